@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 PRIOR_RATE = {False: 2e10, True: 2e13}  # operations a second of a worker, CPU or GPU, before anything was measured
 AROUND = 40.0  # seconds beside the steps: starting Ray's workers, evaluating, releasing
-EFFICIENCY = 0.85  # of twice the workers, share of twice the speed that is left
+EFFICIENCY = 0.85  # of the ideal speed-up that doubling the workers leaves
 NARROW, SCALED, WIDE, PRIOR = 1.25, 1.6, 2.5, 8.0  # the range's ends are the expected time times and through this
 KEPT = 9  # newest measurements that count
 
@@ -27,7 +27,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds, and what they were taken from."""
+    """Seconds, and the data they come from."""
 
     low: float
     expected: float
@@ -73,7 +73,7 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
 
 
 def _speed(workers: int) -> float:
-    """Of so many workers, one's being 1: each doubling leaves a share."""
+    """Returns the speed of so many workers relative to one: each doubling adds less."""
     return float(workers ** (1 + log2(EFFICIENCY)))
 
 

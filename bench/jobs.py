@@ -184,18 +184,18 @@ class Seen:
 def watching(loop: Loop) -> Iterator[Seen]:
     """Writes down every pass from now on, and the memory now and then."""
     seen, ending, process = Seen([], []), threading.Event(), psutil.Process()
-    decide: Callable[[Capacity], object] = loop.passes.run
+    decide: Callable[[Capacity], object] = loop.scheduler.run
 
     def timed(capacity: Capacity) -> Any:
         outcome = decide(capacity)
-        seen.passes.append(1000 * loop.passes.seconds)
+        seen.passes.append(1000 * loop.scheduler.seconds)
         return outcome
 
     def watch() -> None:
         while not ending.wait(0.2):
             seen.memory.append(process.memory_info().rss / 2**20)
 
-    loop.passes.run = timed  # type: ignore[method-assign]  # to listen in
+    loop.scheduler.run = timed  # type: ignore[method-assign]  # to listen in
     thread = threading.Thread(target=watch)
     thread.start()
     yield seen
@@ -207,12 +207,12 @@ def watching(loop: Loop) -> Iterator[Seen]:
 def at_work(loop: Loop) -> Iterator[int]:
     """The port where the service answers, its loop at work."""
     listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     with serving(create_app(parts), listening):
         loop.start()
-        while loop.passes.seconds == 0:
+        while loop.scheduler.seconds == 0:
             time.sleep(0.05)
-        print(f"the first pass, which reads everything: {1000 * loop.passes.seconds:.0f} ms")
+        print(f"the first pass, which reads everything: {1000 * loop.scheduler.seconds:.0f} ms")
         try:
             yield listening.getsockname()[1]
         finally:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from conf import endings
+from conf.again import remembered
 from conf.endings import end
 from conf.groups import FOLDER, sections
 from conf.interrupts import interruptible
@@ -99,7 +100,8 @@ def run(
                     typed(root, values(words, facts, options))
                 for number, words in enumerate(runs, 1):
                     logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
-                    codes.append(once(words, options))
+                    with remembered(words):
+                        codes.append(once(words, options))
             return max(codes, default=OK)
     except (Exception, KeyboardInterrupt) as problem:
         return end(verb, problem)
@@ -127,7 +129,7 @@ def home_of(values: Mapping[str, Any]) -> list[str]:
 
 
 def homes_hint(homes: Sequence[str]) -> str:
-    """What to look at where a file cannot be used."""
+    """Returns a hint for an unusable file: the home to look at."""
     return f" (the home is {homes[0]}: it must be a folder that can be written, see paths.root)" if homes else ""
 
 
@@ -224,7 +226,7 @@ def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, 
 
 
 def _register_resolvers() -> None:
-    """What the configuration's files compute: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
+    """Registers the functions of the configuration's files: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
     from omegaconf import OmegaConf
 
     # the folder of this machine that a place is, or that stands for an address

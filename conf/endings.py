@@ -1,4 +1,4 @@
-"""How a command ends: whatever was raised becomes a line for the user and an exit code, in this one place."""
+"""The end of a command: turns any exception into a message and an exit code, only here."""
 
 import atexit
 import contextlib

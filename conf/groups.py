@@ -35,8 +35,9 @@ def folders() -> list[Path]:
 
 def default_choices() -> dict[str, str]:
     """Group -> the choice that config.yaml makes of it."""
-    entries = content("config")["defaults"]
-    return {group: choice for entry in entries if isinstance(entry, dict) for group, choice in entry.items()}
+    entries = (entry for entry in content("config")["defaults"] if isinstance(entry, dict))
+    pairs = (pair for entry in entries for pair in entry.items())
+    return {group: choice for group, choice in pairs if not group.startswith("override ")}
 
 
 def sections() -> set[str]:
@@ -133,7 +134,7 @@ def _number(value: Any) -> float | None:
 
 
 def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested `values` over those `below`."""
+    """Merges nested `values` over `below`."""
     found = dict(below)
     for key, value in values.items():
         both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)

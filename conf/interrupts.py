@@ -41,7 +41,7 @@ class Ending:
         raise self.first(number)
 
     def first(self, number: int) -> Interrupted:
-        """What the first signal raises."""
+        """Returns the exception for the first signal."""
         return Interrupted("interrupted", 128 + number)
 
     def hear_again(self, number: int) -> None:

@@ -68,7 +68,7 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> Use
 
 
 def misspelt_option(option: str, value: str) -> str:
-    """What is said of an option that no verb has."""
+    """Returns the message about an unknown option."""
     meant = suggest(option, value, written_defaults())
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
 
@@ -104,7 +104,7 @@ def refuse_unfitting(words: Sequence[str]) -> None:
 
 
 def _misspelt(word: str) -> str | None:
-    """What is wrong with a word as it is written; None where that is in order."""
+    """Returns what is wrong with the form of a word; None if it is right."""
     key, equals, value = word.partition("=")
     bare = key.lstrip("+~")
     if not equals and not key.startswith("~"):
@@ -133,7 +133,7 @@ def _misspelt(word: str) -> str | None:
 
 
 def _wrong_value(key: str, value: str) -> str | None:
-    """What is wrong with how a value is written; None where it can be read."""
+    """Returns what is wrong with the form of a value; None if it can be read."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import ValueType
     from hydra.errors import HydraException

@@ -15,7 +15,7 @@ INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  
 
 @dataclass
 class Options:
-    """What stands beside the settings of a command line."""
+    """The options of a command line, beside its settings."""
 
     overrides: list[str] = field(default_factory=list)
     cfg: str | None = None
@@ -65,7 +65,7 @@ def check_info(argv: Sequence[str]) -> None:
     Raises:
         UserError: names the choices.
     """
-    asked = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+))?(?: .*=.*)?", " ".join(argv))
+    asked = re.fullmatch(r"(?:.* )?(?:--info|-i)(?:[ =]([^ =]+)(?: .*=.*)?)?", " ".join(argv))
     if asked is None or (asked[1] is not None and asked[1] not in INFO):
         raise UserError(f"--info: shows one of {', '.join(INFO)}, after the settings: KEY=VALUE ... --info defaults")
 

@@ -1,4 +1,4 @@
-"""What other tools call our settings, and what of ours they mean: a mistyped key is answered with the right one.
+"""Other tools' names of our settings, so that an unknown key is answered with the right one.
 
 From fairseq, Hugging Face Transformers, OpenNMT and Eole, Marian, fastText, gensim and PyTorch scripts; `-` is read as
 `_`. A setting stands here as KEY, which gets the value that was given, or as KEY=VALUE.
@@ -278,7 +278,7 @@ NOTES = {  # where ours is counted in another unit
 
 
 def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
-    """What to write in the place of `key`, which is none of our dotted `keys`; None where nothing is like it."""
+    """Returns what to write instead of the unknown `key`; None if none of our dotted `keys` is similar."""
     name = key.lstrip("-+~").lower().replace("-", "_")
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)

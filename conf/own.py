@@ -80,7 +80,7 @@ def search_path() -> list[str]:
 
 
 def option() -> list[str]:
-    """What a command that is advised needs to find the same choices."""
+    """Returns the option that an advised command needs to find the same choices."""
     name = os.environ.get(VARIABLE)
     return ["--config-dir", name] if name else []
 

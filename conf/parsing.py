@@ -12,7 +12,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def parsing_quickly() -> Iterator[None]:
-    """What is composed within the block is parsed so; the values are the same."""
+    """Parses faster within the block; the values are the same."""
     import yaml
     from omegaconf import _utils as utils
     from omegaconf import base

@@ -1,4 +1,4 @@
-"""Dragoman from Python: the verbs of the command line as functions, and trained models as objects.
+"""Dragoman from Python: the commands as functions, and trained models as objects.
 
     import dragoman
 
@@ -9,15 +9,15 @@
     print(model.translate("The dog sees the man.").text)
 
 Settings are those of the command line: words (`"model=rnnenc"`), keywords (`name="mine"`, and with a dot
-`**{"train.max_steps": 40}`), and `config=FILE.yaml`; keywords win over words, and both over the file. What is not named
-in `__all__` is private, in every package that Dragoman installs.
+`**{"train.max_steps": 40}`), and `config=FILE.yaml`; keywords win over words, and both over the file. Names that are
+not in `__all__` are private, in every package that Dragoman installs.
 
-Importing this package loads neither torch nor Ray and changes nothing of the process; the first call does.
+Importing this package loads neither torch nor Ray and does not change the process; the first call does.
 """
 
 from dragoman._names import check_names
 
-check_names()  # before ours are imported: it names what would hide them
+check_names()  # before importing our packages: it reports modules that would hide them
 
 from dragoman._errors import DragomanError  # noqa: E402
 from dragoman._jobs import Job, submit  # noqa: E402

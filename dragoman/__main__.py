@@ -5,8 +5,8 @@ import sys
 
 
 def entry() -> None:
-    """The console script."""
-    # Programs that a command starts (`python -m ...`) must not look for our packages in the folder that they start in.
+    """Runs the console script."""
+    # Programs that a command starts (`python -m ...`) must not find our packages in the folder where they start.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
     from conf.endings import run_process
 

@@ -1,4 +1,4 @@
-"""The one exception of the package, and what becomes it."""
+"""The one exception of the package, and the errors that become it."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,10 +7,10 @@ from model.errors import ServiceError, UserError
 
 
 class DragomanError(Exception):
-    """What was asked for cannot be done. Its message names the setting or file, the value and the choices.
+    """A request that cannot be fulfilled. Its message names the setting or file, the value and the choices.
 
-    `mistake` says whose it is: True of the call, False of something outside of it, such as a server that does not
-    answer. The command line ends with exit code 2 or 1 in these cases, with the same message.
+    `mistake` is True for a mistake in the call, False for an outside cause, such as a server that does not answer. The
+    command line ends with exit code 2 or 1 in these cases, with the same message.
     """
 
     def __init__(self, message: str, mistake: bool = True) -> None:
@@ -20,7 +20,7 @@ class DragomanError(Exception):
 
 @contextlib.contextmanager
 def one_exception() -> Iterator[None]:
-    """A block whose errors that are said in a line are DragomanError."""
+    """Turns errors with a one-line message into DragomanError within the block."""
     try:
         yield
     except UserError as problem:
@@ -28,6 +28,6 @@ def one_exception() -> Iterator[None]:
     except ServiceError as problem:
         raise DragomanError(str(problem), mistake=False) from problem
     except OSError as problem:
-        if problem.filename is None:  # of no file: a mistake of ours
+        if problem.filename is None:  # concerns no file: a fault of the program
             raise
         raise DragomanError(f"{problem.filename}: {problem.strerror or problem}", mistake=False) from problem

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 def submit(verb: str, *overrides: str, config: Path | None = None, **settings: Any) -> "Job":
-    """Queue a verb as a job of the job service and return it once it is planned; like `dragoman submit`.
+    """Queues a command as a job of the job service and returns it once it is planned; like `dragoman submit`.
 
-    `jobs.service` names the service, else the one of this machine (`dragoman up`) is asked; `jobs.priority`,
+    `jobs.service` names the service; by default this machine's (`dragoman up`) is asked. `jobs.priority`, `jobs.after`
+    and the other keys of that section work as on the command line.
     `jobs.after` and the others of that section are as at the command line.
 
     Raises:
@@ -36,37 +37,37 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
 
 @dataclass(frozen=True)
 class Job:
-    """A job as it was when it was last asked for."""
+    """A job in its last known state."""
 
     name: str
     verb: str
     state: str  # queued, running, succeeded, failed, stopped ...
-    reason: str  # why it is in this state
+    reason: str  # the reason for this state
     _root: "Root" = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, record: Mapping[str, Any], root: "Root") -> "Job":
-        """Private: of what the service says."""
+        """Private: made from the service's record."""
         return cls(record["id"], record["verb"], record["state"], record["reason"], root)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Returns True if the job has ended for good."""
         from services.jobs.client.verbs import ENDED
 
         return self.state in ENDED
 
     def refresh(self) -> "Job":
-        """The job as it is now.
+        """Returns the job's present state.
 
         Raises:
-            DragomanError: the service does not answer, or has forgotten it.
+            DragomanError: the service does not answer, or has deleted it.
         """
         with one_exception(), _client(self._root) as service:
             return Job.of(service.job(self.name), self._root)
 
     def wait(self, timeout: float | None = None, every: float = 1.0) -> "Job":
-        """The job once it has ended; it is asked for `every` so many seconds.
+        """Waits until the job has ended and returns it; asks `every` so many seconds.
 
         Raises:
             DragomanError: it has not ended after `timeout` seconds; as `refresh`.
@@ -79,13 +80,13 @@ class Job:
         return job
 
     def stop(self) -> "Job":
-        """Ask that it ends; returns it as it is then. Raises as `refresh`."""
+        """Asks the job to stop; returns its present state. Raises as `refresh`."""
         with one_exception(), _client(self._root) as service:
             service.act(self.name, "stop")
             return Job.of(service.job(self.name), self._root)
 
     def log(self) -> str:
-        """What its newest attempt has written. Raises as `refresh`."""
+        """Returns the output of its newest attempt. Raises as `refresh`."""
         with one_exception(), _client(self._root) as service:
             return b"".join(service.log(self.name)).decode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""Trained models that answer in this process."""
+"""Trained models in this process."""
 
 import contextlib
 import os
@@ -32,13 +32,13 @@ def load(
     config: Path | None = None,
     **settings: Any,
 ) -> "Model":
-    """Load a finished model: a run's name or folder, a bundle's folder, `NAME@ALIAS` or `NAME/VERSION` of the registry
-    (`models:/` may stand before it), or the name of a registered model, of which it is the champion.
+    """Loads a finished model: a run's name or folder, a bundle's folder, `NAME@ALIAS` or `NAME/VERSION` of the registry
+    (with or without `models:/`), or a registered model's name, which means its champion.
 
-    Settings say where to look (`paths.root`, `tracking.uri`) and how to decode (`decode.beam`).
+    Settings give the places to look (`paths.root`, `tracking.uri`) and the decoding (`decode.beam`).
 
     Raises:
-        DragomanError: nothing of that name, or no sound bundle.
+        DragomanError: an unknown name, or no valid bundle.
     """
     with one_exception():
         from pipelines.config import Config
@@ -53,13 +53,13 @@ def load(
 
 
 class Model:
-    """A loaded model. What it answers depends on its `kind`; another question raises DragomanError. Safe to call from
-    several threads."""
+    """A loaded model. Its `kind` decides which methods work; others raise DragomanError. Safe to call from several
+    threads."""
 
     kind: str  # "translation", "language", "masked" or "vectors"
-    name: str  # in the registry, else that of its run
+    name: str  # in the registry, else its run's name
     version: str | None  # in the registry
-    folder: pathlib.Path  # of its bundle
+    folder: pathlib.Path  # the bundle's folder
 
     def __init__(
         self, folder: pathlib.Path, version: "ModelVersion", config: "Config", words: Sequence[str], device: str
@@ -77,7 +77,7 @@ class Model:
         self._device = device
         self._lock = threading.Lock()
         self._sentences: Any = None
-        kind_of(folder)  # refuses what is none
+        kind_of(folder)  # refuses a folder without a bundle
         self._loaded: Any
         if self.kind == "translation":
             self._loaded = load_model(
@@ -99,7 +99,7 @@ class Model:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Source and target of a translation model; else the one language, where it is known."""
+        """Returns source and target of a translation model; else the one language, if known."""
         if self.kind == "translation":
             return (self._loaded.source, self._loaded.target)
         pair = getattr(self._loaded, "pair", "") if self.kind != "vectors" else self._loaded.origin.pair
@@ -114,11 +114,12 @@ class Model:
     def translate(
         self, texts: str | Sequence[str], *, nbest: int = 1, split: bool = False
     ) -> Translation | list[Translation]:
-        """The translation of a text, or of each of several in order; with `split` sentence by sentence.
+        """Translates a text, or each of several in order; with `split` sentence by sentence.
 
         Raises:
             DragomanError: the model does not translate, more alternatives than its search finds (`decode.beam`), or a
-                text that fails.
+            text
+                that fails.
         """
         with one_exception():
             self._must("translation", "translate")
@@ -143,7 +144,7 @@ class Model:
             return found[0] if isinstance(texts, str) else found
 
     def neighbours(self, word: str, k: int = 10) -> list[Neighbour]:
-        """The words nearest to a word, by its vector.
+        """Returns the words nearest to a word, by its vector.
 
         Raises:
             DragomanError: the model is of another kind, or does not know the word.
@@ -153,7 +154,7 @@ class Model:
             return [Neighbour(one.word, one.similarity) for one in self._loaded.embeddings.neighbours(word, k)]
 
     def analogy(self, a: str, b: str, c: str, k: int = 1) -> list[Neighbour]:
-        """What is to `c` as `b` is to `a`.
+        """Returns the words that are to `c` as `b` is to `a`.
 
         Raises:
             DragomanError: as `neighbours`.
@@ -163,10 +164,10 @@ class Model:
             return [Neighbour(one.word, one.similarity) for one in self._loaded.embeddings.analogy(a, b, c, k)]
 
     def generate(self, prompt: str, **settings: Any) -> str:
-        """How a language model goes on with a text; settings are those of the section `generate` (`max_tokens=50`).
+        """Continues a text with a language model; settings are those of the section `generate` (`max_tokens=50`).
 
         Raises:
-            DragomanError: the model is of another kind, or a setting cannot be.
+            DragomanError: the model is of another kind, or a setting is invalid.
         """
         with one_exception():
             self._must("language", "generate")
@@ -180,10 +181,10 @@ class Model:
             return str(generate(network, bundle.tokenizer, [text], how, bundle.normalisation)[0][0].text)
 
     def embed(self, texts: str | Sequence[str]) -> "NDArray[numpy.float32]":
-        """The texts as vectors, a row each, like `dragoman embed`; of one text a single row.
+        """Returns the texts as vectors, one row each, like `dragoman embed`; for one text a single row.
 
         Raises:
-            DragomanError: the model makes no vectors of texts.
+            DragomanError: the model has no text vectors.
         """
         with one_exception():
             from model.inference.sentence_vectors import open_sentence_vectors
@@ -212,7 +213,7 @@ def _texts(texts: str | Sequence[str]) -> list[str]:
 
 
 def _find(reference: str, config: "Config") -> tuple[pathlib.Path, "ModelVersion"]:
-    """The bundle's folder, and the version where it is one of the registry."""
+    """Returns the bundle's folder, and the version if it is in the registry."""
     from model.storage.mirror import local_folder
     from services.models.registry import UNREGISTERED, Registry
 

@@ -1,6 +1,6 @@
-"""Dragoman's other packages have common names: another package of such a name that Python finds first would hide ours.
+"""Detects packages that hide Dragoman's own, whose names are common.
 
-It is named here, before it makes an import fail that tells nobody why.
+Such a package is named here, before it makes an import fail with an unclear error.
 """
 
 import importlib.machinery
@@ -13,7 +13,7 @@ HOME = Path(__file__).resolve().parent.parent
 
 
 def check_names() -> None:
-    """Refuse a process in which one of the names is another's. The command `dragoman` ends with exit code 2.
+    """Refuses a process in which one of the names is another's. The command `dragoman` ends with exit code 2.
 
     Raises:
         ImportError: names the file that hides ours.
@@ -42,19 +42,20 @@ def _check() -> None:
 
 
 def _place(name: str) -> Path | None:
-    """The file of what `import name` gives or would give; None where nothing has the name."""
+    """Returns the file that `import name` loads or would load; None if there is none."""
     loaded = sys.modules.get(name)
     try:
         spec = loaded.__spec__ if loaded is not None else importlib.util.find_spec(name)
-    except ValueError:  # a module without a spec: somebody made it by hand
+    except ValueError:  # a module without a spec, made by hand
         spec = None
     file = getattr(loaded, "__file__", None) or (spec.origin if spec else None)
     if file is None and spec is not None and spec.submodule_search_locations:  # a folder without __init__.py
-        return _of_folder(list(spec.submodule_search_locations))
+        return _name_folder_init(list(spec.submodule_search_locations))
     return Path(file).resolve() if file else None
 
 
-def _of_folder(folders: list[str]) -> Path:
-    """A folder without code is found where no other path has the package (an editable installation is behind all): as
-    if it had an __init__.py."""
+def _name_folder_init(folders: list[str]) -> Path:
+    """Returns the file as if the folder had an __init__.py.
+
+    A folder without code is found only if no other path has the package; an editable installation comes last."""
     return Path(folders[0]).resolve() / "__init__.py"

@@ -1,8 +1,9 @@
-"""The verbs from a corpus to a champion. Ours are imported when they are called: torch takes seconds to load."""
+"""The commands from a corpus to a champion. Our modules are imported in the call: torch takes seconds to load."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from conf.again import remembered
 from dragoman._errors import one_exception
 from dragoman._results import Evaluation, Promotion, Run, Shards
 from dragoman._settings import Path, configure, words_of
@@ -12,10 +13,10 @@ from model.runs.record import read_release
 
 
 def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shards:
-    """Make shards of a corpus, go on with half-made ones, or find them finished; like `dragoman shard`.
+    """Makes shards of a corpus, resumes half-made ones, or finds them finished; like `dragoman shard`.
 
     Raises:
-        DragomanError: something about the corpus, its files or the settings.
+        DragomanError: a problem of the corpus, its files or the settings.
     """
     with one_exception():
         from pipelines import shard as verb
@@ -37,11 +38,11 @@ def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shard
 
 
 def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
-    """Train the run `name` to its end, score and register it; like `dragoman train`. The same call again goes on.
+    """Trains the run `name` to its end, scores and registers it; like `dragoman train`. The same call resumes.
 
     Raises:
-        DragomanError: no shards, settings that cannot be, a run of that name with others.
-        KeyboardInterrupt: a signal or `dragoman yield` stopped it; what was kept is in the message.
+        DragomanError: no shards, invalid settings, or a run of that name with other settings.
+        KeyboardInterrupt: a signal or `dragoman yield` stopped it; the message says what was saved.
     """
     with one_exception():
         from pipelines.config import Config
@@ -51,8 +52,9 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
 
         words = words_of(overrides, config, settings)
         whole = configure(Config, words, as_sharded)
-        refuse_without_shards(whole, words)
-        bundle = launch(whole, say=lambda report: None)
+        with remembered(words):
+            refuse_without_shards(whole)
+            bundle = launch(whole, say=lambda report: None)
         if bundle is None:
             raise UserError("train: this process is not the first rank of its group, which alone has the result")
         record = read_release(whole.run_dir)
@@ -67,10 +69,10 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
 
 
 def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Evaluation:
-    """Score the run `name`, or what `evaluate.bundle` names, on a held-out set; like `dragoman evaluate`.
+    """Scores the run `name`, or the bundle `evaluate.bundle`, on a held-out set; like `dragoman evaluate`.
 
     Raises:
-        DragomanError: nothing of that name, no such split.
+        DragomanError: an unknown name or split.
     """
     with one_exception():
         from pipelines import evaluate as verb
@@ -82,12 +84,12 @@ def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Ev
 
 
 def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Promotion:
-    """Make a registered version champion if it is better than the champion; like `dragoman promote`.
+    """Makes a registered version champion if it is better than the champion; like `dragoman promote`.
 
-    One that is not better is no error: `accepted` says so.
+    A version that is not better is no error: `accepted` is then False.
 
     Raises:
-        DragomanError: no such version, another owner's model.
+        DragomanError: an unknown version, or another owner's model.
     """
     with one_exception():
         from pipelines import promote as verb
@@ -99,7 +101,7 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
 
 
 def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers among a bundle's scores; those of its one split by their own names."""
+    """Returns the numbers among a bundle's scores, without the split in their names if there is only one."""
     found: dict[str, float] = {}
     for name, value in scores.items():
         if isinstance(value, Mapping):

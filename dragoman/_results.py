@@ -1,4 +1,4 @@
-"""What the functions return."""
+"""The results that the functions return."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,10 +12,10 @@ class Shards:
     folder: Path
     corpus: str
     languages: tuple[str, ...]
-    records: Mapping[str, int]  # by split: pairs, or texts
-    dropped: Mapping[str, Mapping[str, int]]  # by split and rule
-    hash: str  # of the manifest: what trainings on these shards are linked to
-    found: bool  # they were there already
+    records: Mapping[str, int]  # split -> pairs, or texts
+    dropped: Mapping[str, Mapping[str, int]]  # split -> rule -> records
+    hash: str  # of the manifest: trainings on these shards link to it
+    found: bool  # they existed already
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Run:
 
     name: str
     folder: Path
-    bundle: Path  # the finished model: what `load` opens
+    bundle: Path  # the finished model, for `load`
     scores: Mapping[str, float]  # on the held-out set
     model: str | None  # its name in the registry; None: not registered
     version: str | None
@@ -34,18 +34,18 @@ class Run:
 class Evaluation:
     """A model's scores."""
 
-    scores: Mapping[str, float]  # "test_bleu", "test_chrf", ...; of word vectors those of each set
-    report: str  # the same for a person
-    comparison: str = ""  # with `evaluate.against`, for a person
+    scores: Mapping[str, float]  # "test_bleu", "test_chrf", ...; for word vectors those of each set
+    report: str  # the same as text
+    comparison: str = ""  # with `evaluate.against`, as text
 
     @property
     def bleu(self) -> float | None:
-        """Of a translation model, 0 to 100."""
+        """Returns BLEU of a translation model, 0 to 100."""
         return self._score("bleu")
 
     @property
     def chrf(self) -> float | None:
-        """Of a translation model, 0 to 100."""
+        """Returns chrF of a translation model, 0 to 100."""
         return self._score("chrf")
 
     def _score(self, name: str) -> float | None:
@@ -54,11 +54,11 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Promotion:
-    """What came of a promotion."""
+    """The result of a promotion."""
 
-    accepted: bool  # the version asked for is champion now
+    accepted: bool  # True if the version is champion now
     model: str
-    version: str | None  # that is champion now; None: there is none
+    version: str | None  # the champion now; None: there is none
     message: str
 
 
@@ -78,14 +78,14 @@ class Translation:
     score: float
     alternatives: tuple[Alternative, ...] = field(default=(), repr=False)  # the best first, `text` among them
     truncated: bool = False  # the text was longer than the model reads, and lost its end
-    unknown: int = 0  # pieces of the text that the model's vocabulary has not got
+    unknown: int = 0  # pieces of the text that the model's vocabulary lacks
     missing: tuple[str, ...] = ()  # the words or characters that they stand for
     loops: bool = False  # the translation repeats itself where its text does not
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A word and how near it is."""
+    """A word and its similarity."""
 
     word: str
     similarity: float

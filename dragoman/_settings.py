@@ -14,10 +14,10 @@ Path = str | os.PathLike[str]
 
 
 def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[str, Any]) -> list[str]:
-    """The words: of the file, then those given, then the keywords. A choice that comes again later is left out.
+    """Returns the file's words, then the given ones, then the keywords; an overridden choice is left out.
 
     Raises:
-        UserError: a word that is none, a file that cannot be read, a value of a type that no setting has.
+        UserError: an invalid word, an unreadable file, or a value of a type that no setting has.
     """
     for word in overrides:
         if not isinstance(word, str) or word.startswith("-") or "=" not in word:
@@ -29,7 +29,7 @@ def words_of(overrides: Sequence[str], config: Path | None, settings: Mapping[st
 
 
 def configure(root: type[Root], words: Sequence[str], facts: Callable[..., Mapping[str, Any]] | None = None) -> Root:
-    """The sections that `root` declares, composed, checked and typed. `facts` is as for `compose.run`.
+    """Returns the sections that `root` declares, composed, checked and typed. `facts` as in `compose.run`.
 
     Raises:
         UserError: an unknown key or choice, a value out of range.

@@ -1,4 +1,4 @@
-"""What a model is: text, tokenizers, batches, networks, losses, decoding and the bundle. Torch and pure Python only."""
+"""Models: text, tokenizers, batches, networks, losses, decoding and bundles. Torch and pure Python only."""
 
 from model.openmp import limit_spinning
 

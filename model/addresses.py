@@ -1,4 +1,4 @@
-"""Addresses as they may be shown: without the users, passwords and tokens that they can hold."""
+"""Addresses made safe to show: removes the users, passwords and tokens that they can hold."""
 
 import configparser
 import os
@@ -10,19 +10,19 @@ _CREDENTIALS = re.compile(r"//[^/\s]*@")
 
 
 def mask_credentials(text: str) -> str:
-    """`text`, an address or a message, with *** for the user and password of every address in it."""
+    """Returns `text`, an address or a message, with *** for the user and password of every address in it."""
     return _CREDENTIALS.sub("//***@", text)
 
 
 def mask_address(uri: str) -> str:
-    """`uri` without user, password and query, fit for logs and files."""
+    """Returns `uri` without user, password and query, safe for logs and files."""
     return (
         uri if uri.startswith("sqlite:") else mask_credentials(urlsplit(uri)._replace(query="", fragment="").geturl())
     )
 
 
 def mlflow_login() -> dict[str, str]:
-    """The `username`, `password` and `token` that MLflow's clients send, as far as they are set.
+    """Returns the `username`, `password` and `token` that MLflow's clients send, those that are set.
 
     As in MLflow, a variable of the environment comes before the file ~/.mlflow/credentials, which has no token. The
     file is read at each call: a new password is used at once.
@@ -42,7 +42,7 @@ def mlflow_login() -> dict[str, str]:
 
 
 def mask_secrets(text: str, uri: str) -> str:
-    """`text` (an error's message) with the secrets of the address `uri` and of MLflow replaced, wherever they stand."""
+    """Returns `text` (an error's message) without the secrets of the address `uri` and of MLflow."""
     text = text.replace(uri, mask_address(uri))
     login = mlflow_login()
     for secret in filter(None, (urlsplit(uri).password, login.get("password"), login.get("token"))):

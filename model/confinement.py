@@ -1,7 +1,7 @@
-"""A job's process opens the files of its job and of the system, and no others: the job service's own least of all.
+"""Confines a job's process to the files of its job and of the system; above all, it cannot open the job service's.
 
-The service says in the variable DRAGOMAN_GRANT what an attempt may read and write. The job's process confines itself
-before the verb begins; workers that Ray starts elsewhere do so before their task begins. It takes Linux 5.19 or newer.
+The service lists in the variable DRAGOMAN_GRANT what an attempt may read and write. The job's process confines itself
+before the command begins; Ray's workers do so before their task begins. Needs Linux 5.19 or newer.
 """
 
 import atexit
@@ -21,7 +21,7 @@ from pathlib import Path
 from model import landlock
 
 VARIABLE = "DRAGOMAN_GRANT"
-RAY_FOLDER = "DRAGOMAN_RAY_FOLDER"  # where the Ray that runs jobs has its sockets and logs
+RAY_FOLDER = "DRAGOMAN_RAY_FOLDER"  # the folder with the sockets and logs of the Ray that runs jobs
 CACHES = (
     "cache",
     "versions",
@@ -31,7 +31,7 @@ CACHES = (
     "verified",
 )  # below the home, shared by all jobs
 LOCKS = ("mlflow/promote.lock",)  # files below the home that jobs hold in turn
-CODE = ("pyproject.toml", ".git")  # what tells the version and the commit, in a checkout
+CODE = ("pyproject.toml", ".git")  # the version and the commit of a checkout
 PACKAGES = ("conf", "model", "pipelines", "services")
 SYSTEM = (
     "/run/systemd/resolve",
@@ -48,7 +48,7 @@ SYSTEM = (
     "/sys",
 )
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "shm", "pts", "nvidia*", "dri", "kfd")
-# Of the user's own folder: what libraries compile and keep there; a bucket's and MLflow's credentials.
+# Within the user's own folder: the caches of libraries, and the credentials of buckets and MLflow.
 KEPT = (".cache/numba", ".cache/matplotlib", ".cache/torch", ".config/matplotlib", ".triton")
 CREDENTIALS = (".aws", ".config/gcloud")
 _done = threading.local()
@@ -57,22 +57,22 @@ _spares: list[Path] = []
 
 @dataclass(frozen=True)
 class Grant:
-    """What one attempt may open, beside the system's files."""
+    """The files that one attempt may open, beside the system's."""
 
     roots: tuple[str, ...]  # the home, then the folders of service.roots
-    secrets: tuple[str, ...]  # files of the service outside of its own folder
+    secrets: tuple[str, ...]  # files of the service outside its own folder
     read: tuple[str, ...]
     write: tuple[str, ...]
-    record: tuple[str, ...] = ()  # folders in which a run is made whose name is known only then
+    record: tuple[str, ...] = ()  # folders that get a run's folder, whose name is known only later
 
     @property
     def closed(self) -> tuple[Path, ...]:
-        """What is never opened, even where it lies in a folder that may be read."""
+        """Returns the places that stay closed, even inside a folder that may be read."""
         return tuple(Path(place).resolve() for place in (self.roots[0], *self.secrets))
 
 
 def read_grant() -> Grant | None:
-    """The grant of this process; None where no job service started it."""
+    """Returns the grant of this process; None if no job service started it."""
     text = os.environ.get(VARIABLE)
     if text is None:
         return None
@@ -81,7 +81,7 @@ def read_grant() -> Grant | None:
 
 
 def temporary_prefix() -> str:
-    """How the folders of this attempt begin in the system's folder for temporary files."""
+    """Returns the prefix of this attempt's folders in the system's temporary folder."""
     return f"{_prefix()}{os.environ.get('DRAGOMAN_ATTEMPT', '')}-"
 
 
@@ -100,9 +100,9 @@ def _remove_earlier() -> None:
 
 
 def confine_worker() -> None:
-    """Confine this thread of a worker as its job is; once, and only where a job service started the job.
+    """Confines this thread of a worker to its job's files, once, and only if a job service started the job.
 
-    Other threads of the worker, Ray's own, stay as they are. The worker gets a folder for temporary files, which
+    Other threads of the worker, which are Ray's own, stay unconfined. The worker gets a temporary folder, which another
     another thread takes away at the end. Ray ends most workers without one: then the runner does it on its own node,
     and on others the next attempt's first worker.
     """
@@ -131,7 +131,7 @@ def confine_worker() -> None:
 
 
 def confine(grant: Grant, temporary: str) -> None:
-    """Confine this thread, and all that it starts, to the grant, the system's files and the folder `temporary`.
+    """Confines this thread and everything it starts to the grant, the system's files and the folder `temporary`.
 
     Raises:
         OSError: the kernel refuses.
@@ -141,9 +141,9 @@ def confine(grant: Grant, temporary: str) -> None:
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError:
-            continue  # a home that cannot be written: then nothing is kept there
+            continue  # the home is read-only: nothing can be kept there
     for place in map(Path, grant.write):
-        place.mkdir(parents=True, exist_ok=True)  # a rule is of a folder that exists
+        place.mkdir(parents=True, exist_ok=True)  # a rule needs an existing folder
     for lock in (Path(grant.roots[0]) / name for name in LOCKS):
         with contextlib.suppress(OSError):
             lock.parent.mkdir(parents=True, exist_ok=True)
@@ -156,9 +156,9 @@ def confine(grant: Grant, temporary: str) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder whose name was not known when this process was confined.
+    """Makes a folder whose name was not known when this process was confined.
 
-    Landlock's rules are of folders that exist and go with them when they are renamed, so one is kept for this.
+    Landlock's rules apply to existing folders and follow them when renamed, so a spare folder is kept for this.
     """
     if _spares and _spares[-1].parent == path.parent.resolve() and not path.exists():
         _spares.pop().rename(path)
@@ -177,10 +177,10 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
     own = [code / name for name in (*PACKAGES, *CODE)]
     credentials = [home / name for name in CREDENTIALS]
     credentials += [Path(os.environ[name]) for name in ("AWS_SHARED_CREDENTIALS_FILE",) if name in os.environ]
-    if "MLFLOW_TRACKING_USERNAME" not in os.environ:  # a pod's login is a file; a person's own is not for jobs
+    if "MLFLOW_TRACKING_USERNAME" not in os.environ:  # a pod's login is a file; a user's own login is not for jobs
         credentials.append(home / ".mlflow")
     for place in (*map(Path, SYSTEM), *libraries, *own, *credentials):
-        for part in _without(place.resolve(), grant.closed):
+        for part in _exclude(place.resolve(), grant.closed):
             yield part, landlock.READ
     for pattern in DEVICES:
         for place in Path("/dev").glob(pattern):
@@ -197,22 +197,22 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
         yield folder, landlock.MAKE_DIR | landlock.REMOVE_DIR
         for place in _spares:
             yield place, landlock.READ | landlock.MAKE
-    yield from _of_ray(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
+    yield from _ray_rules(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
 
 
-def _of_ray(folder: Path) -> Iterator[tuple[Path, int]]:
-    """A driver reads the session's files and adds logs to it, and does not read those of others."""
+def _ray_rules(folder: Path) -> Iterator[tuple[Path, int]]:
+    """A driver may read the session's files and add logs, but not read those of others."""
     yield folder, landlock.MAKE | landlock.READ_DIR
-    for part in _without(folder.resolve(), tuple(folder.resolve().glob("session_*/logs"))):
+    for part in _exclude(folder.resolve(), tuple(folder.resolve().glob("session_*/logs"))):
         yield part, landlock.READ
 
 
-def _without(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
-    """`place`, or those of its parts that neither are nor hold anything closed."""
+def _exclude(place: Path, closed: Iterable[Path]) -> Iterator[Path]:
+    """Yields `place`, or those of its parts that neither are nor contain a closed place."""
     inside = [one for one in closed if one.is_relative_to(place)]
     if not inside:
         yield place
     elif place not in inside and place.is_dir():
         for entry in place.iterdir():
             if not entry.is_symlink():
-                yield from _without(entry, inside)
+                yield from _exclude(entry, inside)

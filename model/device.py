@@ -1,8 +1,8 @@
-"""Which implementation runs on which device: the one place where CPU and GPU part ways.
+"""Chooses the implementation for each device: the only place where CPU and GPU code differ.
 
-The numbers behind the choices are in docs/speed.md. On a CPU the flash backward of `scaled_dot_product_attention`
-and `bernoulli_` inside `nn.Dropout` are slow on short sentences, and logits are better written to memory that stays in
-the cache; all of it together is 1.8 times as fast in fp32. On a GPU we take the library's fused kernels.
+docs/speed.md has the measurements behind the choices. On a CPU the flash backward of `scaled_dot_product_attention`
+and `bernoulli_` inside `nn.Dropout` are slow on short sentences, and it pays to write logits to memory that stays in
+the cache; together the choices are 1.8 times as fast in fp32. On a GPU we use the library's fused kernels.
 """
 
 import os
@@ -23,13 +23,13 @@ class Kernels:
     attention: Literal["matmul", "sdpa"]  # model/layers/attention.py
     dropout: Literal["bytes", "native"]  # model/layers/dropout.py
     cross_entropy: Literal["chunked", "native"]  # model/layers/losses.py
-    padded_recurrence: Literal["held", "packed"]  # model/layers/recurrent.py: how padding is kept out of the states
+    padded_recurrence: Literal["held", "packed"]  # model/layers/recurrent.py: keeps padding out of the states
     lstm_step: Literal[
         "written", "fused"
     ]  # model/layers/recurrent.py: one step alone; fused, a CPU rearranges the weights
     attention_chunk: int  # model/layers/attention_scores.py: elements B x T x S x D of additive attention at a time
     ddp_backend: Literal["gloo", "nccl"]
-    length_multiple: int  # pad T and S up to a multiple: tensor cores like 8, a CPU pays for every column
+    length_multiple: int  # pad T and S to a multiple: tensor cores prefer 8, a CPU pays for every column
 
 
 KERNELS = {
@@ -39,12 +39,12 @@ KERNELS = {
 
 
 def kernels(device: torch.device) -> Kernels:
-    """The implementations for `device`; kinds we have not measured run the CPU's portable ones."""
+    """Returns the implementations for `device`; kinds that we have not measured use the CPU's portable ones."""
     return KERNELS.get(device.type, KERNELS["cpu"])
 
 
 def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
-    """`auto`, `cpu` or `cuda` to a device.
+    """Turns `auto`, `cpu` or `cuda` into a device.
 
     Raises:
         UserError: `cuda` where torch sees no GPU, or fewer than `local_rank` + 1.
@@ -58,9 +58,9 @@ def pick_device(wanted: str, local_rank: int = 0) -> torch.device:
 
 
 def use_cores(share: int, most: int = 0) -> int:
-    """Give this process its share of the machine's cores (`share` processes run here), at most `most` unless that is 0.
+    """Gives this process its share of the cores (`share` processes run here), at most `most` threads unless that is 0.
 
-    Returns the threads set.
+    Returns the number of threads.
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = max(1, min(available // share, most or available))

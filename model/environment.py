@@ -1,4 +1,4 @@
-"""Environment variables that somebody else's library sets, and that must not reach child processes."""
+"""Environment variables that a library sets and that must not reach child processes."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def restore_environment(*names: str) -> Iterator[None]:
-    """On leaving, the variables `names` are what they were: set to their old value, or not set at all."""
+    """Restores the variables `names` on leaving: to their old value, or unset."""
     before = {name: os.environ.get(name) for name in names}
     try:
         yield

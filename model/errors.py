@@ -7,18 +7,19 @@ from difflib import get_close_matches
 class UserError(Exception):
     """A mistake of the person at the keyboard. Its message names the key or file, the value and the choices.
 
-    Every verb ends with exit code 2 on it and prints the message without a traceback; any other exception is ours
-    (or the machine's) and ends with exit code 1.
+    Every command ends with exit code 2 on it and prints the message without a traceback. Any other exception is a
+    fault of the program or the machine and ends with exit code 1.
     """
 
 
 class ServiceError(Exception):
-    """The command was right, and something outside of it failed: a server that has gone, say. Its message names what
-    and says what can be done; a verb ends with exit code 1 on it, without a traceback."""
+    """The command was right, and something outside of it failed, for example a server that is gone.
+
+    Its message names what failed and what to do. A command ends with exit code 1 on it, without a traceback."""
 
 
 def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
-    """The error for a value that is none of `choices`, with the nearest one suggested."""
+    """Returns the error for a value that is none of `choices`, with the nearest one suggested."""
     names = sorted(str(choice) for choice in choices)
     near = get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -26,7 +27,7 @@ def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
 
 
 def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:
-    """The interrupt that `problem` is, or that a compiled module made an ImportError of while it was imported."""
+    """Returns the interrupt: `problem` itself, or the cause of an ImportError that a compiled module raised for it."""
     for one in (problem, problem and problem.__cause__):
         if isinstance(one, KeyboardInterrupt):
             return one
@@ -34,6 +35,6 @@ def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:
 
 
 def reason(problem: Exception) -> str:
-    """Its message in a line: the first, and what the system said of a file where another one has that (MLflow)."""
+    """Returns its first line, and the system's own error where another line has that (MLflow)."""
     lines = str(problem).strip().splitlines() or [type(problem).__name__]
     return " ".join(line[:300] for line in [lines[0], *[line for line in lines[1:] if "[Errno" in line][:1]])

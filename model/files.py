@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, their hashes, and locks that die with their holder."""
+"""Atomic files and folders, their hashes, and locks that the system releases when their holder ends."""
 
 import contextlib
 import errno
@@ -13,17 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-SOCKET_PATH = 107  # bytes that the path of a Unix socket may have on Linux
+SOCKET_PATH = 107  # longest path of a Unix socket on Linux, in bytes
 BELOW = 76  # bytes of such a path after the prefix: random letters, r/session_DATE_TIME_PID/sockets/plasma_store of Ray
-PART = ".part-"  # how the name of a file begins that is still being written
+PART = ".part-"  # prefix of a file that is still being written
 
 
 @contextlib.contextmanager
 def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
-    """A name beside `path`, with its suffix, to write a file under; that file becomes `path` when the block ends well.
+    """Yields a name beside `path`, with its suffix, to write to. The file becomes `path` when the block ends well.
 
-    So `path` is the old file or the new one, whole, whoever reads it and whenever this process dies; `durable` says
-    that a power cut changes nothing of that. A block that fails leaves nothing behind.
+    Readers always see the whole old file or the whole new one, even if this process dies; `durable`: even after a power
+    cut. A block that fails leaves no file.
     """
     part = path.with_name(f"{PART}{os.uname().nodename}-{os.getpid()}-{threading.get_ident()}-{path.name}")
     try:
@@ -39,7 +39,7 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_open(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
-    """The same as a binary file, open for writing."""
+    """Yields such a file, binary and open for writing."""
     with atomic_path(path, durable) as part, part.open("wb") as file:
         yield file
 
@@ -52,16 +52,16 @@ def atomic_text(path: Path, durable: bool = True) -> Iterator[TextIO]:
 
 
 def atomic_write(path: Path, content: bytes | str, durable: bool = True) -> None:
-    """Make `path` hold `content`, text as UTF-8."""
+    """Writes `content` to `path`, text as UTF-8."""
     with atomic_path(path, durable) as part:
         part.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 @contextlib.contextmanager
 def atomic_directory(directory: Path) -> Iterator[Path]:
-    """A temporary directory beside `directory` to write into; it takes that name when the block ends without error.
+    """Yields a temporary directory beside `directory` to write into. It takes that name when the block ends well.
 
-    So the directory is there whole or not at all; an older one is replaced, and kept where the block fails.
+    An older directory is replaced as a whole, and kept if the block fails.
     """
     directory = directory.absolute()
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def atomic_directory(directory: Path) -> Iterator[Path]:
 
 
 def _replace_directory(new: Path, directory: Path) -> None:
-    """Rename `new` to `directory`. One that is there is moved aside first and removed last, so never half of one."""
+    """Renames `new` to `directory`. Moves an old one aside first and removes it last, so no half directory appears."""
     if not directory.exists():
         new.rename(directory)
         return
@@ -90,9 +90,9 @@ def _replace_directory(new: Path, directory: Path) -> None:
 
 
 def socket_folder(prefix: str) -> Path:
-    """A new folder of a random name that only this user can enter, with a path short enough for the sockets in it.
+    """Makes a folder with a random name that only this user can enter, its path short enough for sockets.
 
-    It is in the system's temporary folder, or in /tmp where the path of that one is too long.
+    Uses the system's temporary folder, or /tmp if that path is too long.
     """
     place = tempfile.gettempdir()
     if len(os.fsencode(place)) + len(prefix) + BELOW > SOCKET_PATH:
@@ -101,20 +101,20 @@ def socket_folder(prefix: str) -> Path:
 
 
 def remove_parts(directory: Path) -> None:
-    """Delete what killed writers left behind anywhere below `directory`; only while nobody writes there."""
-    for pattern in (f"{PART}*", "*.part", "*.tmp"):  # the last two: how earlier versions named them
+    """Deletes temporary files that killed writers left below `directory`. Call it only when nobody writes there."""
+    for pattern in (f"{PART}*", "*.part", "*.tmp"):  # the last two: names that earlier versions used
         for path in directory.rglob(pattern):
             path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def exclusive(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Hold the folder or lock file `path` (made where it is missing) against others, and say whether that came to be.
+    """Locks the folder or lock file `path` (made if missing), and yields True if this process got the lock.
 
-    The system releases it with its holder, however that ends. `wait`: until another holder is done.
+    The system releases the lock when its holder ends, for whatever reason. `wait`: wait for another holder to finish.
 
     Raises:
-        OSError: it cannot be opened, or the file system knows no locks.
+        OSError: it cannot be opened, or the file system has no locks.
     """
     from filelock import lock_descriptor  # takes 40 ms, and few commands lock anything
 
@@ -127,10 +127,10 @@ def exclusive(path: Path, wait: bool = False) -> Iterator[bool]:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock file `path`, alone or with others; nothing is made where there is none."""
+    """Returns True if a process holds the lock file `path`, alone or with others; makes no file."""
     from filelock import lock_descriptor  # as above
 
-    with contextlib.suppress(OSError):  # no such file, or not for our eyes
+    with contextlib.suppress(OSError):  # no such file, or no permission
         descriptor = os.open(path, os.O_RDONLY)
         try:
             return not lock_descriptor(descriptor, blocking=False)
@@ -140,7 +140,7 @@ def is_locked(path: Path) -> bool:
 
 
 def synchronise(path: Path) -> None:
-    """Make a file's content, or the names in a directory, survive a power cut."""
+    """Flushes a file's content, or the names in a directory, to disk, so that they survive a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -152,6 +152,6 @@ def synchronise(path: Path) -> None:
 
 
 def file_sha256(path: Path) -> str:
-    """sha256 (hex) of a file as it lies on the disk."""
+    """Returns the sha256 (hex) of a file on disk."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""Linux' Landlock: a thread gives up the right to open files, for itself and for everything that it starts.
+"""Linux' Landlock: a thread gives up the right to open files, for itself and everything it starts.
 
 The kernel's documentation is https://docs.kernel.org/userspace-api/landlock.html. The C library has no functions for
-it, so the system calls are made by number; the numbers are the same on every processor.
+it, so we call it by system call number, which is the same on every processor.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The version of Landlock that the kernel has; 0 if it has none that is of use."""
+    """Returns the kernel's version of Landlock; 0 if it has none that is usable."""
     if sys.platform != "linux":
         return 0
     found: int = ctypes.CDLL(None).syscall(CREATE_RULESET, None, ctypes.c_size_t(0), VERSION_FLAG)
@@ -42,9 +42,9 @@ def version() -> int:
 
 
 def restrict(rules: Iterable[tuple[Path, int]]) -> None:
-    """Let this thread, and every process and thread that it starts, open nothing but what `rules` allow.
+    """Restricts this thread, and every process and thread that it starts, to the files that `rules` allow.
 
-    A rule is a path and the rights on it and on all below; a path that does not exist is left out. It cannot be undone.
+    A rule is a path and the rights on it and everything below; missing paths are ignored. It cannot be undone.
 
     Raises:
         OSError: the kernel has no Landlock, or refuses.

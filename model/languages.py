@@ -1,8 +1,8 @@
-"""Languages by their codes (BCP 47, by langcodes): one parser, one comparison, one fallback for everybody.
+"""Languages by their codes (BCP 47, by langcodes): one parser, one comparison, one fallback for the whole program.
 
-Codes are compared as languages, not as texts: `pt_BR`, `pt-br` and `PT-BR` are one, and `zho-Hans` is `zh-Hans`. A code
-that somebody asks for finds the nearest one that there is: `en-US` finds `en`, `pt` finds `pt-BR`, but `zh-Hant` does
-not find `zh-Hans`.
+Codes are compared as languages, not as texts: `pt_BR`, `pt-br` and `PT-BR` are one, and `zho-Hans` is `zh-Hans`. A
+requested code finds the nearest one on offer: `en-US` finds `en`, `pt` finds `pt-BR`, but `zh-Hant` does not find
+`zh-Hans`.
 """
 
 import re
@@ -18,7 +18,7 @@ from model.errors import UserError
 
 NEAR = 10  # CLDR's distance: 4 de-AT and de, 5 pt-PT and pt-BR; 14 ms and id, 54 zh-Hant and zh-Hans
 SHORTEST_NAME = 4  # letters
-# How Unicode's names of letters begin that are written without spaces, and a language that they are of.
+# Prefixes of Unicode's names for letters of scripts without spaces, and a language that uses each.
 SCRIPTS = {
     "CJK": "zh",
     "HIRAGANA": "ja",
@@ -29,14 +29,14 @@ SCRIPTS = {
     "MYANMAR": "my",
     "TIBETAN": "bo",
 }
-ENOUGH = 10_000  # letters that tell a script
+ENOUGH = 10_000  # letters; enough to tell the script
 # Written as Chinese is, though CLDR counts them as other languages.
 CHINESE = frozenset({"yue", "wuu", "lzh", "gan", "hak", "hsn"})
 
 
 @lru_cache(maxsize=1024)
 def standard_code(code: str) -> str:
-    """Return the code in BCP 47's own spelling; a text that is no code stays as it is."""
+    """Returns the code in BCP 47's spelling; a text that is no code is returned unchanged."""
     try:
         return langcodes.standardize_tag(code)
     except LanguageTagError:
@@ -54,9 +54,9 @@ def base_language(code: str) -> str:
 
 
 def language_by_script(texts: Iterable[str]) -> str:
-    """Return a language that texts may be in as far as their letters tell: one written without spaces, else `en`.
+    """Returns a language that the texts' letters suggest: one written without spaces, else `en`.
 
-    Some kana among ideographs are Japanese.
+    Kana among ideographs mean Japanese.
     """
     found: Counter[str] = Counter()
     for text in texts:
@@ -80,7 +80,7 @@ def is_language(code: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def nearest(asked: str, offered: tuple[str, ...]) -> str | None:
-    """Return the one of `offered` that `asked` means: the same code, else the nearest kin; None if there is none."""
+    """Returns the one of `offered` that matches `asked`: the same code, else the nearest relative, or None."""
     for code in offered:
         if same_language(asked, code):
             return code
@@ -93,17 +93,17 @@ def nearest(asked: str, offered: tuple[str, ...]) -> str | None:
 
 
 def split_pair(pair: str) -> tuple[str, str]:
-    """Return source and target language of `en-de`, `en-pt_BR`, `en-pt-BR` or `zh-Hans-en`, as they are written there.
+    """Returns source and target language of `en-de`, `en-pt_BR`, `en-pt-BR` or `zh-Hans-en`, spelled as in the pair.
 
     Raises:
-        UserError: not two different languages; says what is wrong with which.
+        UserError: not two different languages; the message says which part is wrong and why.
     """
-    known = _ways(pair)
-    # A region or script has a capital (BR, Hans), a language none: en-pt-BR is en and pt-BR, not en-pt and br.
-    by_case = [way for way in known if _starts_small(way[1]) and not any(map(_starts_small, way[0].split("-")[1:]))]
+    known = _split_ways(pair)
+    # A region or script has a capital (BR, Hans), a language has none: en-pt-BR is en and pt-BR, not en-pt and br.
+    by_case = [way for way in known if _starts_lower(way[1]) and not any(map(_starts_lower, way[0].split("-")[1:]))]
     source, target = next(iter([*by_case, *known]), ("", ""))
     if not source:
-        raise UserError(f"pair={pair}: {_why_not(pair.split('-'))}")
+        raise UserError(f"pair={pair}: {_explain_pair(pair.split('-'))}")
     if same_language(source, target):
         raise UserError(f"pair={pair}: both are {source}; two different languages, source first, such as pair=en-de")
     return source, target
@@ -111,11 +111,11 @@ def split_pair(pair: str) -> tuple[str, str]:
 
 def is_single(pair: str) -> bool:
     """Return True if `pair` is one language, such as `en` or `pt-BR`, and not two."""
-    return "-" not in pair or (is_language(pair) and not any(_starts_small(second) for _, second in _ways(pair)))
+    return "-" not in pair or (is_language(pair) and not any(_starts_lower(second) for _, second in _split_ways(pair)))
 
 
 def languages_of(pair: str) -> tuple[str, ...]:
-    """Return the one or two languages of a pair that is recorded somewhere; of one that is odd, its two halves."""
+    """Returns the one or two languages of a recorded pair; for an unusual pair, its two halves."""
     if is_single(pair):
         return (pair,)
     try:
@@ -126,7 +126,7 @@ def languages_of(pair: str) -> tuple[str, ...]:
 
 
 def same_pair(one: str, other: str) -> bool:
-    """Return True if two pairs are of the same languages, however they are written."""
+    """Returns True if two pairs have the same languages, however they are written."""
     return [*map(standard_code, languages_of(one))] == [*map(standard_code, languages_of(other))]
 
 
@@ -134,7 +134,7 @@ def check_language(code: str, key: str) -> str:
     """Return the code.
 
     Raises:
-        UserError: no language has it; names `key` and what to write.
+        UserError: no language has it; the message names `key` and what to write.
     """
     if not is_language(code):
         raise UserError(f"{key}={code}: {_unknown(code)}")
@@ -146,18 +146,18 @@ def _script(letter: str) -> str:
     return re.split(r"[ -]", unicodedata.name(letter, ""))[0]
 
 
-def _ways(pair: str) -> list[tuple[str, str]]:
+def _split_ways(pair: str) -> list[tuple[str, str]]:
     """Return all ways to read two languages in a pair."""
     cuts = [place for place, letter in enumerate(pair) if letter == "-"]
     ways = [(pair[:cut], pair[cut + 1 :]) for cut in cuts]
     return [way for way in ways if all(map(is_language, way))]
 
 
-def _starts_small(code: str) -> bool:
+def _starts_lower(code: str) -> bool:
     return code[:1].islower()
 
 
-def _why_not(parts: list[str]) -> str:
+def _explain_pair(parts: list[str]) -> str:
     if len(parts) == 1:
         names = re.findall(r"[^\W_]+", parts[0])
         such = "-".join(names) if len(names) == 2 and all(map(is_language, names)) else "en-de"
@@ -176,7 +176,7 @@ def _unknown(code: str) -> str:
 
 
 def _code_of_name(name: str) -> str:
-    """Return the code of a language's English name; empty where none has it."""
+    """Returns the code of a language's English name; empty if there is none."""
     if is_language(name):
         return name
     if len(name) < SHORTEST_NAME:

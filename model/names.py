@@ -1,18 +1,18 @@
-"""The names that people give to runs, corpora and models, and that become folders: one rule for all of them."""
+"""Names of runs, corpora and models, which become folders: one rule for all of them."""
 
 import re
 
 from model.errors import UserError
 
-LONGEST = 160  # bytes; a file's name may have 255, and longer names are made of these
+LONGEST = 160  # bytes; a file name may have 255, and longer names are built from these
 _NAME = re.compile(r"\w[\w.+-]*")
 
 
 def check_name(key: str, value: object) -> str:
-    """`value` where it can be the name of a folder and of nothing outside its folder.
+    """Returns `value` if it can be the name of a folder, and of nothing outside its parent.
 
     Raises:
-        UserError: it is empty, no text, too long, a path, or holds blanks, line feeds or other signs.
+        UserError: it is empty, no text, too long or a path, or holds blanks, line feeds or other characters.
     """
     if isinstance(value, str) and _NAME.fullmatch(value) and len(value.encode()) <= LONGEST:
         return value

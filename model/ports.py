@@ -1,11 +1,11 @@
-"""Ports of this machine that nobody listens on."""
+"""Free ports of this machine."""
 
 import contextlib
 import socket
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports of the loopback interface, free at this moment: whoever asked should bind them soon."""
+    """Returns different TCP ports of the loopback interface that are free at this moment; bind them soon."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:

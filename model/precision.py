@@ -1,8 +1,8 @@
-"""Which number format a network trains in where nobody says: measured once on each machine.
+"""Chooses the number format to train in when the user does not: measures it once on each machine.
 
-A CPU with instructions for bf16 multiplies in it several times as fast as in fp32. On one without them oneDNN emulates
-the products, up to twenty times as slow as fp32, and has no LSTM in bf16 at all. Names of instruction sets do not tell
-the two apart (AVX-512 is not AMX, and a variable of oneDNN's may hold it back), so it is tried.
+A CPU with bf16 instructions multiplies in bf16 several times as fast as in fp32. On one without them oneDNN emulates
+the products, up to twenty times as slow as fp32, and has no bf16 LSTM at all. The names of instruction sets do not tell
+which (AVX-512 is not AMX, and a variable of oneDNN's may disable it), so we measure.
 """
 
 import contextlib
@@ -22,11 +22,11 @@ from model.files import atomic_write
 from model.processor import instruction_sets, processor
 from model.settings import Precision
 
-ROWS, WIDTH, INNER = 512, 128, 512  # a feed-forward part of the tiny networks on a quarter of a batch
-FLOPS = 3 * 2 * 2 * ROWS * WIDTH * INNER  # two products forward, and for each two more backward
-SECONDS = 0.15  # of measuring, a number format
-WORTH = 1.2  # times as fast as fp32, or bf16 is not worth its rounding
-# What makes the same processor multiply otherwise.
+ROWS, WIDTH, INNER = 512, 128, 512  # a feed-forward layer of the tiny networks on a quarter of a batch
+FLOPS = 3 * 2 * 2 * ROWS * WIDTH * INNER  # two products forward, and two more backward for each
+SECONDS = 0.15  # of measuring per number format
+WORTH = 1.2  # speed-up over fp32 below which bf16 is not worth its rounding
+# Variables that change how fast the same processor multiplies.
 VARIABLES = (
     *("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "DNNL_DEFAULT_FPMATH_MODE"),
     *("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS"),
@@ -35,7 +35,7 @@ VARIABLES = (
 
 @dataclass(frozen=True)
 class Rates:
-    """Gflop/s of one core, forward and backward through a feed-forward part, by number format."""
+    """Gflop/s of one core, forward and backward through a feed-forward layer, by number format."""
 
     fp32: float
     bf16: float
@@ -45,24 +45,24 @@ class Rates:
         return self.bf16 >= WORTH * self.fp32
 
     def __str__(self) -> str:
-        return f"{self.bf16:.0f} Gflop/s a core in bf16, {self.fp32:.0f} in fp32"
+        return f"{self.bf16:.0f} Gflop/s per core in bf16, {self.fp32:.0f} in fp32"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a network trains in (never `auto`), and why."""
+    """The number format to train in (never `auto`), and the reason."""
 
     precision: Precision
     because: str
 
 
 def autocast_dtype(precision: Precision) -> torch.dtype | None:
-    """The type that products run in; None is fp32, without autocast. `auto` is none: it has to be decided before."""
+    """Returns the type of products; None means fp32, without autocast. Resolve `auto` with `decide` first."""
     return {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
 
 
 def decide(network: nn.Module, device: torch.device, root: Path) -> Decision:
-    """bf16 where it pays and every layer of `network` runs in it, else fp32; `root` as for `kept_rates`."""
+    """Chooses bf16 if it pays and every layer of `network` runs in it, else fp32; `root` as in `kept_rates`."""
     if device.type == "cuda":
         name, (major, minor) = torch.cuda.get_device_name(device), torch.cuda.get_device_capability(device)
         return Decision("bf16" if major >= 8 else "fp32", f"{name}, sm_{major}{minor}: bf16 from sm_80 on")
@@ -74,9 +74,9 @@ def decide(network: nn.Module, device: torch.device, root: Path) -> Decision:
 
 
 def cannot_run(network: nn.Module, precision: Precision, device: torch.device) -> str | None:
-    """Why `network` cannot train in `precision` on `device`; None where it can.
+    """Returns why `network` cannot train in `precision` on `device`; None if it can.
 
-    Recurrent layers alone may fail: each is a kernel of its own, that a processor has or has not.
+    Only recurrent layers can fail: each needs a kernel of its own, which a processor may lack.
     """
     dtype = autocast_dtype(precision)
     for kind in sorted({type(layer) for layer in network.modules() if isinstance(layer, nn.RNNBase)}, key=str):
@@ -85,13 +85,13 @@ def cannot_run(network: nn.Module, precision: Precision, device: torch.device) -
             try:
                 layer(torch.zeros(1, 2, 8, device=device))[0].sum().backward()
             except RuntimeError as problem:
-                reason = str(problem).partition(". ")[0]  # what follows is advice to programmers
+                reason = str(problem).partition(". ")[0]  # the rest is advice to programmers
                 return f"{processor()} has no {precision} kernel for {kind.__name__} layers ({reason})"
     return None
 
 
 def kept_rates(root: Path, keep: bool = True) -> Rates:
-    """The rates of this machine, from a file in `root`/cache/precision or measured now (`keep`: and written there)."""
+    """Returns this machine's rates from a file in `root`/cache/precision, or measures them (`keep`: and saves them)."""
     machine = {
         "processor": processor(),
         "instruction_sets": instruction_sets(),
@@ -100,18 +100,18 @@ def kept_rates(root: Path, keep: bool = True) -> Rates:
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
     }
     path = root / "cache" / "precision" / f"{hashlib.sha256(json.dumps(machine).encode()).hexdigest()[:16]}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # not there, or damaged: measured again
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # missing or damaged: measure again
         return Rates(**json.loads(path.read_text(encoding="utf-8"))["gflops"])
     rates = measure()
     if keep:
-        with contextlib.suppress(OSError):  # nothing can be written there: every start measures
+        with contextlib.suppress(OSError):  # read-only: every start measures
             path.parent.mkdir(parents=True, exist_ok=True)
             atomic_write(path, json.dumps({"machine": machine, "gflops": asdict(rates)}, indent=2))
     return rates
 
 
 def measure() -> Rates:
-    """Measure this machine, on one core and in that core's own time: what else runs here hardly counts."""
+    """Measures this machine on one core, in that core's own time, so that other load hardly counts."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -134,7 +134,7 @@ def _rate(dtype: torch.dtype | None) -> float:
 
 
 def _seconds(step: Callable[[], None]) -> float:
-    """This thread's time for one `step`, after a first one that prepares the kernels."""
+    """Returns this thread's time for one `step`, after a first one that prepares the kernels."""
     step()
     count, started = 0, time.thread_time()
     while (spent := time.thread_time() - started) < SECONDS:

@@ -1,4 +1,4 @@
-"""The processor's name and instruction sets, as Linux tells them."""
+"""The processor's name and instruction sets, as Linux reports them."""
 
 import platform
 from pathlib import Path
@@ -19,7 +19,7 @@ FLAGS = (
 
 
 def processor() -> str:
-    """The processor's name."""
+    """Returns the processor's name."""
     for line in _cpuinfo():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -27,7 +27,7 @@ def processor() -> str:
 
 
 def instruction_sets() -> list[str]:
-    """Those of FLAGS that the processor has."""
+    """Returns those of FLAGS that the processor has."""
     for line in _cpuinfo():
         if line.lower().startswith(("flags", "features")):
             there = set(line.partition(":")[2].split())

@@ -1,4 +1,4 @@
-"""The numbers that a setting may be, as part of its type: `lr: Positive`.
+"""The allowed range of a numeric setting, as part of its type: `lr: Positive`.
 
 `model/schema.py` refuses any other value by name; `--info`, the job service's form and docs/ranges.md show the range.
 """
@@ -15,7 +15,7 @@ from model.errors import UserError
 
 @dataclass(frozen=True)
 class Range:
-    """From `least` to `most`, never NaN and never infinite; `above` and `below` leave the bound itself out."""
+    """The range from `least` to `most`, never NaN and never infinite; `above` and `below` exclude the bound itself."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -23,12 +23,12 @@ class Range:
     below: bool = False
 
     def __str__(self) -> str:
-        """As a message says what the number must be: "above 0 and at most 1"."""
+        """Returns the range as a message says it: "above 0 and at most 1"."""
         parts = []
         if self.least > -math.inf:
-            parts.append(f"{'above' if self.above else 'at least'} {self.least:.15g}")
+            parts.append(f"{'above' if self.above else 'at least'} {_written(self.least)}")
         if self.most < math.inf:
-            parts.append(f"{'below' if self.below else 'at most'} {self.most:.15g}")
+            parts.append(f"{'below' if self.below else 'at most'} {_written(self.most)}")
         return " and ".join(parts) or "a finite number"
 
     def holds(self, value: float) -> bool:
@@ -39,7 +39,11 @@ class Range:
 
 
 class OutOfRangeError(UserError):
-    """A number of the right type that its setting cannot have."""
+    """A number of the right type outside its setting's range."""
+
+
+def _written(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:.15g}"
 
 
 Count = Annotated[int, Range(1)]
@@ -54,11 +58,11 @@ Share = Annotated[float, Range(0, 1)]
 ShareAboveZero = Annotated[float, Range(0, 1, above=True)]
 Part = Annotated[float, Range(0, 1, below=True)]
 Probability = Annotated[float, Range(0, 1, above=True, below=True)]
-Interval = Annotated[float, Range(0.1)]  # seconds between two looks, or until something is given up
+Interval = Annotated[float, Range(0.1)]  # seconds between two checks, or a timeout
 
 
 def check_range(found: Range, value: float, where: str) -> None:
-    """Refuse a value out of its range.
+    """Refuses a value outside its range.
 
     Raises:
         OutOfRangeError: names the key `where`, the value and the range.
@@ -69,7 +73,7 @@ def check_range(found: Range, value: float, where: str) -> None:
 
 
 def check_ranges(section: str, config: object) -> None:
-    """Refuse numbers out of their ranges in a dataclass that was made in code, where `model/schema.py` saw nothing.
+    """Refuses numbers out of their ranges in a dataclass made in code, which `model/schema.py` has not checked.
 
     Raises:
         OutOfRangeError: names the first such key below `section`, its value and its range.
@@ -102,7 +106,7 @@ def all_ranges(schema: type, where: str = "") -> Iterator[tuple[str, Range]]:
 
 
 def range_in(hint: Any) -> Range | None:
-    """The range in an annotation: of the number itself, of a union's member, of what a list or a section holds."""
+    """Returns the range in an annotation: of the number itself, a union's member, or the items of a list or section."""
     if get_origin(hint) is Annotated:
         return next((one for one in hint.__metadata__ if isinstance(one, Range)), None)
     if get_origin(hint) in (Union, types.UnionType, list, dict):

@@ -1,4 +1,4 @@
-"""Keys that had another name: the old one is still read, on a command line and in what was stored, and named once."""
+"""Keys that were renamed: the old name is still read, on command lines and in stored files, with one warning."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -18,19 +18,19 @@ logger = logging.getLogger(__name__)
 
 @cache
 def current(key: str) -> str:
-    """Today's name of a dotted key, the same where it was never another; an old one is warned of once."""
+    """Returns today's name of a dotted key, and warns once about an old one."""
     if key in RENAMED:
         logger.warning(f"{key} is called {RENAMED[key]} now; the old name was read")
     return RENAMED.get(key, key)
 
 
 def former(key: str) -> str:
-    """The name of a key in what is stored and must stay the same bytes, such as a checkpoint's: its oldest one."""
+    """Returns a key's oldest name, for stored files whose bytes must not change, such as checkpoints."""
     return next((old for old, new in RENAMED.items() if new == key), key)
 
 
 def current_words(words: Iterable[str]) -> list[str]:
-    """The words of a command line with today's keys."""
+    """Returns the words of a command line with today's keys."""
     renamed = []
     for word in words:
         key, equals, value = word.partition("=")
@@ -40,7 +40,7 @@ def current_words(words: Iterable[str]) -> list[str]:
 
 
 def current_values(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
-    """The same values under today's keys, in every section; `where` is the dotted key of the mapping itself."""
+    """Returns the same values under today's keys, in every section; `where` is the dotted key of the mapping itself."""
     prefix = f"{where}." if where else ""
     return {
         current(f"{prefix}{key}").removeprefix(prefix): (

@@ -1,7 +1,7 @@
-"""Plain values (from YAML or JSON) to typed dataclasses, refusing what the schema does not know.
+"""Converts plain values (from YAML or JSON) to typed dataclasses, and refuses unknown keys.
 
-Used for the composed configuration and for a bundle's `config.json`, so that a misspelt key is refused by the same
-words in both places and nothing stored can name a callable.
+The composed configuration and a bundle's `config.json` both use it, so that both refuse a misspelt key with the same
+message, and no stored file can name a callable.
 """
 
 import dataclasses
@@ -15,13 +15,13 @@ from model.renamed import current_values
 
 T = TypeVar("T")
 
-EXACT = (int, str)  # types whose values are what they are
+EXACT = (int, str)  # types that need no conversion
 
 
 def build(schema: type[T], values: object, where: str) -> T:
-    """An instance of the dataclass `schema` from a mapping; keys that are left out keep the schema's defaults.
+    """Returns an instance of the dataclass `schema` from a mapping; missing keys keep the schema's defaults.
 
-    `where` is the dotted key of the mapping itself and opens every message.
+    `where` is the dotted key of the mapping itself and starts every message.
 
     Raises:
         UserError: unknown or missing key, wrong type, a number out of its range, or a value outside a `Literal`.
@@ -43,10 +43,10 @@ def build(schema: type[T], values: object, where: str) -> T:
 
 
 def convert(hint: Any, value: Any, where: str) -> Any:
-    """`value` as what the annotation `hint` of the key `where` asks for.
+    """Returns `value` converted to the annotation `hint` of the key `where`.
 
     Raises:
-        UserError: it is of another type, out of its range, or outside a `Literal`.
+        UserError: it has another type, or is out of its range or outside a `Literal`.
     """
     origin = get_origin(hint)
     if origin is Annotated:
@@ -88,7 +88,7 @@ def _convert_union(members: tuple[Any, ...], value: Any, where: str) -> Any:
         try:
             return convert(member, value, where)
         except OutOfRangeError:
-            raise  # its type is one of those that fit
+            raise  # the type is right, the value is not
         except UserError as problem:
             problems.append(problem)
     raise problems[0] if len(problems) == 1 else UserError(f"{where}: {value!r} fits none of {_names(members)}")
@@ -104,7 +104,7 @@ def _convert_scalar(hint: Any, value: Any, where: str) -> Any:
             pass
     if hint is str and isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
-    # bool is an int in Python; `steps: true` is a mistake all the same
+    # bool is an int in Python, but `steps: true` is a mistake
     if isinstance(value, hint) and not (hint is int and isinstance(value, bool)):
         return value
     raise UserError(f"{where}: expected {_names((hint,))}, got {value!r}")

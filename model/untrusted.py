@@ -16,28 +16,28 @@ from typing import Any
 from model.errors import UserError
 
 OBJECT = 4 << 20  # bytes of a file with one JSON object
-WHOLE = 2**31 - 1  # largest step or count: the ledger's columns hold no more
+WHOLE = 2**31 - 1  # largest step or count that the ledger's columns hold
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading, through links too.
+    """Opens a regular file for reading, through links too.
 
     Raises:
-        OSError: there is none, or something else stands in its place: a folder, a pipe, a device.
+        OSError: it does not exist, or is a folder, a pipe or a device.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may already do something
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a device may have effects
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # exchanged meanwhile
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced in the meantime
         os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return os.fdopen(descriptor, "rb")
 
 
 def read_object(path: Path, notes: list[str] | None = None) -> dict[str, Any]:
-    """Return the object of a JSON file; empty where there is none, or it is damaged, which is noted.
+    """Returns the object of a JSON file; empty if it is missing or damaged, which is noted.
 
-    Numbers that JSON does not know (NaN, infinity) are None in it, and every text can be written as UTF-8.
+    Numbers that JSON does not have (NaN, infinity) become None, and every text can be written as UTF-8.
     """
     notes = [] if notes is None else notes
     try:
@@ -79,7 +79,7 @@ def read_json(path: Path, remedy: str = "") -> dict[str, Any] | None:
 
 
 def read_word(path: Path, limit: int = 64) -> str | None:
-    """Return the text of a file of one word; None where it cannot be read."""
+    """Returns the text of a file of one word; None if it cannot be read."""
     try:
         with open_regular(path) as file:
             return file.read(limit).decode("ascii", "replace").strip()
@@ -88,7 +88,7 @@ def read_word(path: Path, limit: int = 64) -> str | None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a number that is one; None for texts, truth values, NaN, infinity and what no float holds."""
+    """Returns a finite number; None for strings, booleans, NaN, infinity and numbers beyond a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -99,7 +99,7 @@ def finite(value: Any) -> float | None:
 
 
 def whole(value: Any, most: int = WHOLE) -> int | None:
-    """Return a whole number from 0 to `most`; None for everything else."""
+    """Returns a whole number from 0 to `most`; None for everything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most else None
 
 

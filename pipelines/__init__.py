@@ -1,5 +1,5 @@
-"""How a model comes to be: corpus, shards, loader, loop, checkpoints, evaluation, registry."""
+"""The pipelines that make a model: corpus, shards, loader, training loop, checkpoints, evaluation, registry."""
 
 from model.openmp import limit_spinning
 
-limit_spinning()  # before torch is imported; a worker of Ray begins with this package
+limit_spinning()  # before torch is imported; Ray's workers import this package first

@@ -1,4 +1,4 @@
-"""`dragoman compare`: networks with equal budgets, or as they stand, side by side on one page. Killed, it goes on."""
+"""`dragoman compare`: compares networks, trained with equal budgets or existing, on one page. A killed run resumes."""
 
 import contextlib
 import logging
@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 
 def check(config: Config) -> None:
-    """Refuse what cannot be compared; runs and bundles are looked for only where they must be in sight."""
+    """Refuses items that cannot be compared; looks for runs and bundles only if their folders must be visible."""
     files = [item for item in config.models if model_file(item)]
     resolve(config if config.paths.visible or not files else replace(config, models=files))
 
 
 def task(config: Config) -> int:
-    """Resolve all, train what is to be trained, measure, draw, write."""
+    """Resolves all items, trains networks, measures, draws and writes."""
     config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     entries = with_budget(config, with_seeds(resolve(config), config.compare.seeds))
     sources, references = held_out(config.shard_dir, config.evaluate.split, config.languages, config.evaluate.sentences)
@@ -44,7 +44,7 @@ def task(config: Config) -> int:
             measures, bundle = measure(config, one, bundle_of(one), references)
             found.runs.setdefault(one.again or one.label, []).append(measures)
             if one.again:
-                continue  # what is looked at inside of a network, is looked at in its first seed
+                continue  # a network's inside is shown only for its first seed
             found.bundles[one.label] = bundle
             training = record_of(bundle)
             if training is not None:
@@ -60,7 +60,7 @@ def task(config: Config) -> int:
 
 
 def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractContextManager[None]:
-    """One Ray for all trainings, where there are any and they run on it."""
+    """Returns one Ray session for all trainings that run on Ray, if any."""
     trains = any(one.config is not None for one in entries)
     return (
         ray_train.connect_ray(config.cluster)
@@ -70,7 +70,7 @@ def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractCont
 
 
 def make_report(config: Config, found: Compared) -> Report:
-    """The page's content."""
+    """Returns the page's content."""
     settings, every = config.evaluate, list(found.measures.values())
     table = rows(
         every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap, found.runs
@@ -87,7 +87,7 @@ def make_report(config: Config, found: Compared) -> Report:
 
 
 def lead(config: Config, found: Compared) -> str:
-    """What was compared, in a sentence or two."""
+    """Describes the comparison in one or two sentences."""
     budget = []
     if config.compare.max_tokens:
         tokens = config.compare.max_tokens
@@ -108,7 +108,7 @@ def lead(config: Config, found: Compared) -> str:
 
 
 def coverage(config: Config) -> str:
-    """What the intervals and p-values are over."""
+    """Describes what the intervals and p-values cover."""
     if config.compare.seeds == 1:
         return "They cover the choice of the sentences alone: from another seed a network may score higher or lower."
     return (
@@ -118,7 +118,7 @@ def coverage(config: Config) -> str:
 
 
 def notes(config: Config, table: Sequence[Row]) -> list[str]:
-    """How it was measured, for whoever wants to do it again."""
+    """Describes the measurements so that they can be repeated."""
     first = table[0].measures
     engines = ", ".join(sorted({row.measures.engine for row in table}))
     trained = {row.measures.architecture for row in table if row.measures.trained_here}

@@ -1,4 +1,4 @@
-"""The configuration of every pipeline verb: the sections of conf/config.yaml, each typed beside its code."""
+"""The configuration of every pipeline command: the sections of conf/config.yaml, each typed beside its code."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model.alignment.attention_map import AlignmentConfig
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.languages import check_language, is_single, split_pair
 from model.names import check_name
@@ -30,7 +30,7 @@ from pipelines.word_vectors.settings import VectorsConfig
 
 @dataclass
 class PathsConfig:
-    """Where things lie; each may be a folder that all machines of a run can see, or an address (s3://..., gs://...)."""
+    """Locations; each may be a folder that all machines of a run can see, or an address (s3://..., gs://...)."""
 
     root: str = "artifacts"
     shards: str = "artifacts/shards/corpus"
@@ -41,32 +41,34 @@ class PathsConfig:
     patience: Positive = PATIENCE_SECONDS
 
     def __post_init__(self) -> None:
-        """Refuse addresses and limits that cannot be."""
+        """Refuses invalid addresses and limits."""
         check_ranges("paths", self)
         if any(map(is_address, (self.root, self.shards, self.runs, self.mlflow))):
             keep_limits(self.cache, self.cache_gb, self.patience)
 
     @property
     def visible(self) -> bool:
-        """Whether the places are sure to be the same ones here as on a cluster: relative ones mean others there, and
-        `root` may be on storage that only its nodes see."""
+        """Returns True if the places are certainly the same here and on a cluster.
+
+        Relative paths mean others there, and `root` may be on storage that only its nodes see."""
         return is_address(self.root) or (Path(self.root).is_absolute() and Path(self.root).is_dir())
 
     def local(self, place: str) -> Path:
-        """The folder of this machine that one of the places is, or that stands for it; absolute, so that workers
-        started elsewhere mean the same one."""
+        """Returns the local folder of a place, or the one that stands for it.
+
+        It is absolute, so that workers started elsewhere mean the same one."""
         return local_folder(place, self.cache).absolute()
 
     def on_node(self) -> "PathsConfig":
-        """The same places for a process on another machine, which may have a cache of its own (DRAGOMAN_CACHE)."""
+        """Returns the same places for a process on another machine, which may have its own cache (DRAGOMAN_CACHE)."""
         return replace(self, cache=os.environ.get("DRAGOMAN_CACHE") or self.cache)
 
     def cache_of_node(self) -> str:
-        """Where a process on another machine has its cache, which then knows its limits."""
+        """Returns the cache of a process on another machine, and records its limits."""
         return self.on_node().cache
 
     def absolute(self) -> "PathsConfig":
-        """The same places for processes that are started in another folder."""
+        """Returns the same places for processes that start in another folder."""
 
         def whole(place: str) -> str:
             return place if is_address(place) else str(Path(place).expanduser().absolute())
@@ -83,12 +85,12 @@ class PathsConfig:
 
 @dataclass
 class Config:
-    """What `dragoman shard`, `train`, `evaluate`, `promote` and the other pipeline verbs read."""
+    """The sections that `dragoman shard`, `train`, `evaluate`, `promote` and the other pipeline commands read."""
 
     name: str = ""
     pair: str = "en-de"
     seed: Seed = 1
-    models: list[str] = field(default_factory=list)  # that are compared
+    models: list[str] = field(default_factory=list)  # to compare
     paths: PathsConfig = field(default_factory=PathsConfig)
     corpus: CorpusConfig = field(default_factory=CorpusConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
@@ -108,8 +110,8 @@ class Config:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
 
     def __post_init__(self) -> None:
-        """Refuse names that could lead out of the folders that are named after them; no run is named by default."""
-        check_name("corpus.name", self.corpus.name)  # first the names that others are made of
+        """Refuses names that would lead out of the folders named after them; no run has a default name."""
+        check_name("corpus.name", self.corpus.name)  # first the names that form other names
         check_name("pair", self.pair)
         check_name("tokenizer.name", self.tokenizer.name)
         check_name("registry.name", self.registry.name)
@@ -118,10 +120,10 @@ class Config:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Source and target language of `pair`; the one language of a text corpus.
+        """Returns source and target language of `pair`, or the one language of a text corpus.
 
         Raises:
-            UserError: `pair` is not two names with a hyphen between, or for text not one without.
+            UserError: `pair` is not two names with a hyphen between, or for text not a single name.
         """
         if self.corpus.format == "text" or (self.corpus.format == "webdataset" and is_single(self.pair)):
             if not is_single(self.pair) or not self.pair:
@@ -131,19 +133,19 @@ class Config:
 
     @property
     def run_dir(self) -> Path:
-        """The folder of the run `name`; absolute, so that workers started elsewhere mean the same one."""
+        """Returns the folder of the run `name`; absolute, so that workers started elsewhere mean the same one."""
         return self.paths.local(self.paths.runs) / check_name("name", self.name)
 
     @property
     def shard_dir(self) -> Path:
-        """The shard directory, absolute."""
+        """Returns the shard directory, absolute."""
         return self.paths.local(self.paths.shards)
 
     def bundle_dir(self, wanted: str | None, key: str) -> Path:
-        """The bundle of this run, or what the setting `key` names: a path, a run, MODEL@ALIAS or MODEL/VERSION.
+        """Returns the bundle of this run, or of the setting `key`: a path, a run, MODEL@ALIAS or MODEL/VERSION.
 
         Raises:
-            UserError: there is none of that name; says where it was looked for.
+            UserError: it does not exist; the message says where it was looked for.
         """
         if wanted is None:
             directory = self.run_dir / BUNDLE
@@ -159,6 +161,6 @@ class Config:
 
 @dataclass
 class VerifyRoot(Config):
-    """What `dragoman verify` reads: of a run, so it is part of none."""
+    """The sections that `dragoman verify` reads. They concern a check of a run and are no part of the run."""
 
     verify: VerifyConfig = field(default_factory=VerifyConfig)

@@ -1,37 +1,35 @@
-"""How the pipeline verbs that need torch start: composed, checked and, where a mistake can be seen, refused without it.
+"""Starts the pipeline commands that need torch: composes and checks the configuration before loading torch.
 
-Torch takes longer to load than everything that comes before it, so a verb's module is imported when its work begins.
+Torch takes longer to load than all other steps before the work, so a command's module is imported only then.
 """
 
 import contextlib
 import importlib
 import logging
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conf import compose, own
+from conf import again, compose
 from model.errors import UserError
 from model.ranges import Range, all_ranges
 from model.runs import paths
-from model.shards.manifest import has_manifest
+from model.shards.manifest import has_manifest, read_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
-from pipelines.corpus.sharded import as_sharded
+from pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from pipelines.tracking.policy import policy_words
 
-READERS = {"train", "compare"}  # verbs that can do nothing without shards
-SPREADING = {"shard", *READERS}  # verbs that start workers
-NEXT = {"shard": "train", "train": "evaluate", "evaluate": "promote"}  # verb -> what is done after it
-OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # what a training imports, and Ray Train for itself
+READERS = {"train", "compare"}  # commands that need shards
+SPREADING = {"shard", *READERS}  # commands that start workers
+NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # verb -> what is done after it
+OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # imports of a training, and of Ray Train
 logger = logging.getLogger(__name__)
-OF_SHARDS = {"experiment", "corpus", "pair", "tokenizer", "shards", "paths", "seed"}  # sections that settle them
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the verb that is the first word."""
+    """Returns the exit code of the command that is the first word."""
     verb, *words = argv
     if verb == "promote":
         words = policy_words(words)
@@ -39,21 +37,21 @@ def main(argv: Sequence[str]) -> int:
 
     def task(config: Config) -> int:
         if run is not None:
-            config = of_run(config, run)
+            config = set_run(config, run)
         if verb in SPREADING:
             refuse_without_gpu(config)
         if verb in READERS:
-            refuse_without_shards(config, words)
+            refuse_without_shards(config)
         with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
-        if code == compose.OK and (after := next_command(verb, config, words)) is not None:
+        if code == compose.OK and (after := next_command(verb, config)) is not None:
             logger.info("next: %s", after)
         return code
 
     def check(config: Config) -> None:
         if verb in READERS:
             if config.paths.visible:
-                refuse_without_shards(config, words)
+                refuse_without_shards(config)
             importlib.import_module(f"pipelines.{verb}").check(config)
 
     root = VerifyRoot if verb == "verify" else Config
@@ -68,26 +66,32 @@ def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
         yield from all_ranges(table.architecture(str(name)).config, "model.")
 
 
-def next_command(verb: str, config: Config, words: Sequence[str]) -> str | None:
-    """The command that goes on with what `verb` made; None where it depends on what is wanted."""
-    if verb not in NEXT or any(word.startswith("-") for word in words):
+def next_command(verb: str, config: Config) -> str | None:
+    """Returns the command that continues after `verb`; None if it depends on the user's aims."""
+    if verb not in NEXT or again.has_options():
         return None
-    again = list(words)
-    if verb == "shard" and config.languages[1:] == () and not any(word.startswith("model=") for word in words):
-        whole_words = config.tokenizer.type in ("words", "vocabulary")  # what word vectors are of
-        again += ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
+    changes: list[str] = []
+    if verb == "shard" and config.languages[1:] == () and not again.gives("model"):
+        whole_words = config.tokenizer.type in ("words", "vocabulary")  # word vectors need these
+        if not whole_words and has_manifest(config.shard_dir):
+            manifest = read_manifest(config.shard_dir)
+            if "valid" not in manifest.splits:
+                return shard_command(*cutting(manifest, config.corpus.cut.run), beside=config.paths.shards)
+        changes = ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
     if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
         return None  # another's bundle is promoted under its own name
-    return shlex.join(["dragoman", NEXT[verb], *again])
+    if verb == "train" and not config.registry.register:
+        return None  # nothing was registered, and a training has said its scores
+    return again.command(NEXT[verb], *changes)
 
 
 def names_run(word: str) -> bool:
-    """An override is KEY=VALUE; anything else, and whatever exists, is a run's name or folder."""
+    """Returns True for a run's name or folder: anything that exists, or is not KEY=VALUE."""
     return not word.startswith("-") and ("=" not in word or Path(word).exists())
 
 
-def of_run(config: Config, given: str) -> Config:
-    """The configuration of the run in the folder `given`, else of that name in `paths.runs`."""
+def set_run(config: Config, given: str) -> Config:
+    """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
     folder = Path(given).resolve()
     if not paths.begun(folder):
         return replace(config, name=given)
@@ -95,17 +99,17 @@ def of_run(config: Config, given: str) -> Config:
 
 
 def needs_ray(verb: str, config: Config) -> bool:
-    """Whether the verb will start a Ray of its own, as far as it can be known without torch."""
+    """Returns True if the command will start its own Ray, as far as that is known without torch."""
     if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
         return False
     return not (config.run_dir / paths.RELEASE).is_file()
 
 
 def refuse_without_gpu(config: Config) -> None:
-    """Refuse a GPU that is not here before anything starts; what a cluster elsewhere has is its own to say.
+    """Refuses a missing GPU before anything starts; a remote cluster checks its own.
 
     Raises:
-        UserError: `cluster.device=cuda` on a machine where torch sees none.
+        UserError: `cluster.device=cuda` on a machine where torch sees no GPU.
     """
     if config.cluster.device != "cuda" or config.cluster.address is not None:
         return
@@ -118,13 +122,11 @@ def refuse_without_gpu(config: Config) -> None:
         )
 
 
-def refuse_without_shards(config: Config, words: Sequence[str]) -> None:
-    """Name the command that makes the shards that `words` mean.
+def refuse_without_shards(config: Config) -> None:
+    """Name the command that makes the shards that the running command line means.
 
     Raises:
         UserError: `pair` names no languages, or there are no finished shards of it.
     """
     if config.languages and not has_manifest(config.shard_dir):
-        wanted = [word for word in words if word.lstrip("+~").partition("=")[0].partition(".")[0] in OF_SHARDS]
-        command = shlex.join(["dragoman", "shard", *own.option(), *wanted])
-        raise UserError(f"no shards in {config.paths.shards}; this makes them: {command}")
+        raise UserError(f"no shards in {config.paths.shards}; this makes them: {shard_command()}")

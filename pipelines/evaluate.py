@@ -1,4 +1,4 @@
-"""`dragoman evaluate`: a bundle's scores on a held-out set, and against other bundles' when asked.
+"""`dragoman evaluate`: scores a bundle on a held-out set, and compares it with other bundles on request.
 
 dragoman evaluate evaluate.split=valid                             the run `name`
 dragoman evaluate evaluate.ensemble=[RUN,OTHER_RUN]                translation models of one tokenizer, decoded as one
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 
 def task(config: Config) -> int:
-    """Evaluate, print, keep the record beside the bundle, then compare with the others.
+    """Evaluates, prints, stores the record beside the bundle, then compares with the others.
 
     Raises:
-        UserError: nothing of a name, no such split, bundles of different kinds.
+        UserError: an unknown name or split, or bundles of different kinds.
     """
     _, comparison = evaluate(config)
     if comparison:
@@ -37,7 +37,7 @@ def task(config: Config) -> int:
 
 
 def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Measured, str]:
-    """Evaluate and keep the record; returns it, and the comparison with the others (empty where there are none).
+    """Evaluates and stores the record; returns it, and the comparison with the others (empty if there are none).
 
     `say` gets the report as soon as it is known.
 
@@ -63,13 +63,13 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
 
 
 def run_name(bundle: Bundle, folder: Path) -> str:
-    """Return the name of the run that a bundle is of; that of the folder for an ensemble."""
+    """Returns the name of a bundle's run; for an ensemble its folder's name."""
     run = bundle.facts.get("run")
     return str(run["name"]) if isinstance(run, dict) and "name" in run else folder.name
 
 
 def record_folder(config: Config, bundle: Path) -> Path:
-    """The folder of the bundle, or one below `paths.root` where this process may not write beside the bundle."""
+    """Returns the bundle's folder, or one below `paths.root` if this process may not write beside the bundle."""
     try:
         with tempfile.TemporaryFile(dir=bundle.parent):
             return bundle.parent
@@ -80,10 +80,10 @@ def record_folder(config: Config, bundle: Path) -> Path:
 
 
 def evaluated(config: Config) -> tuple[Bundle, Path]:
-    """What is evaluated, and the folder that keeps the record: beside a bundle, or one of an ensemble's own.
+    """Returns the bundle to evaluate and the folder for the record: beside the bundle, or an ensemble's own.
 
     Raises:
-        UserError: nothing of a name, both a bundle and an ensemble, or members that do not fit each other.
+        UserError: an unknown name, both a bundle and an ensemble, or members that do not match.
     """
     wanted = config.evaluate
     if not wanted.ensemble:

@@ -1,8 +1,8 @@
-"""Which text keys of the configuration name files, and which files these are.
+"""The text keys of the configuration that name files, and the files that they name.
 
-One table says what the code does with every text key. A test walks the typed configuration and fails where a key is not
-in the table. `find_places` resolves the values as the verbs do: placeholders filled, patterns expanded, links followed.
-Whoever runs verbs for others (the job service) compares the result with what the others may use.
+One table says what the code does with every text key. A test walks the typed configuration and fails for a key that is
+missing from the table. `find_places` resolves the values as the commands do: placeholders filled, patterns expanded,
+links followed. The job service, which runs commands for others, compares the result with their permissions.
 """
 
 import os
@@ -21,23 +21,23 @@ from pipelines.evaluation.comparison_settings import model_file
 
 
 class Kind(Enum):
-    """What the code does with the text of a key."""
+    """The use that the code makes of a key's text."""
 
     PLAIN = "plain"  # never opens it
-    SERVICE = "service"  # contacts or writes what whoever runs the program has set
+    SERVICE = "service"  # contacts or writes places that the program's operator has set
     ROOT = "root"  # takes it as the folder of everything
-    CACHE = "cache"  # keeps copies there
+    CACHE = "cache"  # stores copies there
     FOLDER = "folder"  # looks for the files of other keys below it
     SHARDS = "shards"  # a shard directory
     RUNS = "runs"  # the folder of all runs
     CORPUS = "corpus"  # reads files below corpus.root; the text may have placeholders and be a pattern
     SETS = "sets"  # reads files below vectors.evaluate.root
     REFERENCE = "reference"  # reads a bundle: a path, a run's name, MODEL@ALIAS or MODEL/VERSION
-    MODELS = "models"  # the same, or a file of conf/model
+    MODELS = "models"  # as above, or a file of conf/model
     OUTPUT = "output"  # writes a folder
 
 
-# Keys of all dataclasses that verbs of the pipelines read. `.*` stands for any key of a dictionary.
+# Keys of all dataclasses that the pipelines' commands read. `.*` stands for any key of a dictionary.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
     **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.fetch.sha256"), Kind.PLAIN),
@@ -64,7 +64,7 @@ KINDS: dict[str, Kind] = {
     "models": Kind.MODELS,
     "unpack.output": Kind.OUTPUT,
 }
-USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack"}  # verbs that read paths.shards
+USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack"}  # commands that read paths.shards
 MOST_SEEDS = 100
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that Linux takes
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
@@ -72,9 +72,9 @@ NAME = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")
 PATTERN = re.compile(r"[*?\[]")
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
-# inside: must lie where files may be read. read, write: is opened with what lies below. start: the folder that a
-# pattern begins in. maybe: is opened where it exists. all: what lies below is changed. record: a run is made there,
-# named by what comes out.
+# inside: must be in a readable folder. read, write: is opened with everything below it. start: the folder in which a
+# pattern begins. maybe: is opened if it exists. all: everything below it may change. record: a run is made there, named
+# after the result.
 Use = Literal["root", "cache", "inside", "start", "read", "write", "maybe", "all", "record"]
 
 
@@ -83,13 +83,13 @@ class Place:
     """A file or folder that a value leads to."""
 
     key: str
-    value: str  # as it was given
+    value: str  # as given
     path: Path  # absolute, links followed
     use: Use
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every text and number of a value, from lists in lists too."""
+    """Yields every text and number of a value, also from nested lists."""
     if isinstance(value, Mapping):
         for inner in value.values():
             yield from texts(inner)
@@ -101,20 +101,20 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def values_of(values: Mapping[str, Any], *kinds: Kind) -> Iterator[tuple[str, Any]]:
-    """(dotted key, its value as composed) of every key of these kinds; a missing key has the value None."""
+    """Yields (dotted key, its composed value) of every key of these kinds; a missing key has the value None."""
     for key, kind in KINDS.items():
         if kind in kinds:
             yield key, _at(values, key.split("."))
 
 
 def find_places(verb: str, values: Mapping[str, Any], named: bool = True) -> Iterator[Place]:
-    """Every place that the composed `values` lead the verb to, relative names seen from the current folder.
+    """Yields every place to which the composed `values` lead the command, relative to the current folder.
 
-    A pattern is expanded after the folder that it begins in was given, so whoever refuses that folder expands nothing.
-    `named`: the command line names a run, which `sync` then works on alone.
+    A pattern's start folder comes before its matches, so a caller that refuses the folder expands nothing. `named`: the
+    command line names a run, and `sync` works only on that one.
 
     Raises:
-        UserError: an address where a file is expected, or text that can name no file.
+        UserError: an address where a file is expected, or text that is no file name.
     """
     uses: dict[str, Use] = {"root": "root", "cache": "cache"}
     for name, use in uses.items():
@@ -148,7 +148,7 @@ def _shards(verb: str, values: Mapping[str, Any]) -> Iterator[Place]:
 
 
 def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
-    """The folder of runs, and the runs that the verb works on."""
+    """Yields the folder of runs, and the runs that the command works on."""
     text, name = str(values["paths"].get("runs")), str(values.get("name") or "")
     runs = Path(text)
     yield _place("paths.runs", text, runs, "inside")
@@ -170,7 +170,7 @@ def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
 
 
 def _corpus(values: Mapping[str, Any]) -> Iterator[Place]:
-    """The files of a corpus: of a pattern the folder that it begins in and every file that it finds."""
+    """Yields the files of a corpus; for a pattern, its start folder and every matching file."""
     keys = [(key, list(texts(value))) for key, value in values_of(values, Kind.CORPUS)]
     if not any(names for _, names in keys):
         return
@@ -199,7 +199,7 @@ def _sets(values: Mapping[str, Any]) -> Iterator[Place]:
 
 
 def _reference(key: str, text: str, runs: Path) -> Iterator[Place]:
-    """Where `locate_bundle` looks for a bundle before it asks the registry."""
+    """Yields the places where `locate_bundle` looks for a bundle before it asks the registry."""
     if not NAME.fullmatch(text) or ".." in text:
         yield _place(key, text, text, "read")
     elif not text.startswith("models:/"):
@@ -208,10 +208,10 @@ def _reference(key: str, text: str, runs: Path) -> Iterator[Place]:
 
 
 def _place(key: str, value: str, path: str | Path, use: Use) -> Place:
-    """The place of a value.
+    """Returns the place of a value.
 
     Raises:
-        UserError: an address, or text that no path can have.
+        UserError: an address, or text that is no path.
     """
     expanded = _expanded(key, str(path))
     _refuse_address(key, value)
@@ -221,7 +221,7 @@ def _place(key: str, value: str, path: str | Path, use: Use) -> Place:
         raise UserError(f"{key}={_short(value)}: is no path") from None
     if len(os.fsencode(whole)) > LONGEST_PATH or any(len(os.fsencode(part)) > LONGEST_NAME for part in whole.parts):
         raise UserError(f"{key}={_short(value)}: is too long for a path: {LONGEST_NAME} bytes between two slashes")
-    # a process's own view of the files (/proc/self/root) is another one for the job; devices are no corpora
+    # /proc/self/root is a process's own view of the files, and differs for the job; devices are no corpora
     return Place(key, value, whole if whole.parts[1:2] in (("proc",), ("dev",), ("sys",)) else real, use)
 
 
@@ -243,7 +243,7 @@ def _short(text: str) -> str:
 
 
 def _at(values: Any, parts: list[str]) -> Any:
-    """The value of a dotted key; of a list of sections the list of their values."""
+    """Returns the value of a dotted key; for a list of sections the list of their values."""
     for number, part in enumerate(parts):
         if isinstance(values, list | tuple):
             return [_at(one, parts[number:]) for one in values]

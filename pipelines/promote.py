@@ -1,13 +1,13 @@
-"""`dragoman promote`: make a version champion if it is better than the champion. The endpoint follows the alias.
+"""`dragoman promote`: makes a version champion if it is better than the champion. The endpoint follows the alias.
 
     dragoman promote                                         the newest version, by proof
     dragoman promote promote.version=7
     dragoman promote --policy [p_value=0.01 questions=50 gates=2]   what every promotion must prove
     dragoman promote promote.force=true promote.reason="the champion mistranslates names"
 
-Both versions translate the gate of `paths.shards` (the split `gate`, else `valid`), each as it would be served;
-language models are asked for its likelihood; word vectors answer half of the similarity sets and analogies. The lead
-has to hold under paired bootstrap resampling, the more clearly the oftener the gate was asked. Scores on the test set
+Both versions translate the gate of `paths.shards` (the split `gate`, else `valid`), each with its serving settings.
+Language models are compared by its likelihood; word vectors answer half of the similarity sets and analogies. The lead
+must hold under paired bootstrap resampling, and more clearly the more often the gate was used. Scores on the test set
 are reported, and nothing depends on them.
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
@@ -29,7 +29,7 @@ __all__ = ["PromoteConfig", "promote_version"]
 
 
 def task(config: Config) -> int:
-    """Exit code 0 when the version asked for is champion now, 1 when it was not better; 0 for the policy."""
+    """Returns exit code 0 if the version is champion now, 1 if it was not better; 0 for the policy."""
     if config.promote.show_policy:
         told = change_policy(Registry(config.tracking, config.registry), config.promote.policy)
         print(f"{config.registry.name}: {told}")
@@ -40,7 +40,7 @@ def task(config: Config) -> int:
 
 
 def promote_configured(config: Config) -> Outcome:
-    """What comes of `promote_version` with the sections of `config`."""
+    """Runs `promote_version` with the sections of `config`."""
     return promote_version(
         config.tracking,
         config.registry,
@@ -59,18 +59,19 @@ def promote_version(
     lock_folder: Path,
     sets: EvaluateVectors | None = None,
 ) -> Outcome:
-    """Promote as configured, by the held-out texts in `shards`, word vectors by `sets`. Promotions that share
-    `lock_folder` take turns.
+    """Promotes as configured, by the held-out texts in `shards`, or word vectors by `sets`.
+
+        Promotions that share `lock_folder` take turns.
 
     Raises:
-        UserError: no such version or split, nothing answers at `tracking.uri`, settings out of range.
+        UserError: an unknown version or split, no answer from `tracking.uri`, or settings out of range.
     """
     store = Registry(tracking, registry)
     return promote(store, config, comparison(store, config, shards, sets), lock_folder / "promote.lock")
 
 
 def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: EvaluateVectors | None = None) -> Compare:
-    """How two versions are compared: by the task of their kind, on what is read when it comes to it."""
+    """Returns the comparison of two versions: by the task of their kind, reading its data only when needed."""
 
     def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
         kinds = [version.tags.get(KIND_TAG, "translation") for version in (candidate, champion)]

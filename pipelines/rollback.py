@@ -1,4 +1,4 @@
-"""`dragoman rollback`: make the champion before the present one champion again. The endpoint follows.
+"""`dragoman rollback`: makes the previous champion the champion again. The endpoint follows.
 
 dragoman rollback
 dragoman rollback promote.reason="complaints about numbers"
@@ -10,7 +10,7 @@ from pipelines.tracking.registry import Registry
 
 
 def task(config: Config) -> int:
-    """Exit code 0 when the alias moved."""
+    """Returns exit code 0 if the alias moved."""
     registry = Registry(config.tracking, config.registry)
     outcome = rollback(registry, config.promote.reason, config.paths.local(config.paths.mlflow) / "promote.lock")
     print(f"{config.registry.name}: {outcome.message}")

@@ -1,9 +1,9 @@
-"""The verb `shard`: a corpus becomes a shard directory with its manifest.
+"""The command `shard`: turns a corpus into a shard directory with its manifest.
 
-The order of events: fetch, find the files, unpack and index them, clean them block by block, check the alignment, plan
-what becomes of every pair, train the tokenizer, write the shards, write the manifest. Text of one language goes its own
-way in the middle, see `monolingual`. Every stage keeps what it has finished in the scratch folder, so the same command
-goes on after a kill; blocks and shards are fixed before any task starts: any number of workers writes the same bytes.
+In order: fetch, find the files, unpack and index them, clean them block by block, check the alignment, plan every pair,
+train the tokenizer, write the shards, write the manifest. Text of one language has its own middle part, see
+`monolingual`. Every stage stores its results in the scratch folder, so the same command resumes after a kill. Blocks
+and shards are fixed before any task starts, so any number of workers writes the same bytes.
 """
 
 import contextlib
@@ -37,8 +37,7 @@ from pipelines.cluster.map import all_of, here, workers
 from pipelines.config import Config
 from pipelines.corpus.block import CleaningTask, clean_block
 from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
-from pipelines.corpus.cutting import with_auto_cut, with_auto_settled
-from pipelines.corpus.elsewhere import with_local_files
+from pipelines.corpus.cutting import fill_auto_cut, settle_auto_cut
 from pipelines.corpus.fetch import fetch
 from pipelines.corpus.given_tokenizer import find_tokenizer
 from pipelines.corpus.identity import difference, identity
@@ -50,9 +49,11 @@ from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.packing import kept_lines, shard_tasks
 from pipelines.corpus.plan import Plan, make_plan, near_lines, near_pairs
 from pipelines.corpus.records import encodings_of
+from pipelines.corpus.remote_files import with_local_files
 from pipelines.corpus.report import source_records, table
 from pipelines.corpus.samples import as_lines
 from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.sharded import shard_command
 from pipelines.corpus.sources import SPLITS, Source, sources_of
 from pipelines.corpus.spreading import Nodes
 from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
@@ -62,25 +63,25 @@ from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
 MANY_LEAKS = 0.1  # of the training pairs
-READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # what a sharding goes by
+READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # sections of a sharding
 
 
 @dataclass
 class ShardResult:
-    """What `shard` made or found."""
+    """The shards that `shard` made or found."""
 
     directory: Path
     manifest: Manifest
     manifest_hash: str
     seconds: float
-    found: bool  # the shards were there already
+    found: bool  # the shards existed already
 
 
 def shard(config: Config) -> ShardResult:
-    """Make the shard directory of `config`, go on with a half-made one, or find it finished.
+    """Makes the shard directory of `config`, resumes a half-made one, or finds it finished.
 
     Raises:
-        UserError: something about the corpus or its files, named; or the directory holds other shards.
+        UserError: a problem of the corpus or its files, named; or the directory holds other shards.
     """
     began = time.monotonic()
     directory = config.shard_dir
@@ -98,7 +99,7 @@ def shard(config: Config) -> ShardResult:
             with _traceless_samples(samples):
                 corpus = as_lines(corpus, config.pair, samples)
     sources = [] if built_in else sources_of(corpus, config.pair)
-    config = dataclasses.replace(config, corpus=with_auto_settled(corpus, sources))
+    config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
         config = dataclasses.replace(config, tokenizer=given.settings)
@@ -112,7 +113,7 @@ def shard(config: Config) -> ShardResult:
     )
     config_hash = fingerprint(values)
     with claim_directory(directory), _name_folder(directory):
-        found = _is_finished(directory, values, config.shards.verify)
+        found = _is_finished(directory, values, config)
         if not found:
             scratch, state = open_scratch(directory, config_hash)
             if state != "new":
@@ -135,7 +136,7 @@ def shard(config: Config) -> ShardResult:
 
 @contextlib.contextmanager
 def _name_folder(directory: Path) -> Iterator[None]:
-    """A write that fails (the disk is full) says where, which the system does not."""
+    """Adds the folder to the error of a failed write (a full disk), which the system's message lacks."""
     try:
         yield
     except OSError as problem:
@@ -146,19 +147,19 @@ def _name_folder(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _traceless(directory: Path) -> Iterator[None]:
-    """What is refused leaves nothing behind. (A kill does: the same command goes on with it.)"""
+    """Deletes the files of a refused command. (A kill leaves them, and the same command resumes.)"""
     try:
         yield
     except UserError:
         clear(directory)
         with contextlib.suppress(OSError):
-            directory.rmdir()  # if it is empty now
+            directory.rmdir()  # fails unless it is empty
         raise
 
 
 @contextlib.contextmanager
 def _traceless_samples(folder: Path) -> Iterator[None]:
-    """The same for samples as lines; a folder that was there before may be another command's, at work."""
+    """Deletes samples as lines likewise; a folder that existed before may belong to another running command."""
     new = not folder.exists()
     try:
         yield
@@ -174,17 +175,18 @@ _STATES = {
 }
 
 
-def _is_finished(directory: Path, values: dict[str, Any], check: bool) -> bool:
-    """Whether the directory holds these very shards, complete."""
+def _is_finished(directory: Path, values: dict[str, Any], config: Config) -> bool:
+    """Returns True if the directory holds exactly these shards, complete."""
     if not has_manifest(directory):
         return False
     there = read_manifest(directory)
     if there.config_hash != fingerprint(values):
         raise UserError(
             f"paths.shards={directory}: holds shards of another corpus or configuration "
-            f"({difference(there.config, values)}); delete the folder or give another"
+            f"({difference(there.config, values)}); delete the folder, or make these beside them: "
+            f"{shard_command(beside=config.paths.shards)}"
         )
-    if check:
+    if config.shards.verify:
         logger.info(f"{verify(directory)} files agree with their sha256")
     return True
 
@@ -213,7 +215,7 @@ def _make(
         nodes.clean(clean_block, tasks)
         runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, nodes.near)
         drop = runs if config.corpus.misaligned == "drop" else {}
-        corpus = with_auto_cut(config.corpus, sum(block.lines for block in blocks))
+        corpus = fill_auto_cut(config.corpus, sum(block.lines for block in blocks))
         plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
         _check_kept(plan)
         _warn_of_leaks(plan)
@@ -256,7 +258,7 @@ def _find_misaligned_runs(
     scratch: Path,
     cluster: ClusterConfig,
 ) -> dict[str, list[Misaligned]]:
-    """Source name -> misaligned runs; the user is told of each."""
+    """Returns source name -> misaligned runs, and reports each to the user."""
     path = scratch / "misaligned.json"
     found = read_json(path)
     if found is None:
@@ -286,7 +288,7 @@ def _check_kept(plan: Plan) -> None:
 
 
 def _warn_of_leaks(plan: Plan) -> None:
-    """A corpus of sentences made by a pattern is mostly near-copies, and the guard would leave little of it."""
+    """Warns if most of a corpus made of sentence patterns are near-copies, which the guard would drop."""
     found = sum(plan.dropped["train"].get(rule, 0) for rule in LEAK_RULES)
     share = found / (found + plan.records("train"))
     if share > MANY_LEAKS:
@@ -299,11 +301,11 @@ def _warn_of_leaks(plan: Plan) -> None:
 def _tokenizers(
     config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan, languages: tuple[str, ...]
 ) -> TokenizerPair:
-    """Trained on the training split, once."""
+    """Trains the tokenizers on the training split, once."""
     path = scratch / "tokenizer.json"
     record = read_json(path)
     if record is not None:
-        with contextlib.suppress(UserError):  # its files are gone or broken: train again
+        with contextlib.suppress(UserError):  # its files are missing or broken: train again
             return load_pair(directory, record)
     logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
     source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
@@ -314,7 +316,7 @@ def _tokenizers(
 
 
 def task(config: Config) -> int:
-    """Shard, print what came of it, and record it as a run of its own."""
+    """Shards, prints the result, and records it as its own run."""
     result = shard(config)
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
     record(config, result)
@@ -322,9 +324,9 @@ def task(config: Config) -> int:
 
 
 def record(config: Config, result: ShardResult) -> None:
-    """A run of kind `shard`, named by the manifest's hash, that trainings on these shards link to; recorded once.
+    """Records a run of kind `shard`, named by the manifest's hash, once; trainings on these shards link to it.
 
-    It carries the sections that a sharding reads, and no others.
+    It has only the sections that a sharding reads.
     """
     values = {key: value for key, value in plain(config).items() if key in READ}
     runs = config.paths.local(config.paths.runs)

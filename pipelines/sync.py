@@ -1,4 +1,4 @@
-"""`dragoman sync`: send what runs have spooled and their server has not got yet, and settle runs that were killed.
+"""`dragoman sync`: sends spooled records that the server has not received, and settles killed runs.
 
 dragoman sync                                   every run under paths.runs
 dragoman sync name=phrasebook-en-de-tiny        one run
@@ -24,7 +24,7 @@ State = Literal["sent", "running", "left"]
 
 
 def main(argv: list[str]) -> int:
-    """Exit code 0 when everything has arrived, 1 when something could not be sent."""
+    """Returns exit code 0 if everything has arrived, 1 if something could not be sent."""
 
     def task(config: Config) -> int:
         one = config.name if any(word.startswith("name=") for word in argv) else None
@@ -34,10 +34,10 @@ def main(argv: list[str]) -> int:
 
 
 def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
-    """Send the spools under `runs` (that of the run `name` only), oldest first so that links find their origin.
+    """Sends the spools under `runs` (only that of the run `name`), oldest first so that links find their origin.
 
     Raises:
-        UserError: no such run, or an address that cannot be one.
+        UserError: no such run, or an invalid address.
     """
     check(tracking)
     tracking = resolve_paths(tracking)
@@ -52,14 +52,14 @@ def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
 
 
 def sync_run(tracking: TrackingConfig, run: Path) -> State:
-    """Send one run's spool and say what came of it."""
+    """Sends one run's spool and prints the result."""
     spool = Spool(run)
     running = spool.writer_alive()
     if not running:
         settle(spool)
     try:
         arrived = Sender(spool, tracking, run.name).send()
-    except Exception as problem:  # MLflow raises many kinds; here each means: this run's records stay where they are
+    except Exception as problem:  # MLflow raises many kinds; each means that this run's records stay here
         reason = mask_secrets(f"{type(problem).__name__}: {problem}".splitlines()[0], tracking.uri)
         print(f"{run.name}: not sent to {mask_address(tracking.uri)}, nothing is lost ({reason})", file=sys.stderr)
         return "left"
@@ -73,7 +73,7 @@ def sync_run(tracking: TrackingConfig, run: Path) -> State:
 
 
 def settle(spool: Spool) -> None:
-    """Give a run that was killed without a word its end: KILLED, at the time of its last record."""
+    """Ends a run that was killed without notice: KILLED, at the time of its last record."""
     status, last = None, None
     for record in spool.records():
         last = record

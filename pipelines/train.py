@@ -1,4 +1,4 @@
-"""`dragoman train`: shards -> workers -> checkpoints -> bundle -> registered version. The same command goes on."""
+"""`dragoman train`: shards -> workers -> checkpoints -> bundle -> registered version. The same command resumes."""
 
 import sys
 
@@ -9,12 +9,12 @@ from pipelines.tasks.launch import check, train
 
 
 def main(argv: list[str]) -> int:
-    """The verb's entry point; its exit code."""
+    """Runs the command; returns its exit code."""
     return compose.run(task, Config, argv, "train", check, as_sharded)
 
 
 def task(config: Config) -> int:
-    """Train the run `name` to its end, then release what came out of it."""
+    """Trains the run `name` to its end, then releases the result."""
     train(config)
     return compose.OK
 

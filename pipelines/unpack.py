@@ -1,4 +1,4 @@
-"""The verb `unpack`: shards back to text, to see what the network sees or to hand it to another tool."""
+"""The command `unpack`: turns shards back into text, to see the network's input or to use it in other programs."""
 
 import sys
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ from model.text.tokenizer import EOS, Tokenizer
 from model.text.tokenizers import load_pair
 from pipelines.config import PathsConfig
 
-SAMPLES = 10_000  # of a tar
-_BREAKS = str.maketrans("\t\n\r", "   ")  # would add columns or lines to the output; sharding leaves none, others may
+SAMPLES = 10_000  # in a tar
+_BREAKS = str.maketrans("\t\n\r", "   ")  # would add columns or lines to the output; other tools' shards may have some
 
 
 @dataclass
 class UnpackConfig:
-    """Which records become text, and where it goes."""
+    """The records to turn into text, and the output."""
 
     split: str = "train"
     side: Literal["both", "source", "target"] = "both"
     form: Literal["text", "pieces"] = "text"
-    format: Literal["lines", "webdataset"] = "lines"  # webdataset: tars, a sample a record, for other tools
+    format: Literal["lines", "webdataset"] = "lines"  # webdataset: tars for other tools, one sample per record
     first: Whole = 0  # global id
     records: Whole | None = None
     output: str | None = None  # folder for {split}.{language}.txt, or {split}-{number}.tar
@@ -37,17 +37,17 @@ class UnpackConfig:
 
 @dataclass
 class UnpackRoot:
-    """The sections that the verb reads."""
+    """The sections that the command reads."""
 
     paths: PathsConfig = field(default_factory=PathsConfig)
     unpack: UnpackConfig = field(default_factory=UnpackConfig)
 
 
 def unpack_split(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:
-    """(source, target) of every record from global id `first` on, or (text,) of monolingual shards.
+    """Yields (source, target) of every record from global id `first` on, or (text,) for monolingual shards.
 
     Raises:
-        UserError: no shards or split there, a damaged shard, a tokenizer file that is not the recorded one.
+        UserError: no shards or split, a damaged shard, or a tokenizer file that differs from the recorded one.
     """
     reader = ShardReader(directory, split)
     pair = load_pair(directory, reader.manifest.tokenizer)
@@ -71,10 +71,10 @@ def _format_rows(tokenizer: Tokenizer, rows: list, form: str) -> list[str]:  # t
 
 
 def task(root: UnpackRoot) -> int:
-    """Write the records as configured.
+    """Writes the records as configured.
 
     Raises:
-        UserError: no such side, split or folder.
+        UserError: an unknown side or split, or no folder.
     """
     config, directory = root.unpack, root.paths.local(root.paths.shards)
     languages = ShardReader(directory, config.split).manifest.languages
@@ -98,7 +98,7 @@ def task(root: UnpackRoot) -> int:
 
 
 def _write_tars(config: UnpackConfig, directory: Path, sides: range, languages: list[str]) -> int:
-    """Tars of SAMPLES records each, keyed by the record's global id: `.en` and `.de`, a text `.txt`."""
+    """Writes tars of SAMPLES records each, keyed by the record's global id: `.en` and `.de`, or `.txt` for a text."""
     if config.output is None:
         raise UserError("unpack.output: a folder is needed for unpack.format=webdataset")
     extensions = languages if len(ShardReader(directory, config.split).manifest.languages) > 1 else ["txt"]
@@ -136,5 +136,5 @@ def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> li
 
 
 def main(argv: list[str]) -> int:
-    """The verb's entry."""
+    """Runs the command."""
     return run(task, UnpackRoot, argv, "unpack")

@@ -1,11 +1,11 @@
-"""`dragoman verify RUN`: whether a run saw the batches of an undisturbed one, and its weights are as they were written.
+"""`dragoman verify RUN`: checks that a run saw an undisturbed run's batches, and that its weights are unchanged.
 
 dragoman verify demo            the run `demo` of paths.runs; a path names one elsewhere
 dragoman verify demo verify.format=json
-dragoman verify demo verify.recompute=LAST   the steps between the last two checkpoints are trained again too (ALL, or
+dragoman verify demo verify.recompute=LAST   also trains the steps between the last two checkpoints again (ALL, or
                                              a number of random intervals)
 
-Exit code 0: nothing differs. 1: something does; it is named. 2: a mistake in the command.
+Exit code 0: nothing differs. 1: something differs, and is named. 2: a mistake in the command.
 """
 
 import json
@@ -18,15 +18,15 @@ from pipelines.tasks.verification import verify
 
 
 def main(argv: list[str]) -> int:
-    """The verb's entry point; its exit code."""
+    """Runs the command; returns its exit code."""
     return compose.run(task, VerifyRoot, argv, "verify")
 
 
 def task(config: VerifyRoot) -> int:
-    """Verify the run `name` and print what was compared.
+    """Verifies the run `name` and prints what was compared.
 
     Raises:
-        UserError: there is no such run, or its shards are out of sight.
+        UserError: no such run, or its shards are not visible.
     """
     checks = verify(config)
     same = all(one.result != "differs" for one in checks)

@@ -1,1 +1,1 @@
-"""What runs and answers: the command line, the translation endpoint, the jobs."""
+"""The services: the command line, the translation endpoint, the jobs."""

@@ -1,4 +1,4 @@
-"""The values that a key may have, from the dataclass that types it."""
+"""The allowed values of a key, from the dataclass that types it."""
 
 import importlib
 import types
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-SECTIONS = ("pipelines.config", "services.config")  # modules whose `Config` holds every section of every verb
+SECTIONS = ("pipelines.config", "services.config")  # modules whose `Config` has every section of every command
 
 
 def choices(key: str) -> list[str]:
-    """What SECTION.KEY may be, as the command line writes it; empty where it is no enumeration, or no key."""
+    """Returns the choices of SECTION.KEY as on the command line; empty if it is no enumeration, or no key."""
     for module in SECTIONS:
         hint = importlib.import_module(module).Config
         for name in key.split("."):

@@ -1,7 +1,7 @@
-"""The command line: `dragoman VERB [key=value ...]`. A verb's module is imported only when the verb is run.
+"""The command line: `dragoman VERB [key=value ...]`. A command's module is imported only when it runs.
 
-`--config FILE` and `--config-dir FOLDER`, a user's own settings, are read here, so that every verb takes them and what
-a verb starts or submits gets them too.
+`--config FILE` and `--config-dir FOLDER`, a user's own settings, are read here, so that every command accepts them and
+passes them on to the processes and jobs that it starts.
 """
 
 import importlib
@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from conf.again import remembered
 from conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from conf.groups import VARIABLE
 from conf.interrupts import interruptible
@@ -22,14 +23,14 @@ from services.version import version
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command line and return its exit code: 0, 1 failed, 2 the user's mistake, 130 or 143 interrupted."""
+    """Runs one command line and returns its exit code: 0, 1 failed, 2 a user's mistake, 130 or 143 interrupted."""
     verb = argv[0] if argv and argv[0] in VERBS else ""
     try:
         with interruptible(), restore_environment(VARIABLE):
             code = _dispatch(list(argv))
-            if sys.stdout is not None:  # as after `>&-`
+            if sys.stdout is not None:  # it is None after `>&-`
                 sys.stdout.flush()
-    except BrokenPipeError:  # the reader (head, less) has gone: say nothing
+    except BrokenPipeError:  # the reader (head, less) has gone: no message
         close_output()
         return BROKEN_PIPE
     except (Exception, KeyboardInterrupt) as problem:
@@ -38,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         except BrokenPipeError:
             code = BROKEN_PIPE
         if isinstance(problem, OSError):
-            close_output()  # what waits for a full disk cannot be written at the end either
+            close_output()  # output that waits for a full disk cannot be written at the end either
     return code
 
 
@@ -58,19 +59,20 @@ def _dispatch(argv: list[str]) -> int:
     if any(word in ("-h", "--help") for word in rest):
         print(verb_help(name, verb))
         return OK
-    rest = with_own_settings(rest)
-    module = importlib.import_module(verb.module)
-    code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
-    return code
+    with remembered(rest):
+        rest = with_own_settings(rest)
+        module = importlib.import_module(verb.module)
+        code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
+        return code
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:
-    """The words with what the files of `--config` say in front of the command line's own settings, which win.
+    """Returns the words with the settings of `--config` files before the command line's own, which win.
 
-    `--config-dir` becomes the variable DRAGOMAN_CONF, which processes that are started inherit.
+    `--config-dir` sets the variable DRAGOMAN_CONF, which child processes inherit.
 
     Raises:
-        UserError: no file or folder is given, or it is not one of settings.
+        UserError: the file or folder is missing, or holds no settings.
     """
     rest: list[str] = []
     found: list[str] = []
@@ -94,7 +96,7 @@ def with_own_settings(words: Sequence[str]) -> list[str]:
 
 
 def entry() -> None:
-    """The console script `dragoman`."""
+    """Runs the console script `dragoman`."""
     run_process(lambda: main(sys.argv[1:]))
 
 

@@ -1,4 +1,4 @@
-"""Shell completion: the verb and the values of enumerations are ours; Hydra knows the keys and the groups.
+"""Shell completion: completes commands and the values of enumerations; Hydra completes the keys and the groups.
 
 The shells hand over the line so far in COMP_LINE. Install with `eval "$(dragoman --shell-completion install=bash)"`.
 """
@@ -12,7 +12,7 @@ from model.errors import UserError, unknown
 from services.choices import choices
 from services.verbs import TEXT_FIRST
 
-# `=` is no word break for us: a key and its value are one word. A finished verb gets a blank after it, a key does not.
+# `=` does not split words here: a key and its value are one word. A complete command gets a blank after it, a key not.
 BASH = r"""_dragoman() {
     local line=${COMP_LINE:0:COMP_POINT} word choices
     word=${line##* }
@@ -30,9 +30,9 @@ end
 complete -c dragoman -f -a '(__dragoman_complete)'"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
-VERB_FIRST = {"submit"}  # verbs whose first word is a verb again
+VERB_FIRST = {"submit"}  # commands whose first word is another command
 OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report"}
-# Verbs that take words of no key.
+# Commands that take words without a key.
 WORDS_FIRST = {
     *TEXT_FIRST,
     "inspect",
@@ -50,11 +50,11 @@ WORDS_FIRST = {
 
 @dataclass
 class Nothing:
-    """The root of a command line that is completed and not run."""
+    """The root of a command line that is only completed, not run."""
 
 
 def answer(words: Sequence[str], verbs: Sequence[str]) -> int:
-    """What `dragoman --shell-completion (install|uninstall|query)=SHELL` prints."""
+    """Prints the answer to `dragoman --shell-completion (install|uninstall|query)=SHELL`; returns the exit code."""
     action, _, shell = (words[0] if words else "").partition("=")
     if action not in ("install", "uninstall", "query"):
         raise UserError(
@@ -73,19 +73,19 @@ def answer(words: Sequence[str], verbs: Sequence[str]) -> int:
 
 
 def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
-    """Print the words that could stand at the end of `line`."""
+    """Prints the words that could end `line`."""
     _program, _, rest = line.lstrip().partition(" ")
     verb, rest = _next_word(rest)
     if verb in VERB_FIRST and rest:
         verb, rest = _next_word(rest.lstrip())
-    if not rest:  # the verb itself is still being typed
+    if not rest:  # the command itself is being typed
         print(_join_words((name for name in verbs if name.startswith(verb)), shell))
         return 0
     key, is_value, begun = rest.rpartition(" ")[2].partition("=")
     if is_value and (found := choices(key.lstrip("+"))):
         print(_join_words((f"{key}={value}" for value in found if value.startswith(begun)), shell))
         return 0
-    if verb in WORDS_FIRST:  # Hydra would refuse the line for them; the last word may be the beginning of a key
+    if verb in WORDS_FIRST:  # Hydra would refuse them; the last word may be the beginning of a key
         *finished, last = rest.lstrip().split(" ")
         rest = " ".join([*(word for word in finished if "=" in word), last])
     os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
@@ -93,12 +93,12 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
 
 
 def _join_words(words: Iterable[str], shell: str) -> str:
-    """As the shell's script wants them."""
+    """Joins words as the shell's script expects them."""
     return ("\n" if shell == "fish" else " ").join(words)
 
 
 def _next_word(text: str) -> tuple[str, str]:
-    """The first word of `text` and the rest with its leading blank, which is empty while the word is being typed."""
+    """Returns the first word of `text` and the rest with its leading blank, empty while the word is being typed."""
     text = text.lstrip()
     end = text.find(" ")
     return (text, "") if end < 0 else (text[:end], text[end:])

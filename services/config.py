@@ -1,5 +1,5 @@
-"""All sections that the services read, typed. A verb's own root holds only those that it needs; this one is for whoever
-checks the configuration files as a whole."""
+"""All sections that the services read, typed. A command's own root has only those that it needs; this one checks the
+configuration files as a whole."""
 
 from dataclasses import dataclass, field
 
@@ -19,8 +19,8 @@ from services.sweeps.settings import SweepConfig
 
 @dataclass
 class Config:
-    """What `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`, `export`,
-    `inspect`, `runs`, `clean`, `up`, `sweep` and the verbs of jobs read."""
+    """The sections that `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`,
+    `export`, `inspect`, `runs`, `clean`, `up`, `sweep` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"

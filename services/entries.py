@@ -1,6 +1,6 @@
-"""How the verbs that load a network start: composed, checked and, where a mistake can be seen, refused without torch.
+"""Starts the commands that load a network: composes and checks the configuration before loading torch.
 
-Torch takes longer to load than everything that comes before it, so a verb's module is imported when its work begins.
+Torch takes longer to load than all other steps before the work, so a command's module is imported only then.
 """
 
 import importlib
@@ -22,7 +22,7 @@ MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the verb that is the first word. Of `serve`: 0 after SIGTERM, 130 after SIGINT."""
+    """Returns the exit code of the command that is the first word. `serve`: 0 after SIGTERM, 130 after SIGINT."""
     verb, *words = argv
     text = None
     if verb in TEXT_FIRST:
@@ -53,10 +53,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:
-    """The words before the first option that are no settings, as a text (None: there are none), and all others.
+    """Splits off the words before the first option that are no settings, as a text (None: there are none).
 
     Raises:
-        UserError: the words are the name of a file, which `key` takes.
+        UserError: the words name a file, which `key` takes.
     """
     options = next((place for place, word in enumerate(argv) if word.startswith("-") and " " not in word), len(argv))
     words = [word for word in argv[:options] if not is_setting(word)]
@@ -67,18 +67,18 @@ def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:
 
 
 def verbatim(argv: Sequence[str]) -> list[str]:
-    """The command line with the prompt quoted, so that Hydra reads no commas, colons and brackets in it.
+    """Returns the command line with the prompt quoted, so that Hydra parses no commas, colons and brackets in it.
 
-    What is quoted already, or null, stays as it is.
+    A prompt that is quoted already, or null, is unchanged.
     """
     return [quote_prompt(word) if word.startswith(PROMPT) else word for word in argv]
 
 
 def quote_prompt(word: str) -> str:
-    """`generate.prompt='...'` of one word of the command line."""
+    """Returns `generate.prompt='...'` for one word of the command line."""
     value = word.removeprefix(PROMPT)
     if value in ("", "null") or re.fullmatch(r"'.*'|\".*\"", value, re.DOTALL):
         return word
-    # Hydra takes a backslash for an escape before a quote only, and OmegaConf before ${
+    # Hydra treats a backslash as an escape only before a quote, and OmegaConf before ${
     escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value)
     return f"{PROMPT}'{escaped.replace('${', chr(92) + '${')}'"

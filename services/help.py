@@ -1,4 +1,4 @@
-"""Help pages, written from the verb table and the configuration files as they stand: nothing heavy is imported."""
+"""Help pages, made from the table of commands and the configuration files; imports nothing heavy."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,7 +7,7 @@ from conf import groups
 
 
 class VerbRow(Protocol):
-    """What a help page needs to know of a verb."""
+    """The facts about a command that a help page needs."""
 
     @property
     def help(self) -> str: ...
@@ -18,7 +18,7 @@ class VerbRow(Protocol):
 
 
 def general_help(verbs: Mapping[str, VerbRow]) -> str:
-    """The page of `dragoman --help`."""
+    """Returns the page of `dragoman --help`."""
     width = max(map(len, verbs))
     rows = "\n".join(f"  {name:<{width}}  {verb.help}" for name, verb in verbs.items())
     return f"""Shard a corpus, train on every core or GPU, track, promote and serve the better translation model.
@@ -40,7 +40,7 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configurati
 
 
 def verb_help(name: str, verb: VerbRow) -> str:
-    """The page of `dragoman VERB --help`: usage, choices of each group, default values with their comments."""
+    """Returns the page of `dragoman VERB --help`: usage, choices of each group, default values with their comments."""
     parts = [f"dragoman {name}: {verb.help}", "", f"usage: dragoman {name} {verb.usage}"]
     for section in verb.sections:
         choices = groups.choices(section)

@@ -1,14 +1,14 @@
-"""The table of the command line's verbs.
+"""The table of the commands.
 
-It names modules as text, so that this package never imports `pipelines`, and so that help and completion load neither
-torch nor Ray nor MLflow.
+It names modules as strings, so that this package never imports `pipelines`, and help and completion load neither torch
+nor Ray nor MLflow.
 """
 
 from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """A verb: the module whose `main(argv) -> exit code` it runs, a line of help, and what its help page shows."""
+    """A command: the module whose `main(argv) -> exit code` it runs, a line of help, and the parts of its help page."""
 
     module: str
     help: str
@@ -18,7 +18,7 @@ class Verb(NamedTuple):
 
 VERBS: dict[str, Verb] = {
     "shard": Verb(
-        "pipelines.entries", "a corpus becomes packed shards", sections=("corpus", "tokenizer", "shards", "cluster")
+        "pipelines.entries", "pack a corpus into shards", sections=("corpus", "tokenizer", "shards", "cluster")
     ),
     "train": Verb(
         "pipelines.entries",
@@ -38,7 +38,7 @@ VERBS: dict[str, Verb] = {
     ),
     "compare": Verb(
         "pipelines.entries",
-        "networks with equal budgets side by side, on one page",
+        "train networks with equal budgets and compare them on one page",
         "models=[MODEL,...] [key=value ...]",
         ("compare", "train", "evaluate", "cluster"),
     ),
@@ -46,10 +46,12 @@ VERBS: dict[str, Verb] = {
         "pipelines.entries", "make the better model the champion", sections=("promote", "registry", "tracking")
     ),
     "rollback": Verb(
-        "pipelines.entries", "put the champion before this one back", sections=("promote", "registry", "tracking")
+        "pipelines.entries",
+        "make the previous champion the champion again",
+        sections=("promote", "registry", "tracking"),
     ),
-    "sync": Verb("pipelines.sync", "send tracked metrics that wait on disk", sections=("tracking",)),
-    "unpack": Verb("pipelines.unpack", "shards back to text", sections=("shards",)),
+    "sync": Verb("pipelines.sync", "send records that wait on disk to MLflow", sections=("tracking",)),
+    "unpack": Verb("pipelines.unpack", "turn shards back into text", sections=("shards",)),
     "translate": Verb(
         "services.entries",
         "translate a text, files or standard input, no server",
@@ -58,33 +60,38 @@ VERBS: dict[str, Verb] = {
     ),
     "generate": Verb(
         "services.entries",
-        "a language model goes on with texts, no server",
+        "continue texts with a language model, no server",
         "[TEXT] [key=value ...]",
         ("generate", "registry"),
     ),
-    "embed": Verb("services.entries", "texts as vectors, no server", "[TEXT] [key=value ...]", ("embed", "registry")),
-    "score": Verb("services.entries", "log-probabilities of given pairs or texts, no server", sections=("score",)),
+    "embed": Verb(
+        "services.entries", "turn texts into vectors, no server", "[TEXT] [key=value ...]", ("embed", "registry")
+    ),
+    "score": Verb("services.entries", "compute log-probabilities of pairs or texts, no server", sections=("score",)),
     "rerank": Verb(
         "services.entries", "reorder another system's n-best lists with our model's score", sections=("rerank",)
     ),
     "serve": Verb(
-        "services.entries", "answer over HTTP: translations, word vectors or both", sections=("serve", "decode")
+        "services.entries", "serve translations, word vectors or both over HTTP", sections=("serve", "decode")
     ),
     "neighbours": Verb(
-        "services.commands.query", "the words nearest to a word, by its vector", "WORD... [key=value ...]", ("query",)
+        "services.commands.query",
+        "find the words nearest to a word, by its vector",
+        "WORD... [key=value ...]",
+        ("query",),
     ),
     "analogy": Verb(
-        "services.commands.query", "A is to B as C is to which words", "A B C... [key=value ...]", ("query",)
+        "services.commands.query", "find the words that are to C as B is to A", "A B C... [key=value ...]", ("query",)
     ),
     "export": Verb(
         "services.commands.export",
-        "word vectors in other programs' formats",
+        "write word vectors in other programs' formats",
         "[FORMAT...] [key=value ...]",
         ("export",),
     ),
     "inspect": Verb(
         "services.commands.inspect",
-        "what a shard, a bundle or a checkpoint holds and was made from",
+        "show the content and origin of a shard, bundle or checkpoint",
         "PATH [key=value ...]",
         ("inspect",),
     ),
@@ -95,56 +102,60 @@ VERBS: dict[str, Verb] = {
     "clean": Verb(
         "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)
     ),
-    "up": Verb("services.jobs.up", "the whole service on this machine, until Ctrl-C", sections=("service",)),
+    "up": Verb("services.jobs.up", "run the whole service on this machine, until Ctrl-C", sections=("service",)),
     "submit": Verb("services.jobs.entries", "plan a verb and queue it as a job", "VERB [key=value ...]", ("jobs",)),
     "jobs": Verb("services.jobs.entries", "list the jobs (-f: live)", "[-f] [key=value ...]", ("jobs",)),
-    "job": Verb("services.jobs.entries", "a job and everything that happened to it", "JOB [key=value ...]", ("jobs",)),
-    "why": Verb("services.jobs.entries", "what a job waits for, and until when", "JOB [key=value ...]", ("jobs",)),
+    "job": Verb("services.jobs.entries", "show a job and its history", "JOB [key=value ...]", ("jobs",)),
+    "why": Verb("services.jobs.entries", "show what a job waits for, and until when", "JOB [key=value ...]", ("jobs",)),
     "logs": Verb("services.jobs.entries", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
     "stop": Verb("services.jobs.entries", "stop a job", "JOB [key=value ...]", ("jobs",)),
-    "yield": Verb("services.jobs.entries", "have a job make room and go on later", "JOB [key=value ...]", ("jobs",)),
-    "retry": Verb("services.jobs.entries", "queue an ended job again", "JOB [key=value ...]", ("jobs",)),
-    "priority": Verb(
-        "services.jobs.entries", "put a job before or behind others", "JOB low|normal|high [key=value ...]", ("jobs",)
+    "yield": Verb(
+        "services.jobs.entries", "make a job release its resources and resume later", "JOB [key=value ...]", ("jobs",)
     ),
-    "rm": Verb("services.jobs.entries", "forget an ended job", "JOB [key=value ...]", ("jobs",)),
-    "report": Verb("services.jobs.entries", "a job on one HTML page", "JOB [key=value ...]", ("jobs",)),
+    "retry": Verb("services.jobs.entries", "queue an ended job again", "JOB [key=value ...]", ("jobs",)),
+    "priority": Verb("services.jobs.entries", "set a job's priority", "JOB low|normal|high [key=value ...]", ("jobs",)),
+    "rm": Verb("services.jobs.entries", "delete an ended job", "JOB [key=value ...]", ("jobs",)),
+    "report": Verb(
+        "services.jobs.entries", "write a report of a job as one HTML page", "JOB [key=value ...]", ("jobs",)
+    ),
     "sweep": Verb(
         "services.sweeps.entries",
-        "search over settings: trials are jobs, losers end early",
+        "search over settings: trials are jobs, bad ones stop early",
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)' [key=value ...]",
         ("sweep", "jobs"),
     ),
-    "bill": Verb("services.jobs.entries", "what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)),
+    "bill": Verb(
+        "services.jobs.entries", "show what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)
+    ),
     "drill": Verb(
         "services.jobs.drill.entry",
-        "make faults at the service of this machine, measure how it recovers",
+        "cause faults in this machine's service and measure its recovery",
         "[FAULT...] [key=value ...]",
         ("jobs",),
     ),
     "quota": Verb(
         "services.jobs.entries",
-        "what owners may hold together",
+        "show or set the quota of an owner",
         "[OWNER cpus=N|none gpus=N|none] [key=value ...]",
         ("jobs",),
     ),
     "owner": Verb(
         "services.jobs.entries",
-        "whose registered models are: list, give to another",
+        "list the owners of registered models, or change one",
         "[MODEL OWNER] [key=value ...]",
         ("jobs",),
     ),
     "token": Verb(
         "services.jobs.entries",
-        "who may ask the service: list, issue, rotate, revoke",
+        "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME] [key=value ...]",
         ("jobs",),
     ),
     "doctor": Verb(
-        "services.commands.doctor", "what this machine offers and what is missing", "[key=value ...]", ("jobs",)
+        "services.commands.doctor", "report what this machine offers and what is missing", "[key=value ...]", ("jobs",)
     ),
-    "demo": Verb("services.commands.demo", "the whole main job on the built-in corpus, in minutes"),
+    "demo": Verb("services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
-TEXT_FIRST = {"translate", "generate", "embed"}  # verbs that take a text on the command line
-# Modules of several verbs: they are told which one.
+TEXT_FIRST = {"translate", "generate", "embed"}  # commands that take a text on the command line
+# Modules of several commands: they get the command's name.
 SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.entries", "services.commands.query"}

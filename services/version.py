@@ -1,4 +1,4 @@
-"""Dragoman's version: the checkout's own where this is one, else the installed package's."""
+"""Dragoman's version: that of the checkout if there is one, else of the installed package."""
 
 import importlib.metadata
 import tomllib
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def version() -> str:
-    """For example "0.1.0"."""
+    """Returns the version, such as "0.1.0"."""
     project = Path(__file__).resolve().parent.parent / "pyproject.toml"
     if project.is_file():
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])

@@ -1,6 +1,8 @@
 """Every shipped configuration composes, types, and builds what it names; mistakes are refused by name."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -193,6 +195,20 @@ def test_numbers_out_of_range_are_refused(override: str, message: str, capsys: p
 
     assert compose.run(started, ServicesConfig if "service" in override else Config, [override], "x") == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_application_of_hydra_over_these_files_leaves_no_log_file(tmp_path: Path) -> None:
+    """Hydra's own default is a file handler for `NAME.log` in the working folder."""
+    program = f"""
+import hydra, logging
+@hydra.main(config_path={str(groups.FOLDER)!r}, config_name="config", version_base="1.3")
+def application(_):
+    logging.getLogger("x").warning("said")
+application()
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "said\n"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_info_shows_the_ranges(capsys: pytest.CaptureFixture[str]) -> None:

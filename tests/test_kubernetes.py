@@ -16,7 +16,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from services.jobs import beside
+from services.jobs import subprocesses
 from services.jobs.executors import pod as training
 from services.jobs.executors.base import Start
 from services.jobs.executors.rayjob import rayjob
@@ -330,7 +330,7 @@ def test_a_pod_is_given_every_variable_that_a_training_reads() -> None:
 
 def test_the_object_store_of_ray_fits_into_shared_memory() -> None:
     """Else Ray keeps it on a disk, or refuses to start."""
-    assert training.OBJECTS == beside.OBJECTS
+    assert training.OBJECTS == subprocesses.OBJECTS
     made = rayjob(START, KueueConfig(), Path("/data"), {}, SECONDS)["spec"]["rayClusterSpec"]
     standing = [one["spec"] for one in of(rendered("ray"), "RayCluster").values()]
     examples = [yaml.safe_load(path.read_text(encoding="utf-8"))["spec"]["rayClusterSpec"] for path in EXAMPLES]

@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-import yaml
 
 from conf import compose
+from conf.groups import default_choices
 from services import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -162,12 +162,7 @@ def test_names_that_are_asked_for_are_made_by_a_command_of_the_pages() -> None:
 def test_configuration_lists_every_file_of_conf() -> None:
     """What docs/configuration.md must say; where this fails, put `expected` there."""
     groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in (ROOT / "conf").iterdir()}
-    order = [
-        name
-        for entry in yaml.safe_load((ROOT / "conf/config.yaml").read_text())["defaults"]
-        for name in entry
-        if isinstance(entry, dict)
-    ]
+    order = list(default_choices())
     choices = {name: groups[name] for name in order if len(groups[name]) > 1}
     expected = "".join(wrapped(f"{name}=", found, "|") for name, found in choices.items())
     expected += wrapped("", [name for name in order if name not in choices], "  ")

@@ -1,6 +1,6 @@
 """Wrong command lines and their answers: one line that names the word, and exit code 2 (the user's) or 1.
 
-docs/command-lines.md shows the same table; `python tests/test_wrong_command_lines.py` writes it anew.
+docs/command-lines.md shows the same table; `python -P tests/test_wrong_command_lines.py` writes it anew.
 """
 
 import errno
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose, endings, options
+from conf import again, compose, endings, options
 from conf.mistakes import is_setting
 from conf.other_names import OTHER_NAMES
 from pipelines import entries
@@ -89,6 +89,7 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train --config-name nosuch", 2, "--config-name nosuch: there is no such file"),
     ("train --config-name", 2, "--config-name/-cn: expected one argument"),
     ("train --info nosuch", 2, "--info: shows one of all, config, defaults"),
+    ("train --info seed=3", 2, "after the settings: KEY=VALUE ... --info defaults"),
     ("train --hydra-help", 2, "--hydra-help: no such option"),
     ("train -m name=a,b train.max_steps=soon", 2, "train.max_steps: expected a whole number, got 'soon'"),
     ("train -m model=rnnx,gpt_tiny", 2, "model: 'rnnx' is not known"),
@@ -137,7 +138,7 @@ def test_a_wrong_command_line_is_answered_in_a_line(
 
 def test_there_are_at_least_forty_of_them_and_the_page_shows_each() -> None:
     assert len(WRONG) >= 40
-    assert PAGE.read_text(encoding="utf-8").endswith(table()), "python tests/test_wrong_command_lines.py writes it"
+    assert PAGE.read_text(encoding="utf-8").endswith(table()), "python -P tests/test_wrong_command_lines.py writes it"
 
 
 def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
@@ -166,7 +167,8 @@ def lookup(values: object, key: str) -> bool:
         ("shard", ["corpus=tsv"], "dragoman train corpus=tsv"),
         ("shard", ["corpus=text", "pair=hi", "tokenizer=vocabulary"], "model=skipgram registry=vectors"),
         ("shard", ["corpus=text", "pair=en"], "dragoman train corpus=text pair=en model=gpt_tiny registry=language"),
-        ("train", ["paths.root=a b"], "dragoman evaluate 'paths.root=a b'"),
+        ("train", ["paths.root=a b"], "dragoman promote 'paths.root=a b'"),
+        ("train", ["registry.register=false"], None),
         ("evaluate", [], "dragoman promote"),
         ("evaluate", ["evaluate.bundle=x"], None),
         ("promote", [], None),
@@ -177,7 +179,8 @@ def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], af
     config = compose.typed(
         Config, compose.values([word for word in words if not word.startswith("-") and "," not in word])
     )
-    said = entries.next_command(verb, config, words)
+    with again.remembered(words):
+        said = entries.next_command(verb, config)
     if after is None or said is None:
         assert said == after
         return

@@ -1,1 +1,1 @@
-"""Attention read as an alignment of words: maps, spans, pictures."""
+"""Attention read as word alignment: maps, spans and plots."""

@@ -1,13 +1,13 @@
-"""Alignment maps: which source words a network looked at for each target word, and the links that follow.
+"""Alignment maps: which source words a network attends to for each target word, and the links that follow.
 
-Letters: L layers, H heads, S source tokens and T rows of the target (the end of sentence among both), U source and W
-target words.
+Letters: L layers, H heads, S source tokens, T target rows (both count the end of sentence), U source words, W target
+words.
 
-Row t of an attention is made before target token t is known: its input is token t - 1. So there are two readings:
+Row t of an attention is computed before target token t is known: its input is token t - 1. So there are two readings:
 
     output   token t is aligned by row t, which produces it (Bahdanau et al. 2015, figure 3)
     input    token t is aligned by row t + 1, which reads it (Chen et al. 2020, "Accurate Word Alignment Induction from
-             Neural Machine Translation"): the network knows by then what it has written
+             Neural Machine Translation"): the network has then seen the token that it wrote
 """
 
 import re
@@ -31,15 +31,15 @@ END = "</s>"  # the last row and the last column of every map
 
 @dataclass
 class AlignmentConfig:
-    """Which attention is shown, and how."""
+    """Selects the attention to show, and its form."""
 
     head: str = "auto"  # auto, mean, l3 (a layer's mean), l3h2; counted from 0
-    reading: Literal["auto", "output", "input"] = "auto"  # which row stands for a target token
+    reading: Literal["auto", "output", "input"] = "auto"  # the row that belongs to a target token
     units: Literal["words", "tokens"] = "words"
-    threshold: Share = 0.0  # also link what has at least this weight; 0: the heaviest of each target word only
+    threshold: Share = 0.0  # also link weights of at least this value; 0: only the heaviest of each target word
 
     def check(self) -> None:
-        """Refuse values that no network could make good.
+        """Refuses values that no network can accept.
 
         Raises:
             UserError: names the key and the value.
@@ -51,7 +51,7 @@ class AlignmentConfig:
 
 @dataclass(frozen=True)
 class Head:
-    """One head of a decoder layer; without a head the layer's mean, without both the mean of all. Counted from 0."""
+    """One head of a decoder layer. Without `head`: the layer's mean; without both: the mean of all. Counted from 0."""
 
     layer: int | None = None
     head: int | None = None
@@ -65,10 +65,10 @@ class Head:
 
     @staticmethod
     def of(name: str, layers: int, heads: int) -> "Head":
-        """The head of a name as `str` writes it.
+        """Returns the head with this name, in the form that `str` writes.
 
         Raises:
-            UserError: a name of another form, or a layer or head that the network has not got.
+            UserError: the name has another form, or the network has no such layer or head.
         """
         found = Head.PATTERN.fullmatch(name)
         if name == "mean":
@@ -80,8 +80,8 @@ class Head:
             )
         return Head(int(found[1]), None if found[2] is None else int(found[2]))
 
-    def of_all(self, weights: Weights) -> Weights:
-        """Its weights (T, S) of those of every head (L, H, T, S)."""
+    def select(self, weights: Weights) -> Weights:
+        """Returns this head's weights (T, S), selected from those of every head (L, H, T, S)."""
         layers = weights if self.layer is None else weights[self.layer, None]  # (1 or L, H, T, S)
         found: Weights = layers.mean((0, 1)) if self.head is None else layers[0, self.head]
         return found
@@ -89,27 +89,27 @@ class Head:
 
 @dataclass(frozen=True, eq=False)
 class AttentionMap:
-    """The attention of one sentence, ready to be shown.
+    """The attention of one sentence, ready to show.
 
-    The end of sentence stands last on both sides; a target as long as the network's positions has none.
+    Both sides end with the end of sentence, except a target that fills all of the network's positions.
     """
 
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
     weights: Weights  # (T, S), rows sum to 1
-    head: str  # whose: "l3h2", "l3", "mean"
+    head: str  # the head shown: "l3h2", "l3", "mean"
     reading: Reading
     threshold: float = 0.0
 
     @property
     def pairs(self) -> list[Link]:
-        """(source, target) of every link, sorted; the ends of sentence have none."""
+        """Returns the (source, target) pair of every link, sorted; the ends of sentence have no links."""
         rows, columns = (len(tokens) - (tokens[-1:] == (END,)) for tokens in (self.target_tokens, self.source_tokens))
         found = links(self.weights[:rows, :columns], self.threshold)
         return sorted((int(source), int(target)) for target, source in np.argwhere(found))
 
     def record(self) -> dict[str, Any]:
-        """Plain values for JSON; weights to four digits."""
+        """Returns plain values for JSON, with weights rounded to four digits."""
         return {
             "source_tokens": list(self.source_tokens),
             "target_tokens": list(self.target_tokens),
@@ -121,10 +121,10 @@ class AttentionMap:
 
 
 def links(weights: Weights, threshold: float = 0.0) -> NDArray[np.bool_]:
-    """(..., W, U): which source words each target word is linked to, by weights without the ends of sentence.
+    """Returns (..., W, U): the source words that each target word links to. `weights` exclude the ends of sentence.
 
-    The heaviest (of equal ones the first), and with a threshold every other of at least that weight. A target word
-    that looked at nothing (a row of zeros) has no link.
+    Links the heaviest source word (the first of equal ones), and with a threshold every other of at least that weight.
+    A target word that attends to nothing (a row of zeros) has no link.
     """
     found = np.zeros(weights.shape, bool)
     if not weights.size:
@@ -136,12 +136,12 @@ def links(weights: Weights, threshold: float = 0.0) -> NDArray[np.bool_]:
 
 
 def pharaoh(pairs: Sequence[Link]) -> str:
-    """`0-0 1-2`: source and target word of each link, counted from 0 (the format of Pharaoh, Moses and fast_align)."""
+    """Returns `0-0 1-2`: source and target word of each link, from 0 (the format of Pharaoh, Moses and fast_align)."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
 def read(weights: Weights, reading: Reading) -> Weights:
-    """(..., T, S) with row t what is read for target token t; the last row stands for itself in both readings."""
+    """Returns (..., T, S), where row t belongs to target token t; both readings keep the last row."""
     if reading == "output":
         return weights
     return np.concatenate([weights[..., 1:, :], weights[..., -1:, :]], -2)

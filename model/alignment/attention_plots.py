@@ -1,6 +1,6 @@
-"""Pictures of attention: what each target word (a row) looked at in the source (columns); the darker, the more.
+"""Plots of attention: each target word (a row) over the source words (columns). Darker cells have more weight.
 
-Drawn without a display, each call its own figure. Letters: L layers, H heads, U source and W target words.
+Needs no display; each call makes its own figure. Letters: L layers, H heads, U source words, W target words.
 """
 
 import logging
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = "Blues"
-MARK = "#d9730d"  # of gold links and of a chosen head
-CELL, SMALL_CELL = 0.28, 0.15  # inches a word; the small one for texts of more than MANY words
-HEAD_CELL = 0.19  # in a picture of all heads
-TITLE_SIGN = 0.08  # inches a character of a title
+MARK = "#d9730d"  # colour of gold links and of the chosen head
+CELL, SMALL_CELL = 0.28, 0.15  # inches per word; the small one for texts of more than MANY words
+HEAD_CELL = 0.19  # inches per word in a plot of all heads
+TITLE_SIGN = 0.08  # inches per character of a title
 MANY = 70
 LONGEST_LABEL = 20  # characters
-WIDEST_PAIR = 26  # words up to which two maps stand side by side
-# For signs that matplotlib's own font has not got, where the machine has one of them.
+WIDEST_PAIR = 26  # two maps of up to this many words stand side by side
+# For characters that matplotlib's own font lacks, where the machine has one of these.
 OTHER_FONTS = ("Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Noto Sans", "Arial Unicode MS", "Symbola")
 logger = logging.getLogger(__name__)
 
 
 def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequence[Sequence[Link]] = ()) -> "Figure":
-    """A map a sentence with its words, two in a row where they are short. `gold` links are framed."""
+    """Plots one map per sentence with its words, two in a row where they are short. Frames the `gold` links."""
     widest = max(len(one.source_tokens) for one in maps)
     columns = 2 if len(maps) > 1 and widest <= WIDEST_PAIR else 1
     rows = [list(range(first, min(first + columns, len(maps)))) for first in range(0, len(maps), columns)]
@@ -41,7 +41,7 @@ def maps_picture(maps: Sequence[AttentionMap], titles: Sequence[str], gold: Sequ
     across = room([word for one in maps for word in one.target_tokens])
     down = room([word for one in maps for word in one.source_tokens]) + 0.35
     each = [max(widths[place] for place in range(column, len(maps), columns)) for column in range(columns)]
-    across += max(0.0, TITLE_SIGN * max(map(len, titles)) - min(each))  # a title begins where its map does
+    across += max(0.0, TITLE_SIGN * max(map(len, titles)) - min(each))  # a title starts at the left edge of its map
     figure, axes = grid(
         [max(heights[place] for place in row) for row in rows], each, (across * columns, down * len(rows))
     )
@@ -64,9 +64,9 @@ def heads_picture(
     gold: Sequence[Link] = (),
     chosen: tuple[int, int] | None = None,
 ) -> "Figure":
-    """Every head of one sentence, weights (L, H, W, U): a row a layer, a column a head; words at the outer edges.
+    """Plots every head of one sentence, weights (L, H, W, U): one row per layer, one column per head.
 
-    `gold` links are framed, and so is the head `chosen` (layer, head).
+    The words stand at the outer edges. Frames the `gold` links and the head `chosen` (layer, head).
     """
     layers, heads = weights.shape[:2]
     figure, axes = grid(
@@ -99,13 +99,13 @@ def draw_map(
     gold: Sequence[Link] = (),
     size: float = 8.5,
 ) -> None:
-    """weights (W, U) with a label a row and a column; empty labels are left out."""
+    """Draws weights (W, U) with a label per row and column; leaves out empty labels."""
     from matplotlib.patches import Rectangle
 
     axis.imshow(weights, cmap=COLOURS, vmin=0.0, vmax=1.0, aspect="equal", interpolation="nearest")
     font = size if max(len(source), len(target)) <= MANY else 5.0
     axis.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False, pad=2)
-    # labels are text as it stands: a dollar sign is no formula
+    # plain text: matplotlib would read a dollar sign as a formula
     across, down = ([shorten_label(word) for word in words] if any(words) else [] for words in (source, target))
     axis.set_xticks(range(len(across)), across, rotation=90, fontsize=font, parse_math=False, family=fonts())
     axis.set_yticks(range(len(down)), down, fontsize=font, parse_math=False, family=fonts())
@@ -117,7 +117,7 @@ def draw_map(
 def grid(
     heights: Sequence[float], widths: Sequence[float], margins: tuple[float, float]
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure of panels of these sizes, and `margins` (across, down) for all that stands around them; in inches."""
+    """Returns a figure with panels of these sizes, and `margins` (across, down) around them all; in inches."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -129,23 +129,23 @@ def grid(
 
 
 def cell_size(source: Sequence[str], target: Sequence[str]) -> float:
-    """Inches that a word of this map gets."""
+    """Returns the inches that this map gives a word."""
     return CELL if max(len(source), len(target)) <= MANY else SMALL_CELL
 
 
 def room(labels: Sequence[str]) -> float:
-    """Inches that the longest label needs."""
+    """Returns the inches that the longest label needs."""
     return 0.3 + 0.085 * max((len(shorten_label(label)) for label in labels), default=1)
 
 
 def shorten_label(word: str) -> str:
-    """A label that leaves room for the map."""
+    """Shortens a label so that the map has space."""
     word = for_markup(word)  # an SVG holds it as a comment
     return word if len(word) <= LONGEST_LABEL else f"{word[: LONGEST_LABEL - 1]}…"
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write the picture; signs that no font of this machine has are boxes in it, which is said once."""
+    """Writes the picture, and warns once about characters that no font of this machine has: they show as boxes."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure.savefig(path)
@@ -156,7 +156,7 @@ def save(figure: "Figure", path: Path) -> None:
 
 @lru_cache(maxsize=1)
 def fonts() -> list[str]:
-    """matplotlib's own font and those of OTHER_FONTS that this machine has."""
+    """Returns matplotlib's own font and those of OTHER_FONTS that this machine has."""
     from matplotlib import font_manager
 
     there = set(font_manager.get_font_names())

@@ -1,4 +1,4 @@
-"""Where the words of a text stand, and how much of each token belongs to which word.
+"""Positions of words and tokens in a text, and the share of each token that belongs to each word.
 
 Letters: N tokens, U words.
 """
@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 from model.text.tokenizer import UNK, Tokenizer
 
 Span = tuple[int, int]  # begin and end, in characters
-WordSpans = Callable[[str], list[Span]]  # where the words of a text stand, in order
+WordSpans = Callable[[str], list[Span]]  # finds the words of a text, in order
 
-JOINERS = frozenset("-'’")  # between letters they belong to the word
+JOINERS = frozenset("-'’")  # between two letters they are part of the word
 SPACE = "▁"  # U+2581 stands for a space inside of subwords
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 SINGLE = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")  # kana and Chinese characters: each is a word
 
 
 def word_spans(text: str) -> list[Span]:
-    """The words that a reader sees: letters and digits with their accents; every other mark is a word by itself.
+    """Returns the words of a text: runs of letters and digits with their accents; every other mark is its own word.
 
-    A hyphen or an apostrophe inside of a word belongs to it ("don't"), and so do a full stop and a comma between
-    digits. Scripts that write no spaces come by characters where they are Chinese or Japanese, else by the run.
+    A hyphen or an apostrophe inside a word belongs to it ("don't"), and so does a full stop or a comma between digits.
+    In scripts without spaces, each Chinese or Japanese character is a word; elsewhere each run of letters is one.
     """
     spans: list[Span] = []
     for place, sign in enumerate(text):
         if sign.isspace():
             continue
-        if spans and spans[-1][1] == place and _continues(text, place):
+        if spans and spans[-1][1] == place and _continues_word(text, place):
             spans[-1] = (spans[-1][0], place + 1)
         else:
             spans.append((place, place + 1))
@@ -39,9 +39,9 @@ def word_spans(text: str) -> list[Span]:
 
 
 def surfaces(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer]) -> list[str | None]:
-    """How each token is written in a text, without blanks at its ends; None where that cannot be said.
+    """Returns the text of each token without blanks at its ends, or None where it is not known.
 
-    It cannot of unknown tokens, and of the bytes that a subword model falls back to.
+    It is not known for unknown tokens and for the bytes that a subword model falls back to.
     """
     subwords = tokenizer.type in ("bpe", "unigram")
     found: list[str | None] = []
@@ -54,11 +54,11 @@ def surfaces(tokenizer: Tokenizer, ids: Sequence[int] | NDArray[np.integer]) -> 
 
 
 def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
-    """Where each token stands in the text it was made from, or that was made from it; see `surfaces`.
+    """Returns the position of each token in `text`; `written` comes from `surfaces`.
 
-    Tokens are looked for one after the other. Those that cannot be found share what stands between their neighbours:
-    a word each where there are as many words, else all of it. A token of blanks is empty, and stands where the next
-    token begins.
+    Searches for one token after the other. Tokens that are not found share the text between their neighbours: one word
+    each if there are as many words, else all of it. A token of blanks has an empty span at the start of the next
+    token.
     """
     folded = _caseless(text)  # the tokenizer may have lower-cased, by the rules of any language
     spans: list[Span | None] = [None] * len(written)
@@ -69,7 +69,7 @@ def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
             continue
         unknown = sum(written[place] is None for place in waiting)
         begin = folded.find(_caseless(surface), cursor + unknown)
-        if begin < 0:  # written otherwise than it reads: like an unknown one
+        if begin < 0:  # the text spells it differently: treat it like an unknown token
             waiting.append(number)
             continue
         _share(spans, written, waiting, text, (cursor, begin))
@@ -85,9 +85,9 @@ def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
 
 
 def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
-    """(N, U): the part of each token's characters that belongs to each word; rows sum to 1 where there are words.
+    """Returns (N, U): the part of each token's characters in each word; rows sum to 1 if there are words.
 
-    A token that touches no word belongs to the one after it, as a blank does; behind the last word, to that.
+    A token outside every word, such as a blank, belongs to the next word, or to the last one if there is no next.
     """
     found = np.zeros((len(spans), len(words)), np.float32)
     for row, (begin, end) in zip(found, spans, strict=True):
@@ -102,10 +102,10 @@ def shares(spans: Sequence[Span], words: Sequence[Span]) -> NDArray[np.float32]:
 def merge_tokens(
     weights: NDArray[np.float32], source: NDArray[np.float32], target: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Weights of tokens (..., T, S) as weights of words (..., W, U); `source` (S, U) and `target` (T, W) are shares.
+    """Turns token weights (..., T, S) into word weights (..., W, U) by the shares `source` (S, U) and `target` (T, W).
 
-    A source word gets the sum of its tokens, a target word the mean of its tokens: rows that sum to 1 still do. A
-    target word that has no token has a row of zeros.
+    A source word gets the sum of its tokens and a target word their mean, so rows that sum to 1 still do. A target word
+    without a token gets a row of zeros.
     """
     rows = target / np.maximum(target.sum(0), 1e-9)  # (T, W), columns sum to 1
     found: NDArray[np.float32] = rows.T @ weights @ source
@@ -123,8 +123,8 @@ def _caseless(text: str) -> str:
 def _share(
     spans: list[Span | None], written: Sequence[str | None], waiting: Sequence[int], text: str, region: Span
 ) -> None:
-    """Give the tokens `waiting` their spans in the region; those of blanks are left to `token_spans`."""
-    groups: list[list[int]] = []  # tokens that could not be found, blanks between them
+    """Gives the tokens `waiting` their spans in the region; `token_spans` places tokens of blanks."""
+    groups: list[list[int]] = []  # tokens that were not found, split at blanks
     apart = True
     for number in waiting:
         if written[number] == "":
@@ -150,25 +150,25 @@ def _share(
         spans[number] = span
 
 
-def _continues(text: str, place: int) -> bool:
-    """Whether the sign at `place` belongs to the word that the sign before it belongs to."""
+def _continues_word(text: str, place: int) -> bool:
+    """Returns True if the character at `place` belongs to the same word as the one before it."""
     before, sign, after = text[place - 1], text[place], text[place + 1 : place + 2]
     kind = unicodedata.category(sign)
-    if kind[0] == "M" or kind == "Cf":  # accents, selectors and joiners go with what they stand on
+    if kind[0] == "M" or kind == "Cf":  # accents, selectors and joiners belong to the character before them
         return True
     if SINGLE.match(sign) or SINGLE.match(before):
         return False
-    if _letter(sign):
-        return _letter(before) or (place > 1 and _inner(text[place - 2], before, sign))
-    return bool(after) and _inner(before, sign, after)
+    if _is_letter(sign):
+        return _is_letter(before) or (place > 1 and _joins_word(text[place - 2], before, sign))
+    return bool(after) and _joins_word(before, sign, after)
 
 
-def _inner(before: str, sign: str, after: str) -> bool:
-    """Whether a mark between these two signs belongs to their word."""
+def _joins_word(before: str, sign: str, after: str) -> bool:
+    """Returns True if a mark between these two characters belongs to their word."""
     if sign in JOINERS:
-        return _letter(before) and _letter(after)
+        return _is_letter(before) and _is_letter(after)
     return sign in ".," and before.isdigit() and after.isdigit()
 
 
-def _letter(sign: str) -> bool:
+def _is_letter(sign: str) -> bool:
     return unicodedata.category(sign)[0] in "LMN" or sign == "_"

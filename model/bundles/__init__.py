@@ -1,1 +1,1 @@
-"""The directory that a finished model is: written whole, verified once, read without pickles."""
+"""Bundles, the directories of finished models: written atomically, verified once, read without pickles."""

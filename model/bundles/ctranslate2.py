@@ -17,11 +17,11 @@ from model.networks.transformer import Transformer
 from model.text.tokenizer import BOS, EOS, UNK
 
 Quantisation = Literal["float32", "int8"]
-FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder of each export
+FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder for each export
 
 
 def exportable(network: TranslationNetwork) -> bool:
-    """Does CTranslate2 have a specification for this network?"""
+    """Returns True if CTranslate2 has a specification for this network."""
     return isinstance(network, Transformer)
 
 
@@ -32,10 +32,10 @@ def export(
     target_tokens: Sequence[str],
     quantisation: Quantisation = "float32",
 ) -> None:
-    """Write the CTranslate2 model into the new folder `directory`; `*_tokens` name each id of the vocabularies.
+    """Writes the CTranslate2 model into the new folder `directory`; `*_tokens` name each id of the vocabularies.
 
-    int8 stores the weights of products and tables as 8-bit whole numbers with a scale a row; its translations are
-    close to float32's, not equal, so it is served only where its score on the validation set allows it.
+    int8 stores the weights of products and tables as 8-bit integers with one scale per row. Its translations are close
+    to float32's but not equal, so it is served only where its score on the validation set is good enough.
 
     Raises:
         UserError: an architecture that CTranslate2 cannot run.
@@ -50,7 +50,7 @@ def export(
 
 
 def specification(network: Transformer, source_tokens: Sequence[str], target_tokens: Sequence[str]) -> Any:
-    """The `ctranslate2.specs.TransformerSpec` that holds the weights of `network`."""
+    """Returns the `ctranslate2.specs.TransformerSpec` that holds the weights of `network`."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     config = network.config

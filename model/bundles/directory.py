@@ -1,6 +1,6 @@
-"""A bundle as a directory: written whole, opened by its config.json, every file checked against its sha256.
+"""A bundle as a directory: written atomically, opened by its config.json, every file checked against its sha256.
 
-What all kinds of bundle share. What a kind holds stands in `model/bundles/translation.py` (translation models),
+Holds what all kinds of bundle share. Each kind has its own file: `model/bundles/translation.py`,
 `model/bundles/language.py` (language models, plain and masked) and `model/bundles/vectors.py` (word vectors).
 """
 
@@ -17,31 +17,31 @@ from model.files import atomic_directory, atomic_write, file_sha256
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-# What a config.json says of the bundle itself, beside what its kind adds; the rest are facts.
+# Fields of config.json that describe the bundle itself; each kind adds its own. The rest are facts.
 STRUCTURE = ("format_version", "kind", "architecture", "model", "tokenizer", "files")
 
 
 @dataclass(kw_only=True)
 class Bundle:
-    """A bundle on disk whose files have been checked; what is large is read when it is first asked for."""
+    """A bundle on disk whose files have been checked. Large parts are read on first use."""
 
     directory: Path
     config: Any  # the architecture's config dataclass
-    pair: str  # "en-de"; of a text "en"
+    pair: str  # "en-de"; "en" for one language
     facts: dict[str, Any] = field(default_factory=dict)  # scores, manifest_hash, run ...
     files: tuple[str, ...] = ()
-    digest: str = ""  # sha256 (hex) of config.json, and through it of every file
+    digest: str = ""  # sha256 (hex) of config.json, which covers every other file
 
     @property
     def normalisation(self) -> str:
-        """The Unicode form that texts are read in."""
+        """Returns the Unicode form that texts are normalised to."""
         return str(self.facts.get("normalisation", "NFC"))
 
     def update_facts(self, facts: Mapping[str, Any]) -> None:
-        """Add or replace facts (scores measured after saving), here and in config.json; the files stay as they are.
+        """Adds or replaces facts (such as scores measured later), here and in config.json; other files do not change.
 
         Raises:
-            UserError: facts that use a name of the bundle's own.
+            UserError: a fact uses a name of the bundle's own fields.
         """
         record, _ = _content(self.directory)
         check_facts(facts, set(record) - set(self.facts) - {"pair"})
@@ -52,7 +52,7 @@ class Bundle:
 
 
 class Common(TypedDict):
-    """The fields of `Bundle` that are read alike for every kind."""
+    """The fields of `Bundle` that every kind reads alike."""
 
     directory: Path
     pair: str
@@ -63,12 +63,12 @@ class Common(TypedDict):
 
 @contextlib.contextmanager
 def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterator[Path]:
-    """A folder to write a bundle's files into; with its config.json it takes the place of `directory` at the end.
+    """Yields a folder for a bundle's files; at the end it gets its config.json and replaces `directory`.
 
-    `record` says what the bundle is, `facts` what it was made from: JSON, with at least `pair`.
+    `record` describes the bundle, `facts` its origin: JSON, with at least `pair`.
 
     Raises:
-        UserError: facts that use a name of the bundle's own.
+        UserError: a fact uses a name of the bundle's own fields.
     """
     check_facts(facts, {*STRUCTURE, *record})
     with atomic_directory(directory) as work:
@@ -79,12 +79,12 @@ def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, A
 
 
 def bundle_hash(bundle: Path) -> str:
-    """sha256 (hex) of the bundle's `config.json`, which itself names the sha256 of every other file."""
+    """Returns the sha256 (hex) of the bundle's `config.json`, which itself lists the sha256 of every other file."""
     return file_sha256(bundle / CONFIG)
 
 
 def bundle_kind(directory: Path) -> str:
-    """What the bundle is of; those of translation models do not say it.
+    """Returns the kind of the bundle; bundles of translation models do not store it.
 
     Raises:
         UserError: not a bundle.
@@ -93,7 +93,7 @@ def bundle_kind(directory: Path) -> str:
 
 
 def read_facts(directory: Path) -> dict[str, Any]:
-    """The content of config.json as it stands, with no file checked.
+    """Returns the content of config.json, without checking any file.
 
     Raises:
         UserError: not a bundle.
@@ -102,12 +102,12 @@ def read_facts(directory: Path) -> dict[str, Any]:
 
 
 def read_record(directory: Path, kind: str, own: tuple[str, ...]) -> tuple[dict[str, Any], Common]:
-    """The content of config.json of a bundle of `kind`, every file checked, and what is read alike for every kind.
+    """Returns the content of config.json of a bundle of `kind` and the fields that all kinds share; checks every file.
 
-    `own`: what a bundle of this kind says of itself beside what all say.
+    `own`: the fields that a bundle of this kind adds.
 
     Raises:
-        UserError: not a bundle, one of another kind, something missing from it, a file that is not the one saved.
+        UserError: not a bundle, another kind, a missing field or file, or a file that differs from the one saved.
     """
     record, digest = _content(directory)
     path = directory / CONFIG
@@ -146,14 +146,14 @@ def _content(directory: Path) -> tuple[dict[str, Any], str]:
 
 
 def check_facts(facts: Mapping[str, Any], structure: set[str]) -> None:
-    """Raises UserError where facts use a name of the bundle's own."""
+    """Raises UserError if facts use a name of the bundle's own fields."""
     taken = sorted(set(facts) & structure)
     if taken:
         raise UserError(f"bundle facts: {', '.join(taken)} cannot be facts; they describe the bundle itself")
 
 
 def check_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
-    """Each listed file lies inside the bundle and is the one that was saved."""
+    """Raises UserError unless each listed file lies inside the bundle and has the sha256 that was saved."""
     for name, recorded in files.items():
         parts = PurePosixPath(name).parts
         if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
@@ -168,12 +168,12 @@ def check_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> None
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """{sha256, bytes} of a file."""
+    """Returns {sha256, bytes} of a file."""
     return {"sha256": file_sha256(path), "bytes": path.stat().st_size}
 
 
 def listing(directory: Path) -> list[str]:
-    """Every file below, as sorted relative names with /."""
+    """Returns every file below `directory`, as sorted relative names with /."""
     return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
 
 

@@ -1,4 +1,4 @@
-"""Several translation bundles of one vocabulary as one model, whose network is the mean of theirs."""
+"""Several translation bundles with one vocabulary as one model, whose network is the mean of theirs."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -16,17 +16,17 @@ from model.networks.network import TranslationNetwork
 
 @dataclass(kw_only=True)
 class EnsembleBundle(TranslationBundle):
-    """No directory of its own: what is written about it must be put elsewhere. Decodes as its first member does."""
+    """An ensemble. It has no directory, so files about it go elsewhere; it decodes as its first member does."""
 
     members: tuple[TranslationBundle, ...]
 
     @cached_property
     def network(self) -> TranslationNetwork:
-        """All members' networks, in evaluation mode."""
+        """Returns all members' networks as one, in evaluation mode."""
         return Ensemble([member.network for member in self.members]).eval()
 
     def export_folder(self, _quantisation: object) -> None:
-        """None: an ensemble is decoded in PyTorch."""
+        """Returns None: an ensemble is decoded in PyTorch."""
         return
 
     def update_facts(self, _facts: object) -> None:
@@ -35,11 +35,11 @@ class EnsembleBundle(TranslationBundle):
 
 
 def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
-    """The bundles in `directories`, each checked as by itself; `key` is the setting that names them.
+    """Loads and checks the bundles in `directories`; `key` is the setting that names them.
 
     Raises:
-        UserError: fewer than two, one that is no sound translation bundle, or two that read or write other tokens,
-            normalise in other ways or translate another pair (both are named).
+        UserError: fewer than two, one that is no valid translation bundle, or two that differ in tokens, normalisation
+            or language pair (the message names both).
     """
     if len(directories) < 2:
         raise UserError(f"{key}: an ensemble has two members at least, not {len(directories)}")
@@ -75,7 +75,7 @@ def load_ensemble(directories: Sequence[Path], key: str) -> EnsembleBundle:
 
 
 def _difference(one: TranslationBundle, other: TranslationBundle) -> str:
-    """Why the two cannot be decoded as one; empty where they can."""
+    """Returns why the two cannot be decoded together; empty if they can."""
     if not same_pair(one.pair, other.pair):
         return f"translate {one.pair} and {other.pair}"
     if one.tokenizers.describe() != other.tokenizers.describe():
@@ -86,5 +86,5 @@ def _difference(one: TranslationBundle, other: TranslationBundle) -> str:
 
 
 def joined(values: Iterable[Any]) -> str:
-    """The distinct values in their order, with + between them."""
+    """Returns the distinct values in their order, joined by +."""
     return "+".join(dict.fromkeys(str(value) for value in values if value))

@@ -3,7 +3,7 @@
     config.json         format version, kind, architecture and its configuration, vocabulary, positions, tokenizer,
                         facts, and the sha256 of every other file
     model.safetensors   the weights; a tied table is stored once
-    tokenizer.*         what turns text into the network's tokens
+    tokenizer.*         turns text into the network's tokens
 
 Nothing is pickled and nothing names code: the architecture is a row of a closed table.
 """
@@ -24,27 +24,27 @@ from model.text.tokenizer import Tokenizer, TokenizerPair
 from model.text.tokenizers import load_pair
 
 TextKind = Literal["language", "masked"]
-OWN = ("vocabulary", "positions")  # what its config.json says beside what every bundle's does
+OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
 
 
 @dataclass(kw_only=True)
 class TextBundle(Bundle):
-    """The bundle of a network of one language; the network is built when it is first asked for."""
+    """The bundle of a network of one language; builds the network on first use."""
 
     kind: TextKind
     architecture: str
     vocabulary: int
-    positions: int | None  # the most tokens of a text; None: no bound
+    positions: int | None  # the most tokens of a text; None: unlimited
     tokenizer: Tokenizer
 
     @property
     def language(self) -> str:
-        """Of its texts, such as "en"."""
+        """Returns the language of its texts, such as "en"."""
         return self.pair
 
     @cached_property
     def network(self) -> Network:
-        """The network with its weights, in evaluation mode.
+        """Returns the network with its weights, in evaluation mode.
 
         Raises:
             UserError: weights that do not fit the configuration.
@@ -55,10 +55,10 @@ class TextBundle(Bundle):
 
     @property
     def language_network(self) -> LanguageNetwork:
-        """The same of a language model, which can go on with a text.
+        """Returns the network of a language model, which can continue a text.
 
         Raises:
-            UserError: the bundle is of a masked one.
+            UserError: the bundle holds a masked network.
         """
         if not isinstance(self.network, LanguageNetwork):
             raise wrong_kind(self.architecture, "language")
@@ -68,12 +68,12 @@ class TextBundle(Bundle):
 def save_text_bundle(
     directory: Path, *, network: Network, config: Any, tokenizer: Tokenizer, facts: Mapping[str, Any]
 ) -> None:
-    """Write the bundle whole: into a temporary directory beside it, then renamed; an older one is replaced.
+    """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
 
     `facts` must be JSON and holds at least `pair`, the language.
 
     Raises:
-        UserError: an architecture of translations, facts without a language or that use a name of the bundle's own.
+        UserError: a translation architecture, facts without a language, or facts that use the bundle's own names.
     """
     from safetensors.torch import save_file
 
@@ -86,7 +86,7 @@ def save_text_bundle(
         "architecture": config.architecture,
         "model": dict(vars(config)),
         "vocabulary": tokenizer.vocabulary,
-        "positions": getattr(network, "max_positions", None),  # recurrent networks have no bound
+        "positions": getattr(network, "max_positions", None),  # recurrent networks have no limit
         "tokenizer": tokenizers.describe(),
     }
     with new_bundle(directory, record, facts) as work:
@@ -95,11 +95,11 @@ def save_text_bundle(
 
 
 def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundle:
-    """Read and check a bundle of a network of one language; of `kind`, where only one will do.
+    """Reads and checks the bundle of a network of one language; `kind`: accepts only that kind.
 
     Raises:
-        UserError: not a bundle or one of another kind, an unknown format version or architecture, a file that is
-            missing or not the one that was saved (named), a configuration that does not fit its schema.
+        UserError: not a bundle or another kind, an unknown format version or architecture, a file that is missing or
+            differs from the one saved (named), a configuration that does not fit its schema.
     """
     found = bundle_kind(directory)
     wanted: TextKind = kind or ("masked" if found == "masked" else "language")
@@ -129,7 +129,7 @@ def load_text_bundle(directory: Path, kind: TextKind | None = None) -> TextBundl
 
 
 def text_kind(name: str) -> TextKind:
-    """The kind of bundle that an architecture's networks are kept in.
+    """Returns the kind of bundle that holds this architecture's networks.
 
     Raises:
         UserError: an unknown architecture, or one of another kind.

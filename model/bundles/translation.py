@@ -1,13 +1,13 @@
-"""The bundle: a directory that holds everything a translation needs, and says what it was made from.
+"""The bundle of a translation model: a directory with everything that translating needs, and its origin.
 
     config.json         format version, architecture and its configuration, vocabularies, tokenizers, facts,
                         and the sha256 of every other file
     model.safetensors   the weights; a tied table is stored once
     tokenizer.model     or source.* and target.*
-    ct2/ ct2-int8/      the CTranslate2 exports, where the architecture has one
+    ct2/ ct2-int8/      the CTranslate2 exports, if the architecture has one
 
 Nothing is pickled and nothing names code: the architecture is a row of a closed table. A bundle of word vectors
-(`model/bundles/vectors.py`) is such a directory too, of the kind "vectors"; `model/bundles/directory.py` writes and
+(`model/bundles/vectors.py`) is such a directory too, with the kind "vectors". `model/bundles/directory.py` writes and
 checks both.
 """
 
@@ -31,24 +31,24 @@ from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 
-OWN = ("vocabulary", "positions")  # what its config.json says beside what every bundle's does
+OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
 
 
 @dataclass(kw_only=True)
 class TranslationBundle(Bundle):
-    """The bundle of a translation model; the network is built when it is first asked for."""
+    """The bundle of a translation model; builds the network on first use."""
 
     architecture: str
     source_vocabulary: int
     target_vocabulary: int
-    source_positions: int  # the most source tokens, end of sentence included
+    source_positions: int  # the most source tokens, with the end of sentence
     target_positions: int
     tokenizers: TokenizerPair
     decode: DecodeConfig
 
     @cached_property
     def network(self) -> TranslationNetwork:
-        """The network with its weights, in evaluation mode.
+        """Returns the network with its weights, in evaluation mode.
 
         Raises:
             UserError: weights that do not fit the configuration.
@@ -58,17 +58,17 @@ class TranslationBundle(Bundle):
         return network.eval()
 
     def export_folder(self, quantisation: Quantisation) -> Path | None:
-        """The CTranslate2 model of that quantisation; None where the bundle has none."""
+        """Returns the folder of the CTranslate2 model with that quantisation; None if the bundle has none."""
         folder = FOLDERS[quantisation]
         return self.directory / folder if f"{folder}/model.bin" in self.files else None
 
     def tokens(self) -> tuple[list[str], list[str]]:
-        """The name of each id of the source and of the target vocabulary."""
+        """Returns the name of each id of the source and of the target vocabulary."""
         return token_names(self.tokenizers)
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target language."""
+        """Returns the source and the target language."""
         source, target = languages_of(self.pair)
         return source, target
 
@@ -82,13 +82,13 @@ def save_bundle(
     facts: Mapping[str, Any],
     exports: Sequence[Quantisation] = ("float32", "int8"),
 ) -> None:
-    """Write the bundle whole: into a temporary directory beside it, then renamed; an older one is replaced.
+    """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
 
-    `facts` must be JSON and holds at least `pair`; `decode` are the decoding defaults. `exports` are made where the
-    architecture allows.
+    `facts` must be JSON and hold at least `pair`; `decode` in it holds the decoding defaults. Makes the `exports` that
+    the architecture allows.
 
     Raises:
-        UserError: facts without a pair, or that use a name of the bundle's own.
+        UserError: facts without a pair, or facts that use the bundle's own names.
     """
     from safetensors.torch import save_file
 
@@ -110,11 +110,11 @@ def save_bundle(
 
 
 def load_bundle(directory: Path) -> TranslationBundle:
-    """Read and check a bundle.
+    """Reads and checks a bundle.
 
     Raises:
-        UserError: not a bundle, an unknown format version or architecture, a file that is missing or not the one that
-            was saved (named), a configuration that does not fit its schema.
+        UserError: not a bundle, an unknown format version or architecture, a file that is missing or differs from the
+            one saved (named), a configuration that does not fit its schema.
     """
     record, common = read_record(directory, "translation", OWN)
     for key in OWN:
@@ -139,13 +139,13 @@ def load_bundle(directory: Path) -> TranslationBundle:
 
 
 def token_names(tokenizers: TokenizerPair) -> tuple[list[str], list[str]]:
-    """The written form of every id of both sides."""
+    """Returns the written form of every id of both sides."""
     source, target = tokenizers.source, tokenizers.target
     return source.pieces(range(source.vocabulary)), target.pieces(range(target.vocabulary))
 
 
 def distinct_weights(network: Network) -> dict[str, Tensor]:
-    """The state by name, each tensor once: tied ones under the first of their names."""
+    """Returns the state by name, each tensor once: tied ones under their first name."""
     seen: set[int] = set()
     weights = {}
     for name, tensor in network.state_dict(keep_vars=True).items():
@@ -156,10 +156,10 @@ def distinct_weights(network: Network) -> dict[str, Tensor]:
 
 
 def load_weights(network: Network, path: Path) -> None:
-    """Fill the network from a safetensors file that names each distinct tensor once.
+    """Loads a safetensors file into the network; the file names each distinct tensor once.
 
     Raises:
-        UserError: a tensor too many, too few or of another shape.
+        UserError: a tensor is unexpected, missing, or of another shape.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -172,10 +172,10 @@ def load_weights(network: Network, path: Path) -> None:
 
 
 def fill(network: Network, weights: Mapping[str, Tensor], where: str) -> None:
-    """Give the network these weights, each distinct tensor named once; `where` they come from opens the messages.
+    """Sets the network's weights; each distinct tensor is named once. Messages begin with `where`, their source.
 
     Raises:
-        UserError: a tensor too many, too few or of another shape.
+        UserError: a tensor is unexpected, missing, or of another shape.
     """
     wanted = distinct_weights(network)
     for name in sorted(wanted.keys() ^ weights.keys()):

@@ -1,12 +1,12 @@
-"""The bundle of word vectors: a directory that holds the words, their vectors, and what they were made from.
+"""The bundle of word vectors: a directory that holds the words, their vectors, and their origin.
 
     config.json         format version, kind "vectors", the method and its configuration, the table's shape, tokenizer,
                         facts, and the sha256 of every other file
-    model.safetensors   `vectors` (V, d), dense or as CSR; `contexts` where the method has them; `weights` (V,) where
-                        words weigh differently in a text (idf)
+    model.safetensors   `vectors` (V, d), dense or as CSR; `contexts` if the method has them; `weights` (V,) if words
+                        weigh differently in a text (idf)
     words.json          the words, most frequent first, and their counts
-    tokenizer.*         what turns text into these words
-    exports/            the vectors in the formats of other programs, where they were asked for
+    tokenizer.*         turns text into these words
+    exports/            the vectors in other programs' formats, on request
 
 Nothing is pickled and nothing names code: the method is a row of a closed table.
 """
@@ -38,7 +38,7 @@ CSR_PARTS = ("data", "indices", "indptr")
 
 @dataclass(kw_only=True)
 class VectorsBundle(Bundle):
-    """The bundle of word vectors; tables are read when they are first asked for."""
+    """The bundle of word vectors; reads the tables on first use."""
 
     words: list[str]  # (V,) most frequent first
     counts: NDArray[np.int64]  # (V,)
@@ -47,7 +47,7 @@ class VectorsBundle(Bundle):
 
     @cached_property
     def embeddings(self) -> Embeddings:
-        """The words and vectors, to be asked.
+        """Returns the words and vectors, ready for queries.
 
         Raises:
             UserError: vectors that are not finite.
@@ -66,7 +66,7 @@ class VectorsBundle(Bundle):
 
     @cached_property
     def contexts(self) -> NDArray[np.float32] | None:
-        """The other vectors of word2vec and GloVe: of words as context, or of a Huffman tree's inner nodes."""
+        """Returns the context vectors of word2vec and GloVe: of context words, or of a Huffman tree's inner nodes."""
         return self._tables("contexts").get("contexts")
 
     def _tables(self, *names: str) -> dict[str, Any]:
@@ -88,14 +88,14 @@ def save_vectors(
     facts: Mapping[str, Any],
     exports: Sequence[Format] = (),
 ) -> None:
-    """Write the bundle whole: into a temporary directory beside it, then renamed; an older one is replaced.
+    """Writes the bundle atomically: into a temporary directory, then renamed; replaces an older one.
 
-    `tables`: `vectors` (V, d), an array or CSR, and where there are any `contexts` (any rows, d) and `weights` (V,);
-    a CSR alone means `vectors`. `facts` must be JSON and hold at least `pair`. `exports` are written into exports/.
+    `tables`: `vectors` (V, d), an array or CSR, and optionally `contexts` (any rows, d) and `weights` (V,); a CSR alone
+    means `vectors`. `facts` must be JSON and hold at least `pair`. Writes `exports` into exports/.
 
     Raises:
-        UserError: facts without a pair or with a name of the bundle's own, tables that do not fit or are not finite,
-            words that a format cannot hold.
+        UserError: facts without a pair or with the bundle's own names, tables that do not fit or are not finite, words
+            that a format cannot hold.
     """
     if not facts.get("pair") or not isinstance(facts["pair"], str):
         raise UserError(f"bundle facts: pair must name the language such as en, got {facts.get('pair')!r}")
@@ -120,11 +120,11 @@ def save_vectors(
 
 
 def load_vectors(directory: Path) -> VectorsBundle:
-    """Read and check a bundle.
+    """Reads and checks a bundle.
 
     Raises:
-        UserError: not a bundle or one of a translation model, an unknown format version or method, a file that is
-            missing or not the one that was saved (named), a configuration that does not fit its schema.
+        UserError: not a bundle or that of a translation model, an unknown format version or method, a file that is
+            missing or differs from the one saved (named), a configuration that does not fit its schema.
     """
     record, common = read_record(directory, "vectors", ("table",))
     if WORDS not in record["files"]:
@@ -148,7 +148,7 @@ def load_vectors(directory: Path) -> VectorsBundle:
 
 
 def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
-    """Tables as safetensors; a CSR as its three parts `NAME.data`, `NAME.indices`, `NAME.indptr`."""
+    """Writes tables as safetensors; a CSR as its three parts `NAME.data`, `NAME.indices`, `NAME.indptr`."""
     from safetensors.numpy import save_file
 
     tensors: dict[str, NDArray[Any]] = {}
@@ -163,11 +163,11 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
 
 
 def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> dict[str, Table]:
-    """Those of `wanted` that the file holds; `shape` (V, d) of the vectors.
+    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors.
 
     Raises:
-        ValueError: a table of another shape, or no safetensors.
-        KeyError: the vectors are not there.
+        ValueError: a table has another shape, or the file is no safetensors.
+        KeyError: the vectors are missing.
     """
     from safetensors import SafetensorError, safe_open
     from scipy.sparse import csr_array

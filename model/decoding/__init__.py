@@ -1,1 +1,1 @@
-"""From a network to words: greedy and beam search, sampling, filling masks."""
+"""Decoding, from a network to words: greedy and beam search, sampling, filling masks."""

@@ -1,12 +1,12 @@
 """Beam search with cached state, over all sentences and beams of a batch at once.
 
-Letters: B sentences that are still searched, K beam, V target vocabulary, C = 2K candidates a sentence.
+Letters: B sentences still in the search, K beam, V target vocabulary, C = 2K candidates per sentence.
 
 A step takes the C best continuations of a sentence. Those among the first K that end are hypotheses; the first K that
-do not end are the next beam (at most K of C can end, so K are always left). A sentence is done when enough hypotheses
-have ended or its longest translation is reached, where the beam as it stands is taken too, unended. This is the
-procedure of CTranslate2, so both engines find the same hypotheses. A beam as wide as the last step has continuations
-leaves nothing out: the n-best list is the best n of all translations.
+do not end form the next beam (at most K of C can end, so K always remain). A sentence is finished when enough
+hypotheses have ended, or at its maximum length, where the unended beam counts too. This is CTranslate2's procedure, so
+both engines find the same hypotheses. If the beam is as wide as the number of continuations of the last step, the
+search is exhaustive: the n-best list holds the best n of all translations.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.word_loops import WordLoops, keep_out
+from model.decoding.word_loops import WordLoops, mask_loops
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import BOS, EOS
 
-GROUP = 64  # neighbouring logits whose maximum stands for them in the first round of the selection
+GROUP = 64  # adjacent logits, represented by their maximum in the first round of the selection
 
 
 def beam_search(
@@ -37,31 +37,31 @@ def beam_search(
     every: bool = False,
     guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
-    """source (B, S) -> at most `nbest` hypotheses each, or `every` one that was found; best first, distinct.
+    """source (B, S) -> at most `nbest` distinct hypotheses each, or with `every` all that were found; best first.
 
-    `limits[b]` is the most tokens of sentence b, `candidates` how many hypotheses must have ended before it is done.
+    `limits[b]` is the most tokens of sentence b. A sentence is finished when `candidates` hypotheses have ended.
     A `guard` forbids the tokens that would close a loop of subwords within a word.
-    With alpha 0 scores only fall: a sentence is done when nothing that is still going can come among its n best.
+    With alpha 0 scores only fall: a sentence is finished when no live hypothesis can enter its n best.
     """
     device = source.device
     never = torch.tensor(list(forbidden), dtype=torch.long, device=device)
     longest = max(limits)
     state = network.start(network.encode(source), longest)
     tokens = torch.full((source.shape[0],), BOS, device=device)  # (B,), from the second step on (B K,)
-    alive = torch.arange(source.shape[0])  # (B,) which sentence a row is; bookkeeping stays on the CPU
+    alive = torch.arange(source.shape[0])  # (B,) the sentence of each row; bookkeeping stays on the CPU
     limit = torch.tensor(list(limits))  # (B,)
     totals = torch.zeros(source.shape[0], 1)  # (B, K) log probability so far; one beam before the first step
     history = torch.empty(source.shape[0], 1, 0, dtype=torch.long)  # (B, K, t)
     found: list[list[Hypothesis]] = [[] for _ in limits]
-    count = torch.zeros(len(limits), dtype=torch.long)  # of each
-    best = torch.full((len(limits), nbest), -torch.inf)  # of each, the log probabilities of its n best hypotheses
+    count = torch.zeros(len(limits), dtype=torch.long)  # of each sentence
+    best = torch.full((len(limits), nbest), -torch.inf)  # the log probabilities of each sentence's n best hypotheses
     for step in range(1, longest + 1):
         logits, state = network.step(tokens, state)  # (B K, V)
         logits = logits.float().index_fill_(1, never, -torch.inf)
         if step <= min_length:
             logits[:, EOS] = -torch.inf
         if guard is not None:
-            keep_out(guard, history.flatten(0, 1).tolist(), logits)
+            mask_loops(guard, history.flatten(0, 1).tolist(), logits)
         scores, origin, words = (x.cpu() for x in best_candidates(logits, totals.to(device), 2 * beam))  # (B, C)
         history = torch.cat([history.gather(1, origin[:, :, None].expand(-1, -1, step - 1)), words[:, :, None]], 2)
         ends = words.eq(EOS)  # (B, C)
@@ -84,7 +84,7 @@ def beam_search(
         # the first K that do not end, in their order
         kept = (ends[going] * 2 * beam + torch.arange(2 * beam)).argsort(1)[:, :beam]  # (B', K)
         width = totals.shape[1]
-        rows = (going[:, None] * width + origin[going].gather(1, kept)).flatten()  # rows of the state to go on with
+        rows = (going[:, None] * width + origin[going].gather(1, kept)).flatten()  # rows of the state to keep
         totals = scores[going].gather(1, kept)
         history = history[going].gather(1, kept[:, :, None].expand(-1, -1, step))
         tokens = words[going].gather(1, kept).flatten().to(device)
@@ -94,11 +94,11 @@ def beam_search(
 
 
 def best_candidates(logits: Tensor, totals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` likeliest continuations of each sentence: log probability, beam and token, each (B, count).
+    """Returns the `count` likeliest continuations of each sentence: log probability, beam, token, each (B, count).
 
-    logits (B K, V), totals (B, K) the log probabilities of the beams so far (-inf: no such beam). Where a sentence has
-    fewer continuations the rest have the log probability -inf. Selected in two rounds, exactly: the best `count` lie
-    in the `count` groups of neighbours with the highest maxima, and picking groups is far cheaper than sorting K V.
+    logits (B K, V), totals (B, K) the log probabilities of the beams so far (-inf: no such beam). If a sentence has
+    fewer continuations, the rest have log probability -inf. Two rounds give the exact result: the best `count` lie in
+    the `count` groups of adjacent logits with the highest maxima, and choosing groups costs far less than sorting K V.
     """
     batch, beam = totals.shape
     vocabulary = logits.shape[1]

@@ -1,7 +1,7 @@
-"""Consensus: of the translations found, the one that is most like all of them.
+"""Consensus: chooses the translation that is most like all the others.
 
-Minimum Bayes risk decoding (Kumar and Byrne 2004, section 2) with BLEU as the gain, every hypothesis an equal vote, and
-the model's own score beside it. Likeness is counted in target tokens, so no language needs rules of its own.
+Minimum Bayes risk decoding (Kumar and Byrne 2004, section 2) with BLEU as the gain. Every hypothesis has one equal
+vote, and the model's own score is added. Counts target tokens, so no language needs its own rules.
 
 Letters: N hypotheses of one sentence, G distinct n-grams among them.
 """
@@ -17,10 +17,10 @@ from model.decoding.hypothesis import Hypothesis
 ORDER = 4
 
 
-def by_consensus(hypotheses: Sequence[Hypothesis], weight: float) -> list[Hypothesis]:
-    """The hypotheses by score + `weight` x the mean of their BLEU (0 to 1) against each of all, best first.
+def sort_by_consensus(hypotheses: Sequence[Hypothesis], weight: float) -> list[Hypothesis]:
+    """Sorts the hypotheses by score + `weight` x the mean of their BLEU (0 to 1) against all, best first.
 
-    Of equals, the one that came first stays before.
+    Equal ones keep their order.
     """
     votes = likeness([one.ids for one in hypotheses]).mean(1)
     worth = np.array([one.score for one in hypotheses]) + weight * votes
@@ -28,10 +28,10 @@ def by_consensus(hypotheses: Sequence[Hypothesis], weight: float) -> list[Hypoth
 
 
 def likeness(texts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-    """(N, N): BLEU of text i as the hypothesis and text j as its reference, in tokens.
+    """Returns (N, N): BLEU of text i as the hypothesis and text j as its reference, in tokens.
 
-    Sentences have few 4-grams, so matches and n-grams of every order are counted with one more (Lin and Och 2004,
-    section 4, smooth the higher orders so; here the words too, for texts that have none in common).
+    Sentences have few 4-grams, so every order adds one to its matches and to its n-grams (Lin and Och 2004, section 4,
+    for the higher orders; here also for words, since texts may have none in common).
     """
     counts, orders = ngram_counts(texts)  # (N, G), (G,)
     lengths = np.array([len(text) for text in texts], np.float64)
@@ -45,7 +45,7 @@ def likeness(texts: Sequence[Sequence[int]]) -> NDArray[np.float64]:
 
 
 def ngram_counts(texts: Sequence[Sequence[int]]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(N, G) how often each 1- to 4-gram stands in each text, and (G,) of how many tokens it is."""
+    """Returns (N, G): how often each 1- to 4-gram occurs in each text, and (G,): its length in tokens."""
     found = [
         Counter(tuple(text[i : i + order]) for order in range(1, ORDER + 1) for i in range(len(text) - order + 1))
         for text in texts

@@ -1,4 +1,4 @@
-"""Guessing what stands behind the masks of a text, with a masked network (Devlin et al. 2019)."""
+"""Predicts the masked tokens of a text with a masked network (Devlin et al. 2019)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,33 +14,33 @@ from model.text.normalise import normalise
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import EOS, MASK, PAD, SPECIAL, SPECIAL_PIECES, Tokenizer
 
-MASK_WORD = SPECIAL_PIECES[MASK]  # how a mask is written in a text: <mask>
+MASK_WORD = SPECIAL_PIECES[MASK]  # a mask as text: <mask>
 ROWS = 64  # of a batch
 
 
 class Prediction(NamedTuple):
-    """One token that may stand behind a mask."""
+    """One candidate token for a mask."""
 
     piece: str  # as the vocabulary writes it
     probability: float
 
 
 class Filled(NamedTuple):
-    """A text whose masks are guessed."""
+    """A text with its masks filled."""
 
-    text: str  # with the likeliest token in the place of each mask
+    text: str  # with the likeliest token for each mask
     predictions: list[list[Prediction]]  # for each mask, the likeliest first
 
 
 def fill_masks(
     network: Network, tokenizer: Tokenizer, texts: Sequence[str], best: int = 5, form: str = "NFC"
 ) -> list[Filled]:
-    """Each text with its masks (`<mask>`, one a token) filled, all masks of a text guessed at once.
+    """Fills the masks of each text (`<mask>`, one per token); predicts all masks of a text at once.
 
-    `form` is the Unicode normalisation of the network's shards. Special ids are never guessed.
+    `form` is the Unicode normalisation of the network's shards. Special ids are never predicted.
 
     Raises:
-        UserError: a text is longer than the network's positions (says which, and the lengths).
+        UserError: a text is longer than the network's positions; the message names the text and both lengths.
     """
     rows = [masked_ids(tokenizer, text, form) for text in texts]
     most = getattr(network, "max_positions", None)
@@ -61,7 +61,7 @@ def fill_masks(
 
 
 def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
-    """The ids of a text with masks, the end of sentence included."""
+    """Returns the ids of a text with masks, with the end of sentence."""
     parts = tokenizer.encode([normalise(part, form) for part in text.split(MASK_WORD)])
     ids: list[int] = list(map(int, parts[0]))
     for part in parts[1:]:
@@ -72,7 +72,7 @@ def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
 def _predictions(
     network: Network, tokenizer: Tokenizer, rows: Sequence[Sequence[int]], best: int
 ) -> list[list[list[tuple[int, Prediction]]]]:
-    """row -> mask -> (id, guess), the likeliest first."""
+    """Returns row -> mask -> (id, prediction), the likeliest first."""
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     packed = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
     inputs = torch.from_numpy(pad(packed, np.cumsum(lengths) - lengths, lengths))  # (B, T)

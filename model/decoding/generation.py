@@ -1,6 +1,6 @@
-"""Going on with a text: tokens drawn one at a time from a language model, its state kept between them.
+"""Text generation: samples one token at a time from a language model and keeps its state between steps.
 
-A row depends on nothing but its own prompt, seed and number, so that a batch gives what each prompt gives alone.
+Each row depends only on its own prompt, seed and number, so a batch gives the same texts as each prompt alone.
 
 Letters: B rows, T tokens that all rows have read, V vocabulary.
 """
@@ -31,9 +31,9 @@ class Generated:
     """One continuation of a prompt."""
 
     text: str  # without the prompt
-    log_probability: float  # natural logarithm, by the network itself: neither temperature nor top-k nor top-p
-    ended: bool  # by itself, not by max_tokens
-    tokens: int  # the end of a line is one
+    log_probability: float  # natural logarithm, of the network itself, without temperature, top-k and top-p
+    ended: bool  # the text ended by itself, not by max_tokens
+    tokens: int  # an end of line counts as one
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class Prompt:
     """A prompt as the network reads it."""
 
     ids: tuple[int, ...]  # BEFORE, and lines with EOS between them
-    line: tuple[int, ...]  # those of its last line
-    spaced: bool  # does it end with a space that the ids do not hold?
+    line: tuple[int, ...]  # the ids of its last line
+    spaced: bool  # the prompt ends with a space that the ids do not contain
 
     @property
     def unknown(self) -> int:
-        """Tokens that are not in the vocabulary."""
+        """Returns the number of tokens that are not in the vocabulary."""
         return self.ids.count(UNK)
 
 
 class Token(NamedTuple):
-    """What was drawn for a row."""
+    """A token sampled for a row."""
 
     row: int
     id: int
@@ -61,14 +61,14 @@ class Token(NamedTuple):
 def generate(
     network: LanguageNetwork, tokenizer: Tokenizer, prompts: Sequence[str], config: GenerateConfig, form: str = "NFC"
 ) -> list[list[Generated]]:
-    """For each prompt its `samples` continuations, in order.
+    """Returns the `samples` continuations of each prompt, in order.
 
-    A prompt may be empty (a new text begins), have several lines, or be longer than the network's positions (its end
-    counts). `form` is the Unicode normalisation of the network's shards. The same prompt and seed give the same texts.
+    A prompt may be empty (a new text begins), have several lines, or exceed the network's positions (only its end is
+    read). `form` is the Unicode normalisation of the network's shards. The same prompt and seed give the same texts.
 
     Raises:
         UserError: a setting out of range.
-        FloatingPointError: the network computes no numbers (its weights are broken).
+        FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()
     read = [read_prompt(tokenizer, prompt, form) for prompt in prompts]
@@ -87,9 +87,9 @@ def generate(
 
 
 def read_prompt(tokenizer: Tokenizer, text: str, form: str = "NFC") -> Prompt:
-    """The ids of a prompt. Its lines are encoded one by one, as in the shards.
+    """Returns the ids of a prompt. Encodes its lines one by one, as in the shards.
 
-    A space at its end is kept where spaces are tokens: "to " then means that the next word begins.
+    Keeps a space at the end if spaces are tokens: "to " then means that the next word begins.
     """
     lines = [normalise(line, form) for line in text.split("\n")]
     spaced = text.endswith(" ") and bool(lines[-1])
@@ -104,7 +104,7 @@ def read_prompt(tokenizer: Tokenizer, text: str, form: str = "NFC") -> Prompt:
 
 
 def make_continuation(tokenizer: Tokenizer, prompt: Prompt, tokens: Sequence[Token], lines: int) -> Generated:
-    """The continuation that was drawn for one row."""
+    """Returns the continuation that was sampled for one row."""
     ids = [token.id for token in tokens]
     ended = lines > 0 and ids.count(EOS) == lines
     text = decode_continuation(tokenizer, prompt, ids[:-1] if ended else ids)
@@ -112,7 +112,7 @@ def make_continuation(tokenizer: Tokenizer, prompt: Prompt, tokens: Sequence[Tok
 
 
 def decode_continuation(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]) -> str:
-    """The text of ids that go on with a prompt: the space between two words is there, an EOS is a line's end."""
+    """Returns the text of ids that continue a prompt, with the space between the two words; EOS ends a line."""
     rows: list[list[int]] = [[]]
     for token in ids:
         if token == EOS:
@@ -128,12 +128,12 @@ def decode_continuation(tokenizer: Tokenizer, prompt: Prompt, ids: Sequence[int]
 def continue_prompts(
     network: LanguageNetwork, prompts: Sequence[Sequence[int]], samples: Sequence[int], config: GenerateConfig
 ) -> Iterator[list[Token]]:
-    """The tokens of all rows as they are drawn, a step at a time, until every row is over.
+    """Yields the tokens of all rows step by step, until every row has ended.
 
-    prompts: B rows of ids that begin with BEFORE; samples: the number of each among those of its prompt, from 0.
+    prompts: B rows of ids that begin with BEFORE; samples: each row's number among those of its prompt, from 0.
 
     Raises:
-        FloatingPointError: the network computes no numbers.
+        FloatingPointError: the network's output is not a number.
     """
     with evaluating(network):
         run = Run(network, prompts, samples, config)
@@ -142,9 +142,9 @@ def continue_prompts(
 
 
 class Run:
-    """Rows that go on together. While some still read their prompts, others already write.
+    """Rows that advance together. Some may still read their prompts while others already write.
 
-    A network with a bound on its positions reads the last half of them anew whenever they are used up.
+    A network with limited positions rereads the last half of them whenever they are used up.
     """
 
     def __init__(
@@ -157,19 +157,19 @@ class Run:
             np.random.default_rng([config.seed, sample, zlib.crc32(np.asarray(ids, "<i8").tobytes())])
             for ids, sample in zip(prompts, samples, strict=True)
         ]
-        self.rows = list(range(len(prompts)))  # those that are not over
+        self.rows = list(range(len(prompts)))  # rows that have not ended
         self.drawn = [0] * len(prompts)
         self.ends = [0] * len(prompts)
         self.device = next(network.parameters()).device
         self.logits, self.state = Tensor(), State()
         common = min(map(len, self.prompts), default=0)
-        self.fed = common  # tokens that every row has read, to its prompt's end and beyond
+        self.fed = common  # tokens that every row has read, of its prompt and beyond
         self.window = torch.tensor([ids[:common] for ids in self.prompts], dtype=torch.int64, device=self.device)
         if self.rows:
             self._read()
 
     def step(self) -> list[Token]:
-        """One token more for every row, those that were drawn given back; rows that are over are left out."""
+        """Advances every row by one token and returns the sampled ones; drops rows that have ended."""
         with torch.inference_mode():
             chosen, log_probabilities = self._choose()
             tokens: list[Token] = []
@@ -196,7 +196,7 @@ class Run:
         return tokens
 
     def _choose(self) -> tuple[list[int], list[float]]:
-        """The next token of each row, of its prompt while that lasts, and its log-probability."""
+        """Returns the next token of each row (from its prompt while that lasts) and its log-probability."""
         logits = self.logits.float()
         if not torch.isfinite(logits).all():
             raise FloatingPointError("the network's output is not a number")
@@ -218,7 +218,7 @@ class Run:
         return chosen, log_probabilities
 
     def _feed(self, tokens: Tensor) -> None:
-        """Each row reads its token (B,)."""
+        """Feeds each row its token (B,)."""
         self.fed += 1
         if self.most is not None:
             self.window = torch.cat([self.window, tokens[:, None]], 1)
@@ -229,7 +229,7 @@ class Run:
         self.logits, self.state = self.network.step(tokens, self.state)
 
     def _read(self) -> None:
-        """All rows read the window (B, T) from the beginning."""
+        """Feeds all rows the window (B, T) from the beginning."""
         with torch.inference_mode():
             state = self.network.start(len(self.window), self.device)
             self.logits, self.state = self.network.read(self.window, state)

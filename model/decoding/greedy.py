@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.word_loops import WordLoops, keep_out
+from model.decoding.word_loops import WordLoops, mask_loops
 from model.networks.network import TranslationNetwork
 from model.text.tokenizer import BOS, EOS
 
@@ -20,13 +20,13 @@ def greedy_search(
     min_length: int = 1,
     guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
-    """source (B, S) -> one hypothesis each, of at most `limits[b]` tokens. Sentences leave the batch as they end."""
+    """source (B, S) -> one hypothesis each, of at most `limits[b]` tokens. Finished sentences leave the batch."""
     device = source.device
     never = torch.tensor(list(forbidden), dtype=torch.long, device=device)
     longest = max(limits)
     state = network.start(network.encode(source), longest)
     tokens = torch.full((source.shape[0],), BOS, device=device)  # (B,)
-    alive = torch.arange(source.shape[0])  # (B,) which sentence a row is; bookkeeping stays on the CPU
+    alive = torch.arange(source.shape[0])  # (B,) the sentence of each row; bookkeeping stays on the CPU
     limit = torch.tensor(list(limits))  # (B,)
     chosen = torch.empty(len(limits), longest, dtype=torch.long)
     lengths = torch.zeros(len(limits), dtype=torch.long)
@@ -37,7 +37,7 @@ def greedy_search(
         if step <= min_length:
             logits[:, EOS] = -torch.inf
         if guard is not None:
-            keep_out(guard, chosen[alive, : step - 1].tolist(), logits)
+            mask_loops(guard, chosen[alive, : step - 1].tolist(), logits)
         best, tokens = logits.max(1)  # (B,)
         words = tokens.cpu()
         chosen[alive, step - 1] = words

@@ -1,4 +1,4 @@
-"""What a search finds: a hypothesis and its score."""
+"""The result of a search: a hypothesis and its score."""
 
 from dataclasses import dataclass, field
 
@@ -7,22 +7,22 @@ from model.text.tokenizer import EOS
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One translation in target ids, without the begin and the end of sentence."""
+    """One translation as target ids, without the begin and the end of sentence."""
 
     ids: tuple[int, ...]
     score: float  # log_probability / length ** length penalty
-    log_probability: float  # natural logarithm, the end of sentence's included
-    ended: bool  # False: cut at the longest translation allowed
+    log_probability: float  # natural logarithm, with the end of sentence
+    ended: bool  # False: cut at the maximum length
     loop_broken: bool = field(default=False, compare=False)  # found by a second search, the first went round in a word
 
     @property
     def length(self) -> int:
-        """Tokens that the score counts: the end of sentence too."""
+        """Returns the number of tokens that the score counts, with the end of sentence."""
         return len(self.ids) + self.ended
 
 
 def hypothesis(tokens: list[int], log_probability: float, alpha: float) -> Hypothesis:
-    """From generated tokens, with the end of sentence where it came."""
+    """Makes a hypothesis from generated tokens, which may include the end of sentence."""
     ended = bool(tokens) and tokens[-1] == EOS
     score = log_probability / max(1, len(tokens)) ** alpha
     return Hypothesis(tuple(tokens[:-1] if ended else tokens), score, log_probability, ended)

@@ -1,4 +1,4 @@
-"""Decoding: source ids to hypotheses, greedily or by beam search, in batches of like length.
+"""Decoding: source ids to hypotheses, greedily or by beam search, in batches of similar length.
 
 Letters: B sentences, S source length, K beam, V target vocabulary.
 
@@ -6,8 +6,8 @@ A hypothesis y of source x has the score
 
     score(y | x) = log P(y | x) / |y| ** length_penalty
 
-where |y| counts the end of sentence too (the measure that CTranslate2 uses, so that both engines rank alike). A
-penalty of 0 is the plain log probability, which favours short translations; 1 is the mean per token.
+where |y| counts the end of sentence too (as CTranslate2 does, so that both engines rank alike). A penalty of 0 is the
+plain log probability, which favours short translations; 1 is the mean per token.
 """
 
 import math
@@ -34,14 +34,14 @@ def decode(
     every: bool = False,
     guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
-    """For each source (1-D ids, end of sentence included) its `nbest` hypotheses, or `every` one found, best first.
+    """Returns each source's `nbest` hypotheses, or with `every` all that were found, best first.
 
-    Decoding is deterministic, in the order of `sources` whatever order the batches ran in. A source that holds
-    nothing but the end of sentence is decoded like any other.
+    A source is 1-D ids with the end of sentence; one that holds nothing else is decoded like any other. Decoding is
+    deterministic and keeps the order of `sources`, whatever order the batches run in.
 
     Raises:
-        UserError: a setting out of range, or a source beyond the network's positions under `too_long: error`.
-        FloatingPointError: the network computes no numbers (its weights are broken).
+        UserError: a setting out of range, or a source exceeds the network's positions under `too_long: error`.
+        FloatingPointError: the network's output is not a number (its weights are broken).
     """
     config.check()
     cut = [fit(ids, number, network.max_source_positions, config.too_long) for number, ids in enumerate(sources)]
@@ -67,7 +67,7 @@ def search(
     every: bool = False,
     guard: WordLoops | None = None,
 ) -> list[list[Hypothesis]]:
-    """One padded batch (B, S) with the longest translation of each -> hypotheses of each."""
+    """One padded batch (B, S) with the maximum length of each translation -> hypotheses of each."""
     if config.beam == 1:
         return greedy_search(network, source, limits, config.forbidden(), config.alpha, config.min_length, guard)
     return beam_search(
@@ -86,7 +86,7 @@ def search(
 
 
 def fit(ids: np.ndarray, number: int, positions: int, too_long: str) -> np.ndarray:
-    """The ids when the network has a position for each of them, else its beginning with the end of sentence kept."""
+    """Returns the ids if the network has a position for each, else their beginning and the end of sentence."""
     if len(ids) <= positions:
         return ids
     if too_long == "error":
@@ -98,9 +98,9 @@ def fit(ids: np.ndarray, number: int, positions: int, too_long: str) -> np.ndarr
 
 
 def length_batches(lengths: Sequence[int], budget: int, most: int) -> Iterator[list[int]]:
-    """Row numbers in batches of like length: `most` rows and `budget` tokens with the padding, but one row at least.
+    """Yields row numbers in batches of similar length: up to `most` rows and `budget` tokens with padding.
 
-    Longest first: the batch that needs most memory comes at once.
+    A batch has at least one row. Longest first, so that the batch that needs most memory comes at once.
     """
     order = sorted(range(len(lengths)), key=lambda row: (-lengths[row], row))
     start = 0

@@ -1,8 +1,8 @@
-"""Subwords that go round in circles inside a word ("Bil il il il ist"): found, and kept out of a search.
+"""Detects subwords that repeat inside a word ("Bil il il il ist") and keeps them out of a search.
 
-A network that does not know how a rare word goes on may repeat the same one to four subwords, none of which begins a
-word. Twice in a row happens in real words; docs/quality.md says how seldom three times do. Repeated words ("sehr sehr
-sehr"), numbers and rows of signs are none of this.
+A network that does not know how a rare word continues may repeat the same one to four subwords, none of which begins a
+word. Two in a row occur in real words; docs/quality.md gives how rarely three do. Repeated words ("sehr sehr sehr"),
+numbers and rows of symbols do not count.
 """
 
 from collections.abc import Sequence
@@ -13,31 +13,31 @@ from torch import Tensor
 from model.text.tokenizer import SPECIAL_PIECES, Tokenizer
 from model.text.word_table import SPACE
 
-LONGEST = 4  # subwords of what is repeated
-LETTERS = 2  # it has so many at least: three equal letters meet in compounds ("Schifffahrt")
+LONGEST = 4  # subwords in the repeated run
+LETTERS = 2  # letters that it has at least: three equal letters meet in compounds ("Schifffahrt")
 
 
 class WordLoops:
-    """The rule for one target vocabulary: a run of subwords inside a word stands at most `most` times in a row."""
+    """The rule for one target vocabulary: a run of subwords inside a word occurs at most `most` times in a row."""
 
     def __init__(self, tokenizer: Tokenizer, most: int) -> None:
         self.most = most
         pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if tokenizer.type in ("bpe", "unigram") else []
-        # Letters of each piece that goes on with a word; 0: it begins one, or is no letters
+        # Letters of each piece that continues a word; 0: it begins one, or is no letters
         self.letters = [len(piece) if piece.isalpha() and SPACE not in piece else 0 for piece in pieces]
         self.letters[: len(SPECIAL_PIECES)] = [0] * min(len(SPECIAL_PIECES), len(pieces))
 
     def found(self, ids: Sequence[int]) -> bool:
-        """Whether the translation has such a loop."""
+        """Returns True if the translation has such a loop."""
         return any(self.closes(ids[:end], ids[end]) for end in range(len(ids)))
 
     def forbidden(self, ids: Sequence[int]) -> list[int]:
-        """The tokens that would close a loop behind `ids`."""
+        """Returns the tokens that would close a loop after `ids`."""
         candidates = {ids[-length] for length in range(1, min(LONGEST, len(ids)) + 1)}
         return sorted(token for token in candidates if self.closes(ids, token))
 
     def closes(self, ids: Sequence[int], token: int) -> bool:
-        """Whether `token` behind `ids` ends one run of subwords for the time `most` + 1."""
+        """Returns True if `token` after `ids` completes repetition `most` + 1 of a run of subwords."""
         if not self._letters(token):
             return False
         for length in range(1, LONGEST + 1):
@@ -55,8 +55,8 @@ class WordLoops:
         return self.letters[token] if token < len(self.letters) else 0
 
 
-def keep_out(guard: WordLoops, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
-    """Make what would close a loop behind each history impossible; `logits` (rows, V) are changed in place."""
+def mask_loops(guard: WordLoops, histories: Sequence[Sequence[int]], logits: Tensor) -> None:
+    """Masks the tokens that would close a loop after each history; changes `logits` (rows, V) in place."""
     for row, ids in enumerate(histories):
         never = guard.forbidden(ids)
         if never:

@@ -1,1 +1,1 @@
-"""What a bundle answers: translations, scores, sentence vectors, rerankings, alignments."""
+"""Inference with a bundle: translation, scores, sentence vectors, reranking, alignment."""

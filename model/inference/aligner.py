@@ -1,7 +1,7 @@
-"""Where a network looked while it wrote: the attention of finished translations, by tokens or by words.
+"""Alignment of finished translations from the network's attention, by tokens or by words.
 
-A translation goes through the network once more, by teacher forcing, and the weights of its attention over the source
-are read off: exactly those of the search, for any architecture, and without slowing a search that nobody asks.
+Feeds a translation through the network once more, by teacher forcing, and reads its attention over the source. The
+weights equal those of the search, for any architecture, and a search that needs no alignment stays fast.
 
 Letters as in model/alignment/attention_map.py: L layers, H heads, S source tokens, T rows of the target, U source and
 W target words.
@@ -30,7 +30,7 @@ from model.text.tokenizer import BOS, EOS, TokenizerPair
 if TYPE_CHECKING:
     from model.inference.translator import Translation  # it holds our maps
 
-BATCH_TOKENS = 2048  # of both sides with their padding; the maps grow with the product of the lengths
+BATCH_TOKENS = 2048  # of both sides with padding; maps grow with the product of the lengths
 CROSS = re.compile(r"decoder\.(\d+)\.cross")  # the names in `TranslationNetwork.attention_maps`
 
 
@@ -46,12 +46,11 @@ class Encoded:
 class Aligner:
     """Attention maps of finished translations.
 
-    `known` is what an evaluation found of the network, `head` and `reading`: what `auto` means. Without it that is the
-    mean of the last layer but one, where the heads agree best with words (Garg et al. 2019, section 4.1), read by
-    output.
+    `known` is what an evaluation found for `auto`: `head` and `reading`. Without it, `auto` is the mean of the last
+    layer but one, where the heads agree best with words (Garg et al. 2019, section 4.1), read by output.
 
     Raises (constructor):
-        UserError: the network has no attention, or not that head.
+        UserError: the network has no attention, or no such head.
     """
 
     network: TranslationNetwork
@@ -73,7 +72,7 @@ class Aligner:
         self.reading: Reading = reading
 
     def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
-        """The translations of these lines with their attention; those that have no text stay without."""
+        """Returns the translations of these lines with their attention; those without text get none."""
         rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]
         maps = self.maps([lines[row] for row in rows], [translations[row].nbest[0].ids for row in rows])
         answers = list(translations)
@@ -82,18 +81,18 @@ class Aligner:
         return answers
 
     def maps(self, lines: Sequence[str], targets: Sequence[Sequence[int]]) -> list[AttentionMap]:
-        """A map a line and the ids of its translation, without the end of sentence."""
+        """Returns one map per line and the ids of its translation, without the end of sentence."""
         texts = [normalise(line, self.form) for line in lines]
         pairs = self.encode(texts, targets)
         decoded = self.tokenizers.target.decode([pair.target for pair in pairs])
         answers: list[AttentionMap | None] = [None] * len(pairs)
         for row, weights in self.weights(pairs):
-            chosen = read(self.head.of_all(weights), self.reading)
+            chosen = read(self.head.select(weights), self.reading)
             answers[row] = self.make_map(pairs[row], texts[row], decoded[row], chosen)
         return [answer for answer in answers if answer is not None]
 
     def encode(self, texts: Sequence[str], targets: Sequence[Sequence[int]]) -> list[Encoded]:
-        """Pairs of normalised text and target ids; what is beyond the network's positions is cut off."""
+        """Returns pairs of normalised text and target ids; cuts off what exceeds the network's positions."""
         sources = self.tokenizers.source.encode(texts)
         most = self.network.max_target_positions
         return [
@@ -105,12 +104,12 @@ class Aligner:
         ]
 
     def weights(self, pairs: Sequence[Encoded]) -> Iterator[tuple[int, Weights]]:
-        """(row, the weights (L, H, T, S) of every head), the longest pairs first; each row of weights sums to 1.
+        """Yields (row, the weights (L, H, T, S) of every head), the longest pairs first; each row of weights sums to 1.
 
-        T is the target's tokens and the end of sentence, which is left out where the network has no position for it.
+        T counts the target's tokens and the end of sentence, which is left out if the network has no position for it.
 
         Raises:
-            FloatingPointError: the network computes no numbers (its weights are broken).
+            FloatingPointError: the network's output is not a number (its weights are broken).
         """
         most = self.network.max_target_positions
         rows_of = [min(len(pair.target) + 1, most) for pair in pairs]
@@ -121,7 +120,7 @@ class Aligner:
                     found = cross_maps(self.network, batch)  # (B, L, H, T, S)
                 for row, every in zip(rows, found, strict=True):
                     own = every[:, :, : rows_of[row], : len(pairs[row].source)]
-                    sums = own.sum(-1, keepdims=True)  # below 1 where a network's attention sees more than the source
+                    sums = own.sum(-1, keepdims=True)  # below 1 if a network attends to more than the source
                     if not np.isfinite(sums).all():
                         raise FloatingPointError("the network's attention is not a number")
                     yield row, np.where(sums > 0, own / np.maximum(sums, 1e-30), 1.0 / own.shape[-1])
@@ -129,7 +128,7 @@ class Aligner:
     def make_map(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> AttentionMap:
-        """The map of weights (T, S) between two texts, by the units of the configuration; `spans` finds words."""
+        """Returns the map of weights (T, S) of two texts, in the units of the configuration; `spans` finds words."""
         if self.config.units == "tokens":
             rows, columns = len(weights), weights.shape[1]
             sides = [
@@ -144,10 +143,10 @@ class Aligner:
     def merge_words(
         self, pair: Encoded, source: str, target: str, weights: Weights, spans: WordSpans = word_spans
     ) -> tuple[list[tuple[str, ...]], Weights]:
-        """The words of both texts that tokens belong to, the ends of sentence after them, and their weights."""
+        """Returns the words of both texts that have tokens, then the ends of sentence, and their weights."""
         words = spans(source), spans(target)
         tables = self.word_shares(pair, source, target, *words, rows=len(weights))
-        kept = [np.any(table, axis=0, keepdims=True)[0] for table in tables]  # what was cut off has no token
+        kept = [np.any(table, axis=0, keepdims=True)[0] for table in tables]  # words that were cut off have no token
         sides = [
             (*(text[begin:end] for (begin, end), keep in zip(places, flags, strict=False) if keep), END)[: flags.sum()]
             for text, places, flags in zip((source, target), words, kept, strict=True)
@@ -163,9 +162,9 @@ class Aligner:
         target_words: Sequence[tuple[int, int]],
         rows: int,
     ) -> tuple[Weights, Weights]:
-        """What part of each token belongs to each word and, last, to the end of sentence: (S, U + 1) and (T, W + 1).
+        """Returns the part of each token in each word and, last, in the end of sentence: (S, U + 1) and (T, W + 1).
 
-        `rows` is T: the target's end of sentence among them or not.
+        `rows` is T, with or without the target's end of sentence.
         """
         left = shares(token_spans(surfaces(self.tokenizers.source, pair.source[:-1]), source), source_words)
         right = shares(token_spans(surfaces(self.tokenizers.target, pair.target), target), target_words)
@@ -173,7 +172,7 @@ class Aligner:
 
 
 def with_end(table: Weights, rows: int) -> Weights:
-    """Shares (N, U) with the end of sentence as one more word, and, where there are more `rows`, as one more token.
+    """Returns shares (N, U) with the end of sentence as one more word, and as one more token if `rows` exceeds N.
 
     Tokens of a text without words belong to the end.
     """
@@ -184,7 +183,7 @@ def with_end(table: Weights, rows: int) -> Weights:
 
 
 def force_targets(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
-    """Finished translations as input: BOS and the target, as far as there are positions."""
+    """Returns finished translations as input: BOS and the target, up to the number of positions."""
     lines = [np.concatenate([[BOS], pair.target])[:positions] for pair in pairs]
     source, target = pad([pair.source for pair in pairs]), pad(lines)
     items = sum(map(len, lines))
@@ -194,7 +193,7 @@ def force_targets(pairs: Sequence[Encoded], positions: int) -> TranslationBatch:
 
 
 def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[np.float32]:
-    """(B, L, H, T, S): the weights of every decoder layer over the source, L = 0 where it has no attention."""
+    """Returns (B, L, H, T, S): the weights of every decoder layer over the source; L = 0 if it has no attention."""
     maps = network.attention_maps(batch)
     layers = sorted((int(found[1]), name) for name in maps if (found := CROSS.fullmatch(name)))
     if not layers:
@@ -203,7 +202,7 @@ def cross_maps(network: TranslationNetwork, batch: TranslationBatch) -> NDArray[
 
 
 def shape(network: TranslationNetwork) -> tuple[int, int]:
-    """Decoder layers with attention over the source, and heads of each.
+    """Returns the number of decoder layers with attention over the source, and of heads in each.
 
     Raises:
         UserError: there are none.
@@ -221,10 +220,10 @@ def shape(network: TranslationNetwork) -> tuple[int, int]:
 
 
 def open_aligner(bundle: TranslationBundle, config: AlignmentConfig | None = None, device: str = "cpu") -> Aligner:
-    """An aligner of the bundle's network: always by PyTorch, whatever exports stand beside it.
+    """Returns an aligner of the bundle's network. It always runs on PyTorch, whatever exports the bundle has.
 
     Raises:
-        UserError: its network has no attention, or not the head that is asked for.
+        UserError: the network has no attention, or not the requested head.
     """
     return Aligner(
         bundle.network.to(device),

@@ -1,5 +1,5 @@
-"""BLEU from sufficient statistics: a corpus's score is a function of sums over its sentences, so choosing other
-hypotheses means adding other rows. sacreBLEU's tokenisers, brevity penalty and smoothing (exponential).
+"""BLEU from sufficient statistics: a corpus's score depends only on sums over its sentences, so other hypotheses
+only mean other rows to add. sacreBLEU's tokenisers, brevity penalty and smoothing (exponential).
 
 K = 10 columns: matches of 1- to 4-grams, 1- to 4-grams of the hypothesis, words of the hypothesis and of the reference.
 """
@@ -18,7 +18,7 @@ from model.languages import base_language
 
 MECAB = "ja-mecab"
 TOKENISERS = ("auto", "13a", "intl", "zh", MECAB, "char", "none")
-# Languages that are written without spaces; Japanese is cut into words where MeCab is installed.
+# Languages written without spaces; Japanese is split into words where MeCab is installed.
 # Burmese's letters are those of Shan and Mon, Tibetan's those of Dzongkha.
 BY_LANGUAGE = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my", "shn", "mnw", "bo", "dz"), "char")}
 UNSPACED = ("zh", "char", MECAB)  # tokenisers of texts that have no spaces between words
@@ -27,10 +27,10 @@ WIDTH = 2 * ORDER + 2  # K
 
 
 def tokeniser(name: str, language: str, key: str = "evaluate.tokenize") -> str:
-    """sacreBLEU's tokeniser of that name; `auto` by the target language, and by what is installed for it.
+    """Returns sacreBLEU's tokeniser of that name; `auto` chooses by the target language and what is installed.
 
     Raises:
-        UserError: not one of the choices, or not installed; `key` is the setting that asks.
+        UserError: the name is not a choice, or the tokeniser is not installed; `key` is the setting to name.
     """
     if name not in TOKENISERS:
         raise unknown(key, name, TOKENISERS)
@@ -43,7 +43,7 @@ def tokeniser(name: str, language: str, key: str = "evaluate.tokenize") -> str:
 
 
 def has_mecab() -> bool:
-    """Whether the two packages are there that sacreBLEU's tokeniser of Japanese needs."""
+    """Returns True if the two packages are installed that sacreBLEU's Japanese tokeniser needs."""
     return all(importlib.util.find_spec(package) for package in ("MeCab", "ipadic"))
 
 
@@ -61,12 +61,12 @@ class SentenceBleu:
 
     @property
     def signature(self) -> str:
-        """sacreBLEU's, for one reference."""
+        """Returns sacreBLEU's signature, for one reference."""
         self._metric.num_refs = 1
         return str(self._metric.get_signature())
 
     def statistics(self, hypotheses: Sequence[str], reference: str) -> NDArray[np.int64]:
-        """(n, K): a row for each of a sentence's hypotheses, the n-grams of its reference counted once."""
+        """Returns (n, K): one row for each of a sentence's hypotheses; counts the reference's n-grams once."""
         expected, words = self._grams(reference)
         rows = np.zeros((len(hypotheses), WIDTH), np.int64)
         for row, text in zip(rows, hypotheses, strict=True):
@@ -79,17 +79,17 @@ class SentenceBleu:
         return rows
 
     def _grams(self, text: str) -> tuple[Counter[tuple[str, ...]], int]:
-        """The 1- to 4-grams of a text, and its words."""
+        """Returns the 1- to 4-grams of a text, and its number of words."""
         words = self._metric.tokenizer(text.rstrip()).split()
         grams = (tuple(words[i : i + n]) for n in range(1, ORDER + 1) for i in range(len(words) - n + 1))
         return Counter(grams), len(words)
 
 
 def bleu(statistics: NDArray[Any]) -> NDArray[np.float64]:
-    """Corpus BLEU, 0 to 100, of summed statistics (..., K) -> (...).
+    """Returns corpus BLEU, 0 to 100, of summed statistics (..., K) -> (...).
 
-    As sacreBLEU's default: an order without a match counts as 1/2, 1/4, 1/8 ... of a match; no match at all is 0, and
-    so is a corpus without a 4-gram.
+    Follows sacreBLEU's default: an order without a match counts as 1/2, 1/4, 1/8 ... of a match; a corpus without any
+    match or without a 4-gram scores 0.
 
     Raises:
         UserError: not ten columns.

@@ -16,11 +16,11 @@ from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.text.tokenizer import UNK
 
-NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to it is 1 in float32
+NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32
 
 
 class Engine(Protocol):
-    """Source ids (end of sentence included) -> the best hypotheses of each, best first."""
+    """Source ids (with the end of sentence) -> the best hypotheses of each, best first."""
 
     name: str
 
@@ -28,7 +28,7 @@ class Engine(Protocol):
 
 
 def runs_int8(device: str) -> bool:
-    """Whether CTranslate2 multiplies whole numbers on this machine's `device`; else it would turn them to float32."""
+    """Returns True if CTranslate2 multiplies integers on this machine's `device`; else it converts them to float32."""
     import ctranslate2
 
     return "int8" in ctranslate2.get_supported_compute_types(device)
@@ -47,7 +47,7 @@ class TorchEngine:
 
 
 class CTranslate2Engine:
-    """Decodes in CTranslate2: one batch a core (several cores for one batch is far slower on small ones)."""
+    """Decodes in CTranslate2: one batch per core (several cores for one batch are far slower on small ones)."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class CTranslate2Engine:
         device: str = "cpu",
         threads: int | None = None,
     ) -> None:
-        """`*_positions` are the sizes of the position tables; `threads` the batches at a time (None: one a core)."""
+        """`*_positions` are the sizes of the position tables; `threads` the batches at a time (None: one per core)."""
         import ctranslate2
 
         self.name = f"ctranslate2 ({folder.name})"
@@ -71,11 +71,11 @@ class CTranslate2Engine:
         self.translator = ctranslate2.Translator(
             os.fspath(folder), device=device, inter_threads=self.threads, intra_threads=1
         )
-        # Batches wait here, not in CTranslate2's own queue: that one is decoded to its end even when interrupted.
+        # Batches wait here, not in CTranslate2's own queue, which cannot be interrupted.
         self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="ctranslate2")
 
     def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
-        """Hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
+        """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
 
         Raises:
             UserError: a setting out of range, or a source beyond the position table under `too_long: error`.
@@ -85,12 +85,12 @@ class CTranslate2Engine:
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config)
         answers: list[list[Hypothesis]] = [[] for _ in cut]
-        searches: list[tuple[list[int], Future[Any]]] = []  # rows and their promised results
+        searches: list[tuple[list[int], Future[Any]]] = []  # rows and their future results
         try:
             for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
                 rows = [row for row, own in enumerate(limits) if own == limit]
                 lengths = [len(cut[row]) for row in rows]
-                share = -(-sum(lengths) // self.threads)  # smaller batches where else a thread had none
+                share = -(-sum(lengths) // self.threads)  # smaller batches if a thread would have none
                 for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
                     batch = [rows[place] for place in part]
                     tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
@@ -105,17 +105,17 @@ class CTranslate2Engine:
                         for tokens, score in zip(found.hypotheses, found.scores, strict=True)
                     ]
         finally:
-            for _, search in searches:  # of one that is interrupted: what has not begun never does
+            for _, search in searches:  # after an interrupt, searches that have not begun never do
                 search.cancel()
         return answers
 
     def options(self, config: DecodeConfig) -> dict[str, Any]:
-        """The settings of a call but for its longest translation."""
+        """Returns the settings of a call, except for the maximum length."""
         suppressed = [[self.target_tokens[number]] for number in config.forbidden() if number != UNK]
         patience, penalty = config.patience, config.alpha
         if penalty == 0 and config.nbest > 1:
-            # At 0 it ends a sentence with the best hypothesis, when others of the n best may be still to come: so it
-            # is given a penalty that changes no score and the patience to search on to the longest translation.
+            # With penalty 0 it ends a sentence at the best hypothesis, although others of the n best may still come. So
+            # it gets a penalty that changes no score, and the patience to search on to the maximum length.
             patience, penalty = float(self.target_positions + 1), NEXT_TO_NOTHING
         return {
             "beam_size": config.beam,

@@ -1,4 +1,4 @@
-"""The kinds of finished model, a row each: what a bundle of it is called, how it is opened, what it answers."""
+"""The kinds of finished model, one row each: the name of its bundle, how to open it, and its answers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,23 +18,23 @@ from model.schema import build
 from model.settings import DecodeConfig, EngineName, GenerateConfig
 
 Settings = Mapping[str, int | float]
-Answers = Callable[[Sequence[str], Settings], list[Any]]  # of texts, by settings that differ from the bundle's own
+Answers = Callable[[Sequence[str], Settings], list[Any]]  # texts, and settings that differ from the bundle's own
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One row."""
+    """One kind of model."""
 
-    what: str  # in a sentence: "a translation model"
-    use: str  # how one uses it, for those who brought it where another kind is needed
+    what: str  # as in a sentence: "a translation model"
+    use: str  # what to do with it, for users who gave it where another kind is needed
     load: Callable[[Path], Bundle]
-    answers: Callable[[Any], Answers]  # of a loaded bundle: one a text, in order
+    answers: Callable[[Any], Answers]  # of a loaded bundle: one answer per text, in order
     settings: Callable[[Mapping[str, Any]], Settings] = lambda config: {}  # of `answers`, by the bundle's config.json
-    open_translator: Callable[..., Translator] | None = None  # of a kind that translates: what the endpoint asks
+    open_translator: Callable[..., Translator] | None = None  # for a kind that translates: what the endpoint calls
 
 
 def translations(bundle: Any) -> Answers:
-    """Of each sentence its translation."""
+    """Answers each sentence with its translation."""
     translator = open_translator(bundle)
 
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
@@ -46,13 +46,13 @@ def translations(bundle: Any) -> Answers:
 
 
 def decoding(config: Mapping[str, Any]) -> Settings:
-    """The bundle's own decoding, as far as a caller may change it: what the endpoint goes by too."""
+    """Returns the bundle's decoding settings that a caller may change; the endpoint uses them too."""
     decode = build(DecodeConfig, config.get("decode") or {}, "decode")
     return {"beam": decode.beam, "length_penalty": float(decode.alpha)}
 
 
 def continuations(bundle: Any) -> Answers:
-    """Of each text how it may go on."""
+    """Answers each text with a continuation."""
     network, tokenizer, form = bundle.language_network, bundle.tokenizer, bundle.normalisation
 
     def answers(texts: Sequence[str], settings: Settings) -> list[str]:
@@ -63,20 +63,20 @@ def continuations(bundle: Any) -> Answers:
 
 
 def sampling(_config: Mapping[str, Any]) -> Settings:
-    """How tokens are drawn."""
+    """Returns the sampling settings."""
     drawn = GenerateConfig()
     names = ("temperature", "top_k", "top_p", "max_tokens", "lines", "seed")
     return {name: getattr(drawn, name) for name in names}
 
 
 def filled_texts(bundle: Any) -> Answers:
-    """Of each text with `<mask>` in it the text with the likeliest tokens there."""
+    """Answers each text with `<mask>` in it with the text filled with the likeliest tokens."""
     network, form = bundle.network, bundle.normalisation
     return lambda texts, _settings: [one.text for one in fill_masks(network, bundle.tokenizer, list(texts), 1, form)]
 
 
 def word_vectors(bundle: Any) -> Answers:
-    """Of each word its vector, as plain numbers."""
+    """Answers each word with its vector, as plain numbers."""
     embeddings = bundle.embeddings
     return lambda words, _settings: [[float(number) for number in embeddings.vector(word)] for word in words]
 
@@ -84,7 +84,7 @@ def word_vectors(bundle: Any) -> Answers:
 KINDS: dict[str, Kind] = {
     "translation": Kind(
         "a translation model",
-        "translate by it (dragoman translate), or serve it with serve.model or serve.bundle",
+        "translate with it (dragoman translate), or serve it with serve.model or serve.bundle",
         load_bundle,
         translations,
         decoding,
@@ -92,20 +92,20 @@ KINDS: dict[str, Kind] = {
     ),
     "language": Kind(
         "a language model",
-        "go on with texts by it (dragoman generate), or score them (dragoman score)",
+        "continue texts with it (dragoman generate), or score them (dragoman score)",
         partial(load_text_bundle, kind="language"),
         continuations,
         sampling,
     ),
     "masked": Kind(
         "a masked language model",
-        "turn texts into vectors by it (dragoman embed)",
+        "turn texts into vectors with it (dragoman embed)",
         partial(load_text_bundle, kind="masked"),
         filled_texts,
     ),
     "vectors": Kind(
         "word vectors",
-        "serve them with serve.vectors=..., ask them with query.vectors=... (dragoman neighbours, analogy)",
+        "serve them with serve.vectors=..., query them with query.vectors=... (dragoman neighbours, analogy)",
         load_vectors,
         word_vectors,
     ),
@@ -113,10 +113,10 @@ KINDS: dict[str, Kind] = {
 
 
 def kind_of(directory: Path) -> Kind:
-    """The row of the bundle in `directory`.
+    """Returns the row of the bundle in `directory`.
 
     Raises:
-        UserError: not a bundle, or one of a kind that this program does not know.
+        UserError: not a bundle, or a kind that this program does not know.
     """
     name = bundle_kind(directory)
     if name not in KINDS:
@@ -125,28 +125,28 @@ def kind_of(directory: Path) -> Kind:
 
 
 def open_bundle(directory: Path) -> Bundle:
-    """The bundle in `directory`, whatever its kind, every file checked.
+    """Loads the bundle in `directory`, whatever its kind, and checks every file.
 
     Raises:
-        UserError: not a sound bundle.
+        UserError: not a valid bundle.
     """
     return kind_of(directory).load(directory)
 
 
 def open_answers(directory: Path) -> Answers:
-    """What the bundle in `directory` answers to texts.
+    """Returns the function with which the bundle in `directory` answers texts.
 
     Raises:
-        UserError: not a sound bundle.
+        UserError: not a valid bundle.
     """
     return kind_of(directory).answers(open_bundle(directory))
 
 
 def check_translates(directory: Path, name: str = "") -> None:
-    """Refuse a bundle that does not translate; `name` is the registered model's, where it has one.
+    """Refuses a bundle that does not translate; `name` is the name of the registered model, if it has one.
 
     Raises:
-        UserError: a bundle of another kind; says what that is for.
+        UserError: a bundle of another kind; the message says what that is for.
     """
     kind = kind_of(directory)
     if kind.open_translator is None:
@@ -156,10 +156,10 @@ def check_translates(directory: Path, name: str = "") -> None:
 def open_any_translator(
     directory: Path, engine: EngineName = "auto", *, device: str = "cpu", threads: int | None = None
 ) -> tuple[Any, Translator]:
-    """The bundle in `directory`, of whatever kind translates, and its translator.
+    """Loads the bundle in `directory`, of any kind that translates, and its translator.
 
     Raises:
-        UserError: not a sound bundle, or one of a kind that does not translate.
+        UserError: not a valid bundle, or a kind that does not translate.
     """
     check_translates(directory)
     kind = kind_of(directory)

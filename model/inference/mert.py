@@ -1,4 +1,4 @@
-"""The upper envelopes of lists of lines, compiled: which hypothesis of a list wins at each step along a direction."""
+"""The upper envelopes of lists of lines, compiled: the hypothesis of each list that wins along a direction."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 def envelopes(
     heights: NDArray[np.float64], slopes: NDArray[np.float64], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Line i of a list is heights[i] + g slopes[i]; list l owns lines offsets[l] : offsets[l + 1] (one at least).
+    """Line i of a list is heights[i] + g slopes[i]; list l owns lines offsets[l] : offsets[l + 1] (at least one).
 
-    Returns (first, winners, starts). `first` (L,): the line that is on top for g towards minus infinity. Then, list
-    by list, every change from left to right: `winners` (C,) the line on top from `starts` (C,) on. Of equal lines the
-    first of its list stays. The hull is built in the order of the slopes (Macherey et al. 2008, algorithm 1).
+    Returns (first, winners, starts). `first` (L,): the top line for g towards minus infinity. Then, list by list, every
+    change from left to right: `winners` (C,) is the top line from `starts` (C,) on. Of equal lines the first of its
+    list wins. The hull is built in the order of the slopes (Macherey et al. 2008, algorithm 1).
     """
     lists = len(offsets) - 1
     first = np.empty(lists, np.int64)

@@ -2,9 +2,9 @@
 
 Letters: L lists (sentences), N hypotheses of all lists, F features, K BLEU's statistics.
 
-Minimum error rate training (Och 2003): along a line w + g d through the space of weights the score of a hypothesis is
-a line in g, so the best hypothesis of each list changes at few known places, and between two of them corpus BLEU is
-constant. A line search is therefore exact: it looks at all the intervals there are.
+Minimum error rate training (Och 2003): along a line w + g d in weight space the score of a hypothesis is a line in g,
+so the best hypothesis of each list changes at few known points, and between two of them corpus BLEU is constant. A line
+search is therefore exact: it visits every interval.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ from model.inference.bleu import bleu
 from model.ranges import Seed, Whole, check_ranges
 
 Numbers = NDArray[np.float64]
-GAIN = 1e-6  # of BLEU: less is no progress
-SWEEPS = 50  # through all directions, at most: a search has long stood still by then
-REACH = 1.0  # how far beyond the outermost change of winner a weight goes, in scaled features
+GAIN = 1e-6  # BLEU; a smaller gain is no progress
+SWEEPS = 50  # through all directions, at most: searches converge long before
+REACH = 1.0  # how far beyond the last change of winner a weight may go, in scaled features
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,14 @@ class Lists:
             raise UserError("reranking: every feature must be a finite number")
 
     def bleu(self, weights: Numbers) -> float:
-        """Corpus BLEU of the hypotheses that these weights (F,) choose."""
+        """Returns corpus BLEU of the hypotheses that these weights (F,) choose."""
         return float(bleu(self.statistics[winners(self.features @ weights, self.offsets)].sum(0)))
 
-    def of_own_length(self) -> "Lists":
-        """The same against references that are together as long as the lists' first hypotheses.
+    def match_lengths(self) -> "Lists":
+        """Returns the same lists against references whose total length equals that of the lists' first hypotheses.
 
-        BLEU then takes nothing from the search's own length, and nothing can be gained by another. References of
-        another corpus are longer or shorter than these, by a few words in a hundred; what hypotheses must have in
-        common with them is the same.
+        BLEU then takes no penalty for the search's own length and gives no gain for another. The length ratio differs
+        between corpora by a few percent; the matching n-grams stay the same.
         """
         length, references = self.statistics[self.offsets[:-1], -2:].sum(0)
         if not length or not references:
@@ -59,34 +58,34 @@ class Lists:
 
 @dataclass(frozen=True)
 class TunerConfig:
-    """How weights are looked for."""
+    """The search for weights."""
 
-    restarts: Whole = 8  # searches from random weights, beside those from given ones
-    directions: Whole = 4  # random directions of a sweep, beside each feature's own
+    restarts: Whole = 8  # searches from random weights, beside those from the given ones
+    directions: Whole = 4  # random directions of a sweep, beside one for each feature
     seed: Seed = 1
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The weights found, of the features as they are (not scaled), absolute values summing to 1."""
+    """The weights found, for unscaled features, with absolute values that sum to 1."""
 
     weights: Numbers  # (F,)
     bleu: float
-    scales: Numbers  # (F,) by what each feature was divided in the search; 1 for one that never differs within a list
-    searches: tuple[float, ...]  # the BLEU that each search ended at
+    scales: Numbers  # (F,) the search divided each feature by these; 1 for one that never differs within a list
+    searches: tuple[float, ...]  # the BLEU at the end of each search
 
 
 def winners(scores: Numbers, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(N,) -> (L,): the best hypothesis of each list; of equals the first."""
+    """(N,) -> (L,): the best hypothesis of each list; the first of equal ones."""
     best = np.repeat(np.maximum.reduceat(scores, offsets[:-1]), np.diff(offsets))
     places = np.where(scores == best, np.arange(len(scores)), len(scores))
     return np.minimum.reduceat(places, offsets[:-1])
 
 
 def pool_deviations(lists: Lists) -> Numbers:
-    """(F,): each feature's standard deviation within the lists, pooled; 1 where it never differs.
+    """Returns (F,): each feature's standard deviation within the lists, pooled; 1 if it never differs.
 
-    Only differences within a list move the choice, and dividing by their size makes the weights comparable.
+    Only differences within a list affect the choice; dividing by their size makes the weights comparable.
     """
     sizes = np.diff(lists.offsets)
     means = np.add.reduceat(lists.features, lists.offsets[:-1], axis=0) / sizes[:, None]  # (L, F)
@@ -95,9 +94,10 @@ def pool_deviations(lists: Lists) -> Numbers:
 
 
 def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = None) -> Tuned:
-    """The weights of the best corpus BLEU found; never worse than the best of `starts`, (F,) each.
+    """Returns the weights with the best corpus BLEU found; never worse than the best of `starts`, (F,) each.
 
-    Every search goes through the features' own directions and some random ones until none gains anything. The same
+    Every search follows the features' own directions and some random ones until none gains. The same lists, starts and
+    seed give the same weights.
     lists, starts and seed give the same weights.
 
     Raises:
@@ -126,7 +126,7 @@ def tune(lists: Lists, starts: Sequence[Numbers], config: TunerConfig | None = N
 
 
 def climb(lists: Lists, point: Numbers, directions: int, rng: np.random.Generator) -> tuple[Numbers, float]:
-    """Line searches from `point` (F,), each to the best place of its line, until a whole sweep gains nothing."""
+    """Runs line searches from `point` (F,), each to the best point of its line, until a whole sweep gains nothing."""
     value = lists.bleu(point)
     for _ in range(SWEEPS):
         before = value
@@ -137,16 +137,16 @@ def climb(lists: Lists, point: Numbers, directions: int, rng: np.random.Generato
                 point, value = moved, lists.bleu(moved)
         if value <= before + GAIN:
             break
-        point = point / np.abs(point).max()  # the choice is the same; weights stay of the size of the directions
+        point = point / np.abs(point).max()  # same choice; keeps the weights at the size of the directions
     return point, value
 
 
 def line_search(lists: Lists, point: Numbers, direction: Numbers) -> tuple[float, float]:
-    """(g, BLEU): the middle of the interval of g with the best BLEU of point + g direction; of equals the widest.
+    """(g, BLEU): the middle of the interval of g with the best BLEU of point + g direction, the widest of equals.
 
-    Exact: every g at which some list's best hypothesis changes ends an interval, and all are looked at.
+    Exact: every g at which some list's best hypothesis changes ends an interval, and all intervals are visited.
     """
-    from model.inference.mert import envelopes  # compiled when it is first needed
+    from model.inference.mert import envelopes  # compiled on first use
 
     first, later, places = envelopes(lists.features @ point, lists.features @ direction, lists.offsets)
     owner = np.searchsorted(lists.offsets, later, side="right") - 1  # (C,) list of each change
@@ -159,7 +159,7 @@ def line_search(lists: Lists, point: Numbers, direction: Numbers) -> tuple[float
     if not len(later):
         return 0.0, float(bleu(lists.statistics[first].sum(0)))
     edges = np.concatenate([[places.min() - 2 * REACH], places[order], [places.max() + 2 * REACH]])
-    widths = np.diff(edges)  # (C + 1,) of no width where several lists change at once
+    widths = np.diff(edges)  # (C + 1,) zero where several lists change at once
     values = np.where(widths > 0, np.round(bleu(sums), 9), -1.0)
     best = np.flatnonzero(values == values.max())
     chosen = best[np.argmax(widths[best])]

@@ -1,12 +1,12 @@
-"""The log-probability of given translations, by teacher forcing: what rescoring and reranking ask of a network.
+"""The log-probability of given translations, by teacher forcing; rescoring and reranking use it.
 
 Letters: B pairs, S source and T target length, N target tokens of a batch, D width, V target vocabulary.
 
-    log P(y | x) = sum over t of log softmax(z_t)[y_t],  the end of sentence among the y_t
+    log P(y | x) = sum over t of log softmax(z_t)[y_t],  with the end of sentence among the y_t
 
-The softmax is over the whole vocabulary. A search leaves out what it never generates (PAD, BOS, <unk> ... and the end
-of sentence at the first `min_length` tokens), so its scores are a little higher; with a `DecodeConfig` that is done
-here too, and a hypothesis gets exactly the search's log-probability.
+The softmax is over the whole vocabulary. A search excludes the tokens that it never generates (PAD, BOS, <unk> ... and
+the end of sentence at the first `min_length` tokens), so its scores are a little higher. With a `DecodeConfig` they are
+excluded here too, and a hypothesis gets exactly the search's log-probability.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,38 +28,38 @@ from model.text.batch import TranslationBatch, collate
 from model.text.normalise import normalise
 from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 
-MOST_PAIRS = 1024  # of a batch
+MOST_PAIRS = 1024  # in a batch
 
 TooLong = Literal["error", "truncate"]
-CUTTING = ("score.too_long", "rerank.too_long")  # what cuts a text that is too long for the network
+CUTTING = ("score.too_long", "rerank.too_long")  # settings that cut a text too long for the network
 
 
 @dataclass(frozen=True)
 class PairScore:
-    """What a network thinks of one pair, or of one text."""
+    """The scores of one pair, or of one text."""
 
-    ids: tuple[int, ...]  # target tokens as scored, end of sentence included
-    log_probabilities: tuple[float, ...]  # natural logarithms, one a token
-    truncated: bool = False  # was a side cut to the network's positions?
+    ids: tuple[int, ...]  # target tokens as scored, with the end of sentence
+    log_probabilities: tuple[float, ...]  # natural logarithms, one per token
+    truncated: bool = False  # True if a side was cut to the network's positions
 
     @cached_property
     def log_probability(self) -> float:
-        """Of the whole target: the sum."""
+        """Returns the sum over the whole target."""
         return float(np.sum(self.log_probabilities, dtype=np.float64))
 
     @property
     def tokens(self) -> int:
-        """Target tokens, the end of sentence too: never 0."""
+        """Returns the number of target tokens with the end of sentence: never 0."""
         return len(self.ids)
 
     @property
     def mean(self) -> float:
-        """Log-probability a token."""
+        """Returns the log-probability per token."""
         return self.log_probability / self.tokens
 
     @property
     def unknown(self) -> int:
-        """Target tokens that are not in the vocabulary."""
+        """Returns the number of target tokens that are not in the vocabulary."""
         return self.ids.count(UNK)
 
 
@@ -82,7 +82,7 @@ class Scorer:
         search: DecodeConfig | None = None,
         places: Sequence[str] | None = None,
     ) -> list[PairScore]:
-        """A score a pair, in order; see `score_pairs`."""
+        """Returns one score per pair, in order; see `score_pairs`."""
         return score_pairs(
             self.network,
             self._encode(sources, self.tokenizers.source),
@@ -94,19 +94,19 @@ class Scorer:
         )
 
     def pieces(self, score: PairScore) -> list[str]:
-        """The written form of each token that was scored."""
+        """Returns the written form of each scored token."""
         return self.tokenizers.target.pieces(score.ids)
 
     def _encode(self, texts: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
-        """Ids with the end of sentence; [EOS] alone for a text that holds nothing."""
-        different = list(dict.fromkeys(texts))  # an n-best list has its source many times over
+        """Returns ids with the end of sentence; [EOS] alone for an empty text."""
+        different = list(dict.fromkeys(texts))  # an n-best list repeats its source
         encoded = tokenizer.encode([normalise(text, self.form) for text in different])
         ids = {text: np.append(row.astype(np.int64), EOS) for text, row in zip(different, encoded, strict=True)}
         return [ids[text] for text in texts]
 
 
 def open_scorer(bundle: TranslationBundle, device: str = "cpu") -> Scorer:
-    """A scorer of the bundle's network: always by PyTorch, whatever exports stand beside it."""
+    """Returns a scorer of the bundle's network. It always runs on PyTorch, whatever exports the bundle has."""
     return Scorer(bundle.network.to(device), bundle.tokenizers, bundle.normalisation)
 
 
@@ -120,16 +120,16 @@ def score_pairs(
     search: DecodeConfig | None = None,
     places: Sequence[str] | None = None,
 ) -> list[PairScore]:
-    """A score a pair of 1-D ids, end of sentence included, in the order of the pairs whatever order the batches ran in.
+    """Returns one score per pair of 1-D ids with the end of sentence, in the order of the pairs.
 
-    `batch_tokens` bounds a batch: source and target tokens with their padding (one pair at least). `too_long` is what
-    happens to a side beyond the network's positions: `truncate` scores its beginning and the end of sentence.
-    `search`: leave out of the softmax what a search with these settings leaves out; such a token has -inf. `places`
-    name the pairs in messages.
+    `batch_tokens` bounds a batch: source and target tokens with padding (at least one pair). `too_long` handles a side
+    that exceeds the network's positions: `truncate` scores its beginning and the end of sentence. `search`: exclude
+    from the softmax what a search with these settings excludes; such a token has -inf. `places` name the pairs in
+    messages.
 
     Raises:
-        UserError: a side too long under `error`.
-        FloatingPointError: the network computes no numbers (its weights are broken).
+        UserError: a side is too long under `error`.
+        FloatingPointError: the network's output is not a number (its weights are broken).
     """
     names = places if places is not None else [f"pair {number}" for number in range(1, len(sources) + 1)]
     limits = network.max_source_positions, network.max_target_positions
@@ -150,10 +150,10 @@ def score_pairs(
 def split_rows(
     found: Tensor, rows: Sequence[int], lengths: Sequence[int], names: Sequence[str]
 ) -> Iterator[tuple[int, tuple[float, ...]]]:
-    """(row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names.
+    """Yields (row, its log-probabilities) of a batch's `found` (N,), whose rows have these lengths and names.
 
     Raises:
-        FloatingPointError: they are no numbers.
+        FloatingPointError: they are not numbers.
     """
     for row, own in zip(rows, torch.split(found.cpu(), [lengths[row] for row in rows]), strict=True):
         if own.isnan().any():
@@ -164,13 +164,13 @@ def split_rows(
 def token_log_probabilities(
     network: TranslationNetwork, batch: TranslationBatch, search: DecodeConfig | None = None
 ) -> Tensor:
-    """(N,) float64: the log-probability of every real token of `batch.target_out`, pair after pair."""
+    """Returns (N,) float64: the log-probability of every real token of `batch.target_out`, pair after pair."""
     states = network(batch)  # (B, T, D)
     real = (
         torch.arange(batch.target_out.shape[1], device=states.device) < ended_lengths(batch.target_out)[:, None]
     )  # (B, T)
     targets = batch.target_out[real]  # (N,)
-    first = None if search is None else (real.cumsum(1) <= search.min_length)[real]  # (N,) may not be the end
+    first = None if search is None else (real.cumsum(1) <= search.min_length)[real]  # (N,) the end is excluded here
     never = torch.tensor([] if search is None else search.forbidden(), dtype=torch.long, device=states.device)
     return log_probabilities(network, states[real], targets, never, first)
 
@@ -178,9 +178,9 @@ def token_log_probabilities(
 def log_probabilities(
     network: Network, states: Tensor, targets: Tensor, never: Tensor | None = None, first: Tensor | None = None
 ) -> Tensor:
-    """(N,) float64: the log-probability of each of `targets` (N,) by the network's output for `states` (N, D).
+    """Returns (N,) float64: the log-probability of each of `targets` (N,) by the network's output for `states` (N, D).
 
-    Ids of `never` are left out of the softmax, and the end where `first` (N,) says so. The logits exist for a few
+    Excludes the ids of `never` from the softmax, and the end where `first` (N,) is true. Computes the logits of a few
     hundred tokens at a time.
     """
     found = torch.empty(len(targets), dtype=torch.float64, device=states.device)
@@ -196,9 +196,9 @@ def log_probabilities(
 
 
 def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Row numbers of pairs of like length, longest first: the batch that needs most memory comes at once.
+    """Yields row numbers of pairs of similar length, longest first: the batch that needs most memory comes at once.
 
-    A batch has at most `budget` tokens of both sides with their padding, but one pair at least.
+    A batch has at most `budget` tokens of both sides with padding, but at least one pair.
     """
     order = sorted(range(len(sources)), key=lambda row: (-max(sources[row], targets[row]), -sources[row], row))
     batch: list[int] = []
@@ -217,9 +217,9 @@ def pair_batches(sources: Sequence[int], targets: Sequence[int], budget: int) ->
 def fit(
     ids: np.ndarray, positions: int | None, too_long: TooLong, side: str, name: str, keys: Sequence[str] = CUTTING
 ) -> np.ndarray:
-    """The ids where the network has a position for each, else its beginning with the end of sentence.
+    """Returns the ids if the network has a position for each, else their beginning and the end of sentence.
 
-    `side`: source or target, or text where there is one. `keys`: the settings that cut what is too long.
+    `side`: source or target, or text if there is only one. `keys`: the settings that cut a text that is too long.
     """
     if positions is None or len(ids) <= positions:
         return ids
@@ -233,6 +233,6 @@ def fit(
 
 
 def ended_lengths(target: Tensor) -> Tensor:
-    """(B, T) -> (B,): tokens up to the last end of sentence. A target may name PAD or EOS in its middle."""
+    """(B, T) -> (B,): the number of tokens up to the last end of sentence. A target may contain PAD or EOS."""
     positions = torch.arange(1, target.shape[1] + 1, device=target.device)
     return (target.eq(EOS) * positions).amax(1)

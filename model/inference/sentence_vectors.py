@@ -1,10 +1,10 @@
-"""Texts as vectors: what a trained model makes of a sentence as a whole.
+"""Texts as vectors: one vector per sentence from a trained model.
 
     masked encoder       the mean of its states over the real tokens (Reimers and Gurevych 2019)
-    translation model    the mean of its encoder's states over the real tokens; of a fixed context the context itself
-    word vectors         the mean of the vectors of the known words; methods that count: their weighted sum
+    translation model    the mean of its encoder's states over the real tokens, or its fixed context vector
+    word vectors         the mean of the vectors of the known words; count-based methods: their weighted sum
 
-A text without a token, or without a known word, has zeros.
+A text without a token, or without a known word, gets zeros.
 
 Letters: N texts, D width of a vector.
 """
@@ -31,7 +31,7 @@ from model.text.tokenizer import EOS, Tokenizer
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.search import is_sparse
 
-MOST_ROWS = 1024  # texts of a batch
+MOST_ROWS = 1024  # texts in a batch
 
 Floats = NDArray[np.float32]
 TooLong = Literal["error", "truncate"]
@@ -42,14 +42,14 @@ class SentenceVectors(Protocol):
 
     @property
     def width(self) -> int:
-        """D."""
+        """Returns D."""
 
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
-        """(N, D), in the order of the texts. `places` name the texts in messages."""
+        """Returns (N, D), in the order of the texts. `places` name the texts in messages."""
 
 
 class NetworkVectors:
-    """Of a network that has read the text."""
+    """Vectors from a network that reads the text."""
 
     def __init__(
         self,
@@ -74,17 +74,17 @@ class NetworkVectors:
         self.width = int(self._vectors([np.array([EOS])]).shape[1])
 
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
-        """(N, D); a text longer than the positions is read up to them, or refused.
+        """Returns (N, D); reads a longer text only up to the positions, or refuses it.
 
         Raises:
-            UserError: a text too long under `too_long: error`.
-            FloatingPointError: the network computes no numbers (its weights are broken).
+            UserError: a text is too long under `too_long: error`.
+            FloatingPointError: the network's output is not a number (its weights are broken).
         """
         encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
         ids = [self._fit(row, name) for row, name in zip(encoded, names, strict=True)]
         found = np.zeros((len(texts), self.width), np.float32)
-        filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: nothing but the end of sentence
+        filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: only the end of sentence
         for part in length_batches([len(ids[row]) for row in filled], self.batch_tokens, MOST_ROWS):
             rows = [filled[place] for place in part]
             found[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
@@ -99,7 +99,7 @@ class NetworkVectors:
             return self.network.sentence(pad(ids).to(device))
 
     def _fit(self, tokens: NDArray[np.unsignedinteger], name: str) -> NDArray[np.int64]:
-        """With the end of sentence, and cut to the positions where it must be."""
+        """Adds the end of sentence, and cuts the text to the positions if needed."""
         if len(tokens) >= self.positions and self.too_long == "error":
             raise UserError(
                 f"{name}: {len(tokens) + 1} tokens are more than the model's {self.positions} positions; "
@@ -109,7 +109,7 @@ class NetworkVectors:
 
 
 class WordVectors:
-    """Of the words of a text, in whatever order they stand."""
+    """Vectors from the words of a text, in any order."""
 
     def __init__(self, embeddings: Embeddings, tokenizer: Tokenizer, form: str = "NFC") -> None:
         self.embeddings = embeddings
@@ -118,7 +118,7 @@ class WordVectors:
         self.width = len(embeddings) if embeddings.texts == "words" else embeddings.width
 
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
-        """(N, D)."""
+        """Returns (N, D)."""
         encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
         words = [self.tokenizer.pieces(row) for row in encoded]
         sums = self.embeddings.text_vectors(words)
@@ -131,10 +131,10 @@ class WordVectors:
 def open_sentence_vectors(
     directory: Path, device: str = "cpu", *, batch_tokens: int = 8192, too_long: TooLong = "truncate"
 ) -> SentenceVectors:
-    """What the bundle in `directory` makes of texts; of a translation model, of its source language.
+    """Returns the vectors' function of the bundle in `directory`; a translation model reads its source language.
 
     Raises:
-        UserError: not a sound bundle, or one of a language model.
+        UserError: not a valid bundle, or that of a language model.
     """
     kind = bundle_kind(directory)
     if kind == "vectors":

@@ -1,9 +1,9 @@
 """The log-probability of given texts by a language model.
 
-    log P(y) = sum over t of log softmax(z_t)[y_t],  the end of the text among the y_t
+    log P(y) = sum over t of log softmax(z_t)[y_t],  with the end of the text among the y_t
 
-Each text is read by itself, after the end of another (model/networks/language_network.py), and is a line as the
-shards have them.
+Each text is read by itself, after the end of another (model/networks/language_network.py), and is one line, as in the
+shards.
 """
 
 from collections.abc import Sequence
@@ -39,21 +39,21 @@ class TextScorer:
         too_long: TooLong = "error",
         places: Sequence[str] | None = None,
     ) -> list[PairScore]:
-        """A score a text, in order; an empty text is its end alone. See `score_texts`."""
+        """Returns one score per text, in order; an empty text is only its end. See `score_texts`."""
         encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
         rows = [np.append(row.astype(np.int64), EOS) for row in encoded]
         return score_texts(self.network, rows, batch_tokens=batch_tokens, too_long=too_long, places=places)
 
     def pieces(self, score: PairScore) -> list[str]:
-        """The written form of each token that was scored."""
+        """Returns the written form of each scored token."""
         return self.tokenizer.pieces(score.ids)
 
 
 def open_text_scorer(bundle: TextBundle, device: str = "cpu") -> TextScorer:
-    """A scorer of the bundle's network.
+    """Returns a scorer of the bundle's network.
 
     Raises:
-        UserError: the bundle is of a masked network, which gives texts no probability.
+        UserError: the bundle holds a masked network, which gives texts no probability.
     """
     return TextScorer(bundle.language_network.to(device), bundle.tokenizer, bundle.normalisation)
 
@@ -66,14 +66,14 @@ def score_texts(
     too_long: TooLong = "error",
     places: Sequence[str] | None = None,
 ) -> list[PairScore]:
-    """A score a text of 1-D ids, its end included, in the order of the texts whatever order the batches ran in.
+    """Returns one score per text of 1-D ids with its end, in the order of the texts.
 
-    `batch_tokens` bounds a batch with its padding (one text at least). `too_long` is what happens to a text beyond the
-    network's positions: `truncate` scores its beginning and its end. `places` name the texts in messages.
+    `batch_tokens` bounds a batch with padding (at least one text). `too_long` handles a text that exceeds the network's
+    positions: `truncate` scores its beginning and its end. `places` name the texts in messages.
 
     Raises:
-        UserError: a text too long under `error`.
-        FloatingPointError: the network computes no numbers (its weights are broken).
+        UserError: a text is too long under `error`.
+        FloatingPointError: the network's output is not a number (its weights are broken).
     """
     names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
     rows = [fit(ids, network.max_positions, too_long, "text", name) for ids, name in zip(texts, names, strict=True)]
@@ -89,7 +89,7 @@ def score_texts(
 
 
 def text_batch(texts: Sequence[np.ndarray], ids: Sequence[int]) -> TextBatch:
-    """Texts that each begin anew: 1-D ids with their end, and the number of each."""
+    """Returns a batch of texts that each begin a row: 1-D ids with their end, and the number of each."""
     lengths = np.array([len(text) for text in texts], dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
     targets = np.concatenate(texts)
@@ -106,7 +106,7 @@ def text_batch(texts: Sequence[np.ndarray], ids: Sequence[int]) -> TextBatch:
 
 
 def text_log_probabilities(network: LanguageNetwork, batch: TextBatch) -> Tensor:
-    """(N,) float64: the log-probability of every token of the batch's texts, ends included, row after row."""
+    """Returns (N,) float64: the log-probability of every token of the batch's texts with their ends, row after row."""
     states = network(batch)  # (B, T, D)
     real = torch.arange(states.shape[1], device=states.device) < ended_lengths(batch.targets)[:, None]  # (B, T)
     return log_probabilities(network, states[real], batch.targets[real])

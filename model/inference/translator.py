@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from model.bundles.translation import TranslationBundle, load_bundle
-from model.decoding.consensus import by_consensus
+from model.decoding.consensus import sort_by_consensus
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.search import decode as search_again
 from model.decoding.word_loops import WordLoops
@@ -44,10 +44,10 @@ class Translation:
     text: str
     score: float
     nbest: list[Alternative] = field(default_factory=list)  # best first, `text` among them
-    truncated: bool = False  # was the source longer than the model can read?
-    error: str | None = None  # why there is no text (only where errors are kept)
-    attention: "tuple[AttentionMap, ...]" = ()  # a map a sentence, where it was asked for
-    unknown: int = 0  # pieces of the source that the vocabulary has not got
+    truncated: bool = False  # True if the source was longer than the model can read
+    error: str | None = None  # why there is no text (only with `on_error="keep"`)
+    attention: "tuple[AttentionMap, ...]" = ()  # one map per sentence, on request
+    unknown: int = 0  # pieces of the source that the vocabulary lacks
     missing: tuple[str, ...] = ()  # the words or characters that they stand for, each once
     loops: bool = False  # does the text repeat itself where its source does not?
     loop_broken: bool = False  # was it searched again, since a word went round (`decode.repeats_in_word`)?
@@ -82,10 +82,10 @@ class Translator:
         form: str = "NFC",
         network: Callable[[], TranslationNetwork] | None = None,
     ) -> None:
-        """From parts; `open_translator` makes one from a bundle.
+        """Takes the parts; `open_translator` makes a translator from a bundle.
 
         `positions` is the most source tokens the model reads, `form` the Unicode normalisation of its shards, `network`
-        gives the network that searches again where `decode.repeats_in_word` asks for it.
+        returns the network that searches again under `decode.repeats_in_word`.
         """
         self.network = network
         self.engine = engine
@@ -100,18 +100,18 @@ class Translator:
         decode: DecodeConfig | None = None,
         on_error: Literal["raise", "keep"] = "raise",
     ) -> list[Translation]:
-        """One translation a line, in order; lines that hold nothing to translate give empty ones.
+        """Returns one translation per line, in order; empty lines get empty translations.
 
-        A batch that fails is tried again line by line, so that one line cannot take its neighbours with it. A line
-        that fails by itself is raised, or kept as its `error`.
+        A batch that fails is retried line by line, so that one line cannot fail its neighbours. A line that fails by
+        itself raises, or its translation carries the `error`.
 
         Raises:
-            UserError: a decoding setting out of range, or a line too long under `too_long: error`.
+            UserError: a decoding setting is out of range, or a line is too long under `too_long: error`.
         """
         decode = self.decode if decode is None else decode
         decode.check()
         sources = self.encode(lines)
-        filled = [row for row, ids in enumerate(sources) if len(ids) > 1]  # 1: nothing but the end of sentence
+        filled = [row for row, ids in enumerate(sources) if len(ids) > 1]  # 1: only the end of sentence
         answers = [Translation("", 0.0) for _ in lines]
         found = self.search([sources[row] for row in filled], decode, on_error)
         for row, hypotheses in zip(filled, found, strict=True):
@@ -126,7 +126,7 @@ class Translator:
         return answers
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
-        """Normalised and tokenised, end of sentence at the end; [EOS] alone where nothing is left."""
+        """Returns the lines normalised and tokenised with the end of sentence; [EOS] alone for an empty line."""
         texts = [normalise(line, self.form) for line in lines]
         return [np.append(ids.astype(np.int64), EOS) for ids in self.tokenizers.source.encode(texts)]
 
@@ -137,7 +137,7 @@ class Translator:
     def search(
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, on_error: Literal["raise", "keep"]
     ) -> list[list[Hypothesis] | str]:
-        """The engine's hypotheses of each source, or the message of what failed."""
+        """Returns the engine's hypotheses of each source, or the message of the failure."""
         if not sources:
             return []
         try:
@@ -156,19 +156,19 @@ class Translator:
         return [answer for source in sources for answer in self.search([source], decode, on_error)]
 
     def best(self, sources: Sequence[np.ndarray], decode: DecodeConfig) -> list[list[Hypothesis] | str]:
-        """The n best of each source, by score or by consensus."""
+        """Returns the n best of each source, by score or by consensus."""
         if not decode.consensus:
-            return list(self.without_loops(sources, decode, self.engine.search(sources, decode)))
+            return list(self.replace_loops(sources, decode, self.engine.search(sources, decode)))
         wide = replace(decode, nbest=decode.candidates)
-        found = self.without_loops(sources, wide, self.engine.search(sources, wide))
-        return [by_consensus(each, decode.consensus)[: decode.nbest] for each in found]
+        found = self.replace_loops(sources, wide, self.engine.search(sources, wide))
+        return [sort_by_consensus(each, decode.consensus)[: decode.nbest] for each in found]
 
-    def without_loops(
+    def replace_loops(
         self, sources: Sequence[np.ndarray], decode: DecodeConfig, found: list[list[Hypothesis]]
     ) -> list[list[Hypothesis]]:
-        """What was found, and where subwords go round in circles within a word, what a search finds that may not.
+        """Replaces hypotheses with a loop of subwords in a word by those of a search that forbids loops.
 
-        That one is PyTorch's whatever the engine, so that all engines give the same: few sentences have any loop.
+        This search uses PyTorch whatever the engine, so that all engines give the same; few sentences have a loop.
         """
         if not decode.repeats_in_word or self.network is None:
             return found
@@ -197,14 +197,14 @@ def open_translator(
     device: str = "cpu",
     threads: int | None = None,
 ) -> Translator:
-    """A translator of the bundle in `directory`.
+    """Returns a translator of the bundle in `directory`.
 
-    `auto` takes the int8 export where the bundle's facts accept it (`int8.accepted`) and this machine runs it, else
-    the float32 export, else PyTorch. `threads`: batches that CTranslate2 decodes at a time, one a core by default.
+    `auto` takes the int8 export if the bundle's facts accept it (`int8.accepted`) and this machine runs it, else the
+    float32 export, else PyTorch. `threads`: batches that CTranslate2 decodes at a time, one per core by default.
 
     Raises:
-        UserError: not a sound bundle, an unknown engine, or an export that this bundle has not got or this machine
-            cannot run.
+        UserError: not a valid bundle, an unknown engine, or an export that this bundle lacks or this machine cannot
+            run.
     """
     bundle = directory if isinstance(directory, TranslationBundle) else load_bundle(Path(directory))
     if engine not in ENGINES:
@@ -222,7 +222,7 @@ def open_translator(
 def network_translator(
     network: TranslationNetwork, tokenizers: TokenizerPair, decode: DecodeConfig, form: str = "NFC"
 ) -> Translator:
-    """A translator of a network in memory, by PyTorch: the loop's validation. `form`: its shards' normalisation."""
+    """Returns a PyTorch translator of a network in memory, for validation. `form`: its shards' normalisation."""
     return Translator(TorchEngine(network), tokenizers, decode, network.max_source_positions, form, lambda: network)
 
 

@@ -1,1 +1,1 @@
-"""Text files of every kind as lines: compressed, in archives, in containers of pairs, in UTF-16."""
+"""Text files of every kind as lines: compressed, in archives, in pair formats, in UTF-16."""

@@ -1,4 +1,4 @@
-"""Plain bytes out of any file. Its first bytes say what it is, never its name."""
+"""Decompresses any file. Its first bytes tell the format, never its name."""
 
 import bz2
 import gzip
@@ -19,19 +19,19 @@ _MAGIC: dict[bytes, Compression] = {
     b"\x5d\x00\x00": "lzma",  # the format before xz, as its usual settings begin
     b"\x28\xb5\x2f\xfd": "zstd",
 }
-# A file of text that is compressed grows to 3 to 20 times its size, one made to fill disks to 1000.
+# A compressed text file grows to 3 to 20 times its size, one made to fill disks to 1000.
 MOST_EXPANSION = 100
-LEAST_LIMIT = 1 << 30  # bytes that every file may come to, however small it is
+LEAST_LIMIT = 1 << 30  # bytes that every file may expand to, however small it is
 _READ = 1 << 20  # bytes
-_READ_PACKED = 1 << 13  # bytes; what zstd makes of them, at most 32,768 times as much, is in memory at once
+_READ_PACKED = 1 << 13  # bytes; zstd expands them to at most 32,768 times as much, which must fit in memory
 
 
 class _DamagedError(Exception):
-    """A stream is broken: every library has its own error."""
+    """A stream is broken; each library has its own error for it."""
 
 
 def compression_of(path: Path) -> Compression:
-    """Return how the file is compressed; plain where nothing is recognised."""
+    """Returns the file's compression; plain if none is recognised."""
     with path.open("rb") as file:
         return magic_of(file.read(8))
 
@@ -42,11 +42,10 @@ def magic_of(start: bytes) -> Compression:
 
 
 def plain_blocks(path: Path) -> Iterator[bytes]:
-    """Yield the decompressed content in pieces of about a MiB, of all streams of the file.
+    """Yields the decompressed content of all streams of the file in pieces of about a MiB.
 
     Raises:
-        UserError: a compressed stream ends too early, is damaged, goes on for too long, or something else follows it;
-            names the file.
+        UserError: a compressed stream is truncated, damaged or too long, or other bytes follow it; names the file.
     """
     kind = compression_of(path)
     try:
@@ -64,7 +63,7 @@ def plain_blocks(path: Path) -> Iterator[bytes]:
 
 
 def check_expansion(path: Path, size: int) -> None:
-    """Raises UserError where `size` bytes are more than a file of text comes to when it is unpacked."""
+    """Raises UserError if `size` bytes are more than a text file can expand to."""
     most = max(LEAST_LIMIT, MOST_EXPANSION * path.stat().st_size)
     if size > most:
         raise UserError(
@@ -84,11 +83,11 @@ def _blocks(file: BinaryIO, kind: Compression) -> Iterator[bytes]:
 
 
 class _Format(NamedTuple):
-    """How a format's streams are read."""
+    """Reads the streams of one format."""
 
     begin: Callable[[], Any]  # a decompressor of one stream
     error: type[Exception]
-    padding: int  # zeros that may stand between two streams: a multiple of so many; 0: none
+    padding: int  # zeros that may stand between two streams come in multiples of this; 0: none
 
 
 def _format(kind: Compression) -> _Format:
@@ -104,9 +103,9 @@ def _format(kind: Compression) -> _Format:
 
 
 def _streams(file: BinaryIO, form: _Format) -> Iterator[bytes]:
-    """Yield the content of all streams, one after another.
+    """Yields the content of all streams, one after another.
 
-    The readers of Python's lzma and bz2 end in silence where a later stream is broken, so they are not used.
+    The readers of Python's lzma and bz2 end silently at a broken later stream, so they are not used.
     """
     data = b""
     while data := _skip_padding(file, data, form.padding):
@@ -126,7 +125,7 @@ def _streams(file: BinaryIO, form: _Format) -> Iterator[bytes]:
 
 
 def _skip_padding(file: BinaryIO, data: bytes, padding: int) -> bytes:
-    """Return what follows the zeros that may stand between two streams; nothing at the end of the file."""
+    """Skips the zeros between two streams; returns nothing at the end of the file."""
     zeros = 0
     while True:
         rest = data.lstrip(b"\0") if padding else data

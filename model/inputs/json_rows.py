@@ -1,4 +1,4 @@
-"""Rows of JSON that somebody else wrote, and the texts in them."""
+"""Rows of JSON from other programs, and the texts in them."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ def parse_row(text: str | bytes) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        ValueError: it is no JSON, or nested so deep that Python cannot read it.
+        ValueError: not JSON, or nested too deeply for Python.
     """
     try:
         return json.loads(text)
@@ -18,10 +18,10 @@ def parse_row(text: str | bytes) -> Any:
 
 
 def text_at(row: Any, path: Sequence[str]) -> str | None:
-    """Return the text at a path of field names; None where the row has none there.
+    """Returns the text at a path of field names; None if the row has none there.
 
     Raises:
-        TypeError: something else than text stands there; names its type.
+        TypeError: the value there is no text; the message names its type.
     """
     value = row
     for name in path:

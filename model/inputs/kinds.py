@@ -1,4 +1,4 @@
-"""What a file holds, by its first bytes once it is unpacked: text, a container of texts, or something to name."""
+"""Recognises a file's content by its first bytes once decompressed: text, a container of texts, or an unread format."""
 
 import re
 import zipfile
@@ -12,7 +12,7 @@ Kind = Literal["text", "utf-16", "utf-32", "zip", "tmx", "xliff", "parquet", "ar
 PAIRS = ("tmx", "xliff")  # hold languages side by side, each named
 TABLES = ("parquet", "arrow")  # hold rows with named columns
 
-HEAD = 4096  # bytes that are looked at
+HEAD = 4096  # bytes to look at
 _BOMS: dict[bytes, Literal["utf-16", "utf-32"]] = {  # UTF-32 first: its mark begins as that of UTF-16
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
@@ -26,7 +26,7 @@ _BINARY: dict[bytes, Kind] = {
     b"PK\x03\x04": "zip",
     b"PK\x05\x06": "zip",
 }
-# What people have and we do not read: how it begins -> its name, and what to do.
+# Common formats that we do not read: their first bytes -> the name, and what to do.
 _FOREIGN = {
     b"%PDF-": ("a PDF document", "save its text as plain text"),
     b"\xd0\xcf\x11\xe0": ("an old Office document (.doc, .xls)", "save it as plain text or TSV"),
@@ -57,20 +57,20 @@ _WIDE_FEEDS = {  # UTF-32 first: half of its line feed is that of UTF-16
     "utf-16-be": b"\0\n",
 }
 MOST = 0.8  # of the bytes 0x0A are line feeds of UTF-16 or UTF-32, where they are at all
-_TAR = 257  # where a tar says what it is
+_TAR = 257  # offset of a tar's magic
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what the file holds.
+    """Returns the kind of content that the file holds.
 
     Raises:
-        UserError: something that is not read here, named with what to do; or its compression is broken.
+        UserError: the format is not read here (the message names it and what to do), or the compression is broken.
     """
     head = head_of(path)
     if (outer := compression_of(path)) != "plain" and (inner := magic_of(head)) != "plain":
         raise UserError(f"{path}: is compressed twice, {inner} within {outer}; unpack it once")
     kind = kind_of_head(head, str(path))
-    return _checked_archive(path) if kind == "zip" else kind
+    return _check_archive(path) if kind == "zip" else kind
 
 
 def kind_of_head(head: bytes, path: str) -> Kind:
@@ -124,7 +124,7 @@ def head_of(path: Path) -> bytes:
 
 
 def _markup_of(head: bytes) -> Kind | None:
-    """Return the kind of an XML file; None if the file is none, or one without a meaning here."""
+    """Returns the kind of an XML file; None if it is no XML, or a kind that is not known."""
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"<"):
         return None
@@ -133,7 +133,7 @@ def _markup_of(head: bytes) -> Kind | None:
     return "xliff" if b"<xliff" in text else None
 
 
-def _checked_archive(path: Path) -> Kind:
+def _check_archive(path: Path) -> Kind:
     try:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())

@@ -1,4 +1,4 @@
-"""The lines of any file of text, as UTF-8: read as they stand, unpacked, decoded, or taken out of a container."""
+"""The lines of any text file as UTF-8: read directly, decompressed, decoded, or extracted from a container."""
 
 import codecs
 import json
@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class View:
-    """Which lines of a file are meant."""
+    """Selects the lines of a file."""
 
-    # One: the text of it; two: JSON with the keys source and target; none: all lines, of a table all columns as TSV.
+    # One: its text; two: JSON with the keys source and target; none: all lines, for a table all columns as TSV.
     languages: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()  # of a table: the dotted name of each language's column
-    rows: Rows = "json"  # how a pair is written: JSON, or source TAB target
-    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: the first bytes say
+    fields: tuple[str, ...] = ()  # for a table: the dotted name of each language's column
+    rows: Rows = "json"  # the form of a pair: JSON, or source TAB target
+    encoding: str = ""  # an encoding in which ASCII is not ASCII, such as utf-16-le; empty: detected
 
 
 def is_container(kind: Kind) -> bool:
@@ -60,7 +60,7 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
     """Yield the lines in pieces of any size.
 
     Raises:
-        UserError: the file is damaged, is of a kind that is not read, or has not got what is asked for.
+        UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
     """
     kind = kind_of(path) if not view.encoding else "text"
     if kind in ("text", "utf-16", "utf-32"):
@@ -73,12 +73,12 @@ def line_blocks(path: Path, view: View) -> Iterator[bytes]:
 
 
 def open_lines(path: Path, view: View) -> BinaryIO:
-    """Open the lines of a file for reading; close it afterwards.
+    """Opens the lines of a file for reading; the caller closes it.
 
     Raises:
         UserError: as `line_blocks`; a broken file raises while it is read.
     """
-    return path.open("rb") if is_in_place(path, view) else Blocks.of_blocks(line_blocks(path, view))
+    return path.open("rb") if is_in_place(path, view) else Blocks.from_blocks(line_blocks(path, view))
 
 
 def parts_of(path: Path, view: View) -> list[Part]:
@@ -130,12 +130,12 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
     """Yield text of another encoding as UTF-8, without its byte order mark.
 
     Raises:
-        UserError: a byte does not fit; says where.
+        UserError: a byte does not fit; the message says where.
     """
     decoder = codecs.getincrementaldecoder(encoding)()
     done, first = 0, True
     by_mark = codecs.lookup(encoding).name in ("utf-16", "utf-32")
-    for block in _and_end(blocks):
+    for block in _append_end(blocks):
         if by_mark and first and block and not done and not marked_encoding(block):
             known = " or ".join(f"corpus.encoding={encoding}-{order}" for order in ("le", "be"))
             raise UserError(f"{path}: begins with no byte order mark; {known} reads it")
@@ -153,13 +153,13 @@ def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[by
             yield text.encode("utf-8", "surrogatepass")
 
 
-def _and_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _append_end(blocks: Iterable[bytes]) -> Iterator[bytes]:
     yield from (block for block in blocks if block)
     yield b""
 
 
 def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
-    """Yield a line a unit or row; one that lacks a language has nothing there, so that sides stay aligned."""
+    """Yields one line per unit or row; a missing language gives an empty text, so that sides stay aligned."""
     if not view.languages:
         raise UserError(f"{path}: is a {kind} file; its languages are needed: pair=SOURCE-TARGET")
     units = units_of(path, kind) if kind in PAIRS else rows_of(path, kind, view.languages, view.fields)  # type: ignore[arg-type]  # the two kinds of each

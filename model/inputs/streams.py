@@ -18,10 +18,10 @@ class Blocks(io.RawIOBase):
     @classmethod
     def of(cls, path: Path) -> BinaryIO:
         """Return the unpacked content of a file."""
-        return cls.of_blocks(plain_blocks(path))
+        return cls.from_blocks(plain_blocks(path))
 
     @classmethod
-    def of_blocks(cls, blocks: Iterator[bytes]) -> BinaryIO:
+    def from_blocks(cls, blocks: Iterator[bytes]) -> BinaryIO:
         """Return the blocks as a buffered file."""
         return io.BufferedReader(cls(blocks))
 

@@ -1,4 +1,4 @@
-"""Rows of Parquet and Arrow files: the columns that are asked for, by language."""
+"""Rows of Parquet and Arrow files: the requested columns, by language."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,19 +8,19 @@ from model.errors import UserError
 from model.languages import nearest
 
 ROWS = 8192  # in memory at once
-PAIR_COLUMN, TEXT_COLUMN = "translation", "text"  # as data sets on hubs name them
+PAIR_COLUMN, TEXT_COLUMN = "translation", "text"  # names that data sets on hubs use
 
 
 def rows_of(
     path: Path, kind: Literal["parquet", "arrow"], languages: Sequence[str], fields: Sequence[str] = ()
 ) -> Iterator[dict[str, str]]:
-    """Yield the texts of each row by language; an empty cell is an empty text.
+    """Yields the texts of each row by language; an empty cell is an empty text.
 
-    `fields` are the dotted names of the languages' columns. Without them a language's column is the one of its code, or
-    of its code in `translation`; of a single language it may be `text`.
+    `fields` are the dotted names of the languages' columns. By default a language's column is named by its code, or by
+    its code in `translation`; for a single language it may be `text`.
 
     Raises:
-        UserError: the file is damaged, has no such column, or one that holds no text; names the columns there are.
+        UserError: the file is damaged, or lacks the column, or the column holds no text; names the existing columns.
     """
     import pyarrow
 
@@ -34,7 +34,7 @@ def rows_of(
             for row in batch.to_pylist():
                 yield {language: _text(path, row, place) for language, place in zip(languages, places, strict=True)}
     except (pyarrow.ArrowInvalid, OSError) as problem:
-        raise _damaged(path, kind, problem) from None
+        raise _damage_error(path, kind, problem) from None
 
 
 def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
@@ -52,15 +52,15 @@ def table_lines(path: Path, kind: Literal["parquet", "arrow"]) -> Iterator[str]:
                 cells = ("" if row[name] is None else str(row[name]) for name in schema.names)
                 yield "\t".join(" ".join(cell.replace("\t", " ").split("\n")) for cell in cells)
     except (pyarrow.ArrowInvalid, OSError) as problem:
-        raise _damaged(path, kind, problem) from None
+        raise _damage_error(path, kind, problem) from None
 
 
-def _damaged(path: Path, kind: str, problem: Exception) -> UserError:
+def _damage_error(path: Path, kind: str, problem: Exception) -> UserError:
     return UserError(f"{path}: the {kind} file is damaged ({str(problem).splitlines()[0]})")
 
 
 def _open(path: Path, kind: str) -> tuple[Any, Any]:
-    """Return the schema, and a function that gives the batches of some columns."""
+    """Returns the schema, and a function that yields the batches of some columns."""
     import pyarrow.ipc
     import pyarrow.parquet
 
@@ -76,7 +76,7 @@ def _open(path: Path, kind: str) -> tuple[Any, Any]:
 
 
 def _place(path: Path, schema: Any, language: str, field: str, alone: bool) -> list[str]:
-    """Return the dotted name of a language's column in its parts."""
+    """Returns the parts of the dotted name of a language's column."""
     if field and field.partition(".")[0] in schema.names:
         return field.split(".")
     found = nearest(language, tuple(schema.names))

@@ -1,8 +1,8 @@
 """Translation units of TMX (1.4) and XLIFF (1.2, 2.x) files: language -> text, without the codes of their formats.
 
-An inline element that stands for formatting (`bpt`, `ph`, `x` ...) is left out with its content, which is code; one
-that holds text (`hi`, `g`, `mrk`, `pc`) gives its text. Entities of a document's own are not resolved and nothing is
-fetched, so a file cannot read another one or grow without bound.
+An inline element that stands for formatting (`bpt`, `ph`, `x` ...) is dropped with its content, which is code; one
+that holds text (`hi`, `g`, `mrk`, `pc`) gives its text. The document's own entities are not resolved and nothing is
+fetched, so a file cannot read another file or grow without limit.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def units_of(path: Path, kind: Literal["tmx", "xliff"]) -> Iterator[dict[str, st
     """Yield the texts of each unit by language.
 
     Raises:
-        UserError: the file is no XML from some line on.
+        UserError: the file is not valid XML; the message names the line.
     """
     ends = ("tu",) if kind == "tmx" else ("trans-unit", "segment")
     languages: dict[str, str] = {}
@@ -85,7 +85,7 @@ def _name(element: Any) -> str:
 
 
 def _forget(element: Any) -> None:
-    """Free the memory of a unit and of those before it."""
+    """Frees the memory of a unit and of those before it."""
     element.clear()
     while element.getprevious() is not None:
         del element.getparent()[0]

@@ -1,1 +1,1 @@
-"""What networks are built of: attention, recurrence, positions, dropout, losses."""
+"""The layers of networks: attention, recurrence, positions, dropout, losses."""

@@ -1,11 +1,11 @@
 """Scaled dot-product attention with several heads (Vaswani et al. 2017, section 3.2).
 
-Letters: B batch, T queries, S keys, H heads of the queries, G heads of the keys and values (a divisor of H), D width,
-K = D / H width of a head. With G < H the heads of the queries share keys and values in groups of H / G neighbours:
-grouped-query attention (Ainslie et al. 2023), and with G = 1 multi-query attention (Shazeer 2019).
+Letters: B batch, T queries, S keys, H query heads, G key and value heads (a divisor of H), D width, K = D / H head
+width. With G < H, adjacent query heads share keys and values in groups of H / G: grouped-query attention (Ainslie et
+al. 2023), and with G = 1 multi-query attention (Shazeer 2019).
 
 A mask is a *bias*: a float tensor that is added to the scores, 0 where a key may be seen and a large finite negative
-number where not. A row that may see no key has no weights and gives zeros, in every precision, and never NaN.
+number elsewhere. A row that may see no key gets no weights and gives zeros, in every precision, and never NaN.
 """
 
 import math
@@ -17,20 +17,20 @@ from model.device import kernels
 from model.layers.dropout import Dropout
 from model.layers.positions import rotate
 
-MASKED = -1e4  # far below any score, exp() of it is 0 in every type, and float16 can hold it
-VECTOR = 16  # floats that a CPU takes at once: a softmax over fewer goes number by number, at a tenth of the speed
-SHORT_ROW = 64  # below it a CPU's softmax in half precision does so too, for what is left over of each row
+MASKED = -1e4  # far below any score; its exp() is 0 in every type, and float16 can hold it
+VECTOR = 16  # floats in a CPU's vector: a softmax over fewer runs number by number, at a tenth of the speed
+SHORT_ROW = 64  # on shorter rows a CPU's half-precision softmax runs the remainder of each row number by number too
 
 
 def padding_bias(real: Tensor) -> Tensor | None:
-    """real (B, S), True at real tokens -> (B, 1, 1, S); None on a CPU where nothing is padded (nothing to add)."""
+    """real (B, S), True at real tokens -> (B, 1, 1, S); None on a CPU if there is no padding."""
     if real.device.type == "cpu" and bool(real.all()):
         return None
     return torch.zeros(real.shape, device=real.device).masked_fill_(~real, MASKED)[:, None, None, :]
 
 
 def causal_bias(length: int, device: torch.device, past: int = 0) -> Tensor:
-    """(1, 1, T, T): position t sees positions 0 to t. With P positions before them (1, 1, T, P + T), all seen."""
+    """Returns (1, 1, T, T): position t sees 0 to t. With P earlier positions (1, 1, T, P + T), all visible."""
     later = torch.ones(length, past + length, dtype=torch.bool, device=device).triu(1 + past)
     return torch.zeros(later.shape, device=device).masked_fill_(later, MASKED)[None, None]
 
@@ -53,8 +53,8 @@ def attend(
 ) -> Tensor:
     """softmax(q k' / sqrt(K) + bias) v for q (B, H, T, K) and k, v (B, G, S, K) -> (B, H, T, K).
 
-    `bias` is broadcast to (B, H, T, S). With a `record`, the weights (B, H, T, S) before dropout are appended to it.
-    `causal` says that the bias is `causal_bias` alone, which fused kernels have built in.
+    `bias` is broadcast to (B, H, T, S). Appends the weights (B, H, T, S) before dropout to `record`, if given.
+    `causal` means that the bias is `causal_bias` alone, which fused kernels have built in.
     """
     seeing = None if bias is None or causal else seeing_rows(bias)
     batch, heads, queries, width = q.shape
@@ -69,17 +69,17 @@ def attend(
         found = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p, is_causal=causal)
         return found if seeing is None else found * seeing
     scale = 1.0 / math.sqrt(width)
-    rows = heads // groups * queries  # the queries that share a head of keys
+    rows = heads // groups * queries  # the queries that share one key head
     real = keys
-    if keys < VECTOR and queries > 1:  # a single row, as in a step of decoding, is not worth it
+    if keys < VECTOR and queries > 1:  # a single row, as in a decoding step, is not worth it
         k, v, bias = _fill(k, v, bias, VECTOR - keys)
         keys = VECTOR
-    # one batched product of B x G matrices; the bias is its starting value, so it costs no pass of its own
+    # one batched product of B x G matrices; it starts from the bias, which therefore costs no extra pass
     q, k, v = (x.reshape(batch * groups, -1, width) for x in (q, k, v))
     if bias is None:
         scores = torch.bmm(q * scale, k.transpose(1, 2))
     else:
-        if bias.shape[:2] == (1, 1) and groups == heads:  # the same for all: broadcast within the product
+        if bias.shape[:2] == (1, 1) and groups == heads:  # the same for all: the product broadcasts it
             start = bias[0]
         else:
             start = bias.expand(batch, heads, queries, keys).reshape(batch * groups, rows, keys)
@@ -93,13 +93,13 @@ def attend(
 
 
 def seeing_rows(bias: Tensor) -> Tensor | None:
-    """bias (.., T, S) -> (.., T, 1): 1 where a query may see a key, else 0; None on a CPU where all may."""
+    """bias (.., T, S) -> (.., T, 1): 1 if a query may see a key, else 0; None on a CPU if all may."""
     seeing = bias.amax(-1, keepdim=True) > MASKED / 2
     return None if bias.device.type == "cpu" and bool(seeing.all()) else seeing
 
 
 def _fill(k: Tensor, v: Tensor, bias: Tensor | None, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and values (B, G, S, K) grown by `count` of zeros, and the bias (.., S) by as many that nothing can see."""
+    """Pads keys and values (B, G, S, K) with `count` zeros, and the bias (.., S) with as many masked places."""
     if bias is None:
         bias = k.new_zeros(1, 1, 1, k.shape[2])
     pad = nn.functional.pad
@@ -107,17 +107,17 @@ def _fill(k: Tensor, v: Tensor, bias: Tensor | None, count: int) -> tuple[Tensor
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Over the last dimension, by way of float32 where rows in half precision are short."""
+    """Softmax over the last dimension; short rows in half precision go through float32."""
     if scores.dtype in (torch.bfloat16, torch.float16) and scores.shape[-1] < SHORT_ROW:
         return scores.softmax(-1, dtype=torch.float32).to(scores.dtype)
     return scores.softmax(-1)
 
 
 class SelfAttention(nn.Module):
-    """Every position attends to its own sequence; queries, keys and values are one product."""
+    """Every position attends to its own sequence; one product computes queries, keys and values."""
 
     def __init__(self, width: int, heads: int, dropout: float, kv_heads: int = 0) -> None:
-        """`kv_heads`: heads of the keys and values; 0: as many as of the queries."""
+        """`kv_heads`: key and value heads; 0: as many as query heads."""
         super().__init__()
         self.heads = heads
         self.kv_heads = kv_heads or heads
@@ -134,9 +134,10 @@ class SelfAttention(nn.Module):
         rotation: Tensor | None = None,
         causal: bool = False,
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """x (B, T, D) -> (B, T, D), positions after the `past` keys and values (B, G, t, K); those grown by T.
+        """x (B, T, D) -> (B, T, D), positions after the `past` keys and values (B, G, t, K); also returns those grown
+        by T.
 
-        `rotation` (`Positions.rotation`) is that of the new positions; the keys of the past were turned when they came.
+        `rotation` (`Positions.rotation`) is for the new positions; past keys were rotated when they were added.
         """
         q, k, v = self.project(x, rotation)
         if past is not None:
@@ -168,7 +169,7 @@ class CrossAttention(nn.Module):
         self.dropout = Dropout(dropout)
 
     def memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (B, G, S, K) of the encoder's states (B, S, D); the same for every step of decoding."""
+        """Returns keys and values (B, G, S, K) of the encoder's states (B, S, D); the same for every decoding step."""
         k, v = split_heads(self.kv(states), 2, self.kv_heads)
         return k, v
 

@@ -1,4 +1,4 @@
-"""How well a target state and a source annotation match: the scores behind attention in recurrent networks.
+"""Attention scores of recurrent networks: how well a target state matches a source annotation.
 
 With q the query (the decoder's state) and a an annotation (the encoder's state at one source token):
 
@@ -7,7 +7,7 @@ With q the query (the decoder's state) and a an annotation (the encoder's state 
     general      q' W a                  the same, bilinear
     scaled_dot   q' a / sqrt(Q)          Vaswani et al. 2017, equation 1
 
-What depends on the source alone (U a, W a) is its *keys*, made once a sentence.
+The *keys* are the part that depends on the source alone (U a, W a), computed once per sentence.
 
 Letters: B sentences, T queries, S source length, Q query width, A annotation width, D width of the additive layer.
 """
@@ -26,7 +26,7 @@ ScoreName = Literal["additive", "dot", "general", "scaled_dot"]
 
 
 class Score(nn.Module):
-    """One way to score."""
+    """A score function."""
 
     def keys(self, annotations: Tensor) -> Tensor:
         """annotations (B, S, A) -> keys (B, S, D or Q)."""
@@ -54,7 +54,7 @@ class Additive(Score):
 
 
 class Dot(Score):
-    """q' a: both of one width."""
+    """q' a: query and annotation have the same width."""
 
     def __init__(self, query: int, annotation: int, width: int) -> None:
         super().__init__()
@@ -98,10 +98,10 @@ SCORES: dict[str, Callable[[int, int, int], Score]] = {
 
 
 def make_score(name: str, query: int, annotation: int, width: int) -> Score:
-    """The score `name` between queries and annotations of these widths; `width` is the additive layer's.
+    """Returns the score `name` between queries and annotations of these widths; `width` is the additive layer's.
 
     Raises:
-        UserError: an unknown name, or widths that it cannot bring together.
+        UserError: an unknown name, or widths that do not fit it.
     """
     if name not in SCORES:
         raise unknown("model.attention", name, SCORES)
@@ -111,22 +111,22 @@ def make_score(name: str, query: int, annotation: int, width: int) -> Score:
 def attention_weights(scores: Tensor, real: Tensor) -> Tensor:
     """softmax over the source: scores (B, T, S), real (B, S) -> (B, T, S), at least float32, exactly 0 at padding.
 
-    A row of nothing but padding spreads evenly over it: finite, and nothing reads it.
+    A row of only padding spreads its weight evenly over it: the result is finite, and nothing reads it.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
     return scores.masked_fill(~real[:, None], torch.finfo(scores.dtype).min).softmax(-1, dtype=dtype)
 
 
 def attend(weights: Tensor, annotations: Tensor) -> Tensor:
-    """The attention vectors: weights (B, T, S) of the annotations (B, S, A) -> (B, T, A)."""
+    """Returns the attention vectors: weights (B, T, S) of the annotations (B, S, A) -> (B, T, A)."""
     return torch.bmm(weights.to(annotations.dtype), annotations)
 
 
 def additive_scores(query: Tensor, keys: Tensor, v: Tensor) -> Tensor:
     """v' tanh(query + keys): query (B, T, D), keys (B, S, D), v (D,) -> (B, T, S).
 
-    The B x T x S x D sums exist a few sentences at a time, in memory that stays in the cache: forwards, and again
-    backwards. In float32 at least: a CPU's passes over bfloat16 take many times as long.
+    Computes the B x T x S x D sums a few sentences at a time, in memory that stays in the cache, once forward and
+    again backward. Uses at least float32: a CPU is many times slower on bfloat16.
     """
     dtype = torch.promote_types(query.dtype, torch.float32)
     with torch.autocast(query.device.type, enabled=False):
@@ -160,7 +160,7 @@ class _AdditiveScores(torch.autograd.Function):
 
 
 def _hidden(query: Tensor, keys: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """(rows, tanh(query + keys) of them (n, T, S, D)) one after the other, in the same memory."""
+    """Yields (rows, their tanh(query + keys) (n, T, S, D)) one after the other, in the same memory."""
     batch, queries, width = query.shape
     count = max(1, kernels(query.device).attention_chunk // max(1, queries * keys.shape[1] * width))
     space = query.new_empty(min(count, batch), queries, keys.shape[1], width)

@@ -1,12 +1,12 @@
-"""The recurrent cells: one step and its gradient, for each.
+"""The recurrent cells: one step and its gradient for each.
 
-With x the input's share of the gates (its bias included) and s = U h + b the hidden state's, all (B, GW):
+With x the input's part of the gates (with its bias) and s = U h + b the hidden state's, all (B, GW):
 
     rnn_tanh, rnn_relu   h' = f(x + s)                                                     (Elman 1990)
     gru    r = sig(x_r + s_r), z = sig(x_z + s_z), n = tanh(x_n + r s_n), h' = n + z (h - n)  (Cho et al. 2014)
     lstm   i, f, o = sig(x + s), g = tanh(x + s), c' = f c + i g, h' = o tanh c'           (Gers et al. 2000)
 
-The order of the gates and the place of the GRU's reset gate (after the product) are torch's, so weights are the same.
+Gate order and the position of the GRU's reset gate (after the product) are torch's, so its weights fit.
 
 Letters: B rows, W width of the state, G gates, P parts of the state (1, or hidden and cell: 2), K kept values.
 """
@@ -21,18 +21,18 @@ Parts = list[Tensor]  # P tensors (B, W), the hidden state first
 
 
 class Cell(Protocol):
-    """One step forward and one back."""
+    """One step forward and one backward."""
 
     gates: int
     parts: int
-    kept: int  # values a unit that the gradient needs besides the states
-    shared: bool  # is the gradient of s that of x?
+    kept: int  # values per unit that the gradient needs besides the states
+    shared: bool  # True if the gradients of s and x are equal
 
     def forward(self, x: Tensor, s: Tensor, state: Parts, kept: Tensor, after: Parts) -> None:
-        """x, s (B, GW), `state` before -> `after`, written in place, and `kept` (B, KW) for the way back."""
+        """x, s (B, GW), `state` before -> `after`, written in place, and `kept` (B, KW) for the backward step."""
 
     def backward(self, d: Parts, state: Parts, after: Parts, kept: Tensor, d_x: Tensor, d_s: Tensor) -> Parts:
-        """d: the gradient of `after` -> that of `state`, but for what comes through s; d_x, d_s (B, GW) in place."""
+        """d: the gradient of `after` -> that of `state`, without the part through s; d_x, d_s (B, GW) in place."""
 
 
 class Simple:

@@ -1,9 +1,9 @@
-"""Dropout whose mask costs one random byte an element.
+"""Dropout with a mask that costs one random byte per element.
 
-`nn.Dropout` on a CPU draws a float from the Mersenne twister for each element, a large part of a step. One draw
-of 64 bits gives eight masks here; the keep probability is rounded to 1/256 and the scale is that of the rounded
-probability, so the expectation is exact up to the scale's own rounding: 1 in float32 to seven digits, but in bfloat16,
-with eight bits, up to 0.4 % off (0.9966 with p = 0.1), as it is where any dropout multiplies in bfloat16.
+`nn.Dropout` on a CPU draws a float from the Mersenne twister for each element, which is a large part of a step. Here
+one draw of 64 bits gives eight masks. The keep probability is rounded to 1/256 and the scale follows the rounded
+probability, so the expectation is exact up to the scale's own rounding: 1 in float32 to seven digits. In bfloat16, with
+eight bits, it is up to 0.4 % off (0.9966 with p = 0.1), as for any dropout that multiplies in bfloat16.
 """
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from model.device import kernels
 
-INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by their bytes
+INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by size in bytes
 
 
 class Dropout(nn.Module):
@@ -30,7 +30,7 @@ class Dropout(nn.Module):
         return x * byte_mask(x, self.p)
 
     def add(self, residual: Tensor, x: Tensor) -> Tensor:
-        """residual + dropout(x), without a tensor in between. Both (...), the result in the residual's type."""
+        """residual + dropout(x), without a temporary tensor. Both (...), the result in the residual's type."""
         if not self.training or self.p == 0.0:
             return residual + x
         if kernels(x.device).dropout == "native":
@@ -39,15 +39,15 @@ class Dropout(nn.Module):
 
 
 def byte_mask(like: Tensor, p: float) -> Tensor:
-    """Zeros and 1 / keep in the shape and type of `like`, keep = round(256 (1 - p)) / 256."""
+    """Returns zeros and 1 / keep in the shape and type of `like`, keep = round(256 (1 - p)) / 256."""
     keep = round(256 * (1.0 - p))
     if keep == 0:
         return torch.zeros_like(like)
     words = torch.empty((like.numel() + 7) // 8, dtype=torch.int64, device=like.device)
     # the whole range of int64, so that each of the eight bytes is uniform
     words.random_(-(2**63), None)
-    # Comparing, and making numbers of truth values, goes element by element on a CPU. Integers of the result's width go
-    # by vectors: what is below `keep` becomes ones in every place, and of those the bits of 1 / keep are left.
+    # A CPU compares and converts booleans element by element, but integers of the result's width by vectors: values
+    # below `keep` become all ones, and a mask leaves the bits of 1 / keep.
     integer = INTEGERS[like.element_size()]
     scale = int(torch.tensor(256 / keep, dtype=like.dtype).view(integer))
     below = words.view(torch.uint8)[: like.numel()].to(integer).sub_(keep)

@@ -1,6 +1,6 @@
-"""Cross-entropy over the vocabulary, with label smoothing and with what teachers hold likely.
+"""Cross-entropy over the vocabulary, with label smoothing and with the teachers' probabilities.
 
-N tokens, D width, V vocabulary, K tokens that the teachers of a token named.
+N tokens, D width, V vocabulary, K tokens per target that the teachers rate.
 """
 
 from typing import Any
@@ -9,21 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from model.device import kernels
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 
-CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 is 10 MB, about what the caches hold
+CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 are 10 MB, about the size of the caches
 MEASURED_ROWS = 128  # without a gradient: float32, and several copies of them
-ROW_STEP = 32  # the last chunk is filled up to a multiple: oneDNN compiles and keeps a product for each count of rows
+ROW_STEP = 32  # pad the last chunk to a multiple: oneDNN compiles and keeps a product for each number of rows
 
 
 def vocabulary_loss(
-    states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, taught: Taught | None = None
+    states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, taught: Distillation | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The summed loss of predicting `targets` (N,) from `states` (N, D) through the output layer (V, D).
+    """Returns the summed loss of predicting `targets` (N,) from `states` (N, D) through the output layer (V, D).
 
-    Returns (loss, nll), both scalars in float32: the cross-entropy with what is to be learned, which carries the
-    gradient, and the plain negative log-likelihood of the targets, which does not. To be learned is the target with
-    `smoothing` spread over all V (Szegedy et al. 2016, section 7), and in part what was `taught`.
+    Returns (loss, nll), both float32 scalars. `loss` is the cross-entropy with the training target and carries the
+    gradient; `nll` is the plain negative log-likelihood of the targets and does not. The training target spreads
+    `smoothing` over all V (Szegedy et al. 2016, section 7) and mixes in the teachers' probabilities `taught`.
     """
     weight, bias = output.weight, output.bias
     if kernels(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
@@ -35,7 +35,7 @@ def vocabulary_loss(
 
 
 def _native(
-    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Taught | None
+    states: Tensor, targets: Tensor, weight: Tensor, bias: Tensor | None, smoothing: float, taught: Distillation | None
 ) -> tuple[Tensor, Tensor]:
     loss = states.new_zeros((), dtype=torch.float32)
     nll = states.new_zeros((), dtype=torch.float32)
@@ -56,10 +56,10 @@ def _native(
 
 
 class _ChunkedCrossEntropy(torch.autograd.Function):
-    """Loss and gradient together in the forward pass, a chunk of rows at a time through one preallocated buffer.
+    """Computes loss and gradient in the forward pass, a chunk of rows at a time, in one preallocated buffer.
 
-    With e the smoothing, y the target, z the logits of a token and q what teachers hold likely, which is the part a of
-    what is learned, loss = lse(z) - (1 - a) ((1 - e) z_y + e/V sum(z)) - a q.z and
+    With e the smoothing, y the target, z the logits of a token, q the teachers' probabilities and a their weight,
+    loss = lse(z) - (1 - a) ((1 - e) z_y + e/V sum(z)) - a q.z and
     dloss/dz = softmax(z) - (1 - a) ((1 - e) [y] + e/V) - a q. The uniform term is the same for every entry, so it is
     applied to the D-wide results (a row sum of the weights, a column sum of the states) and never to the N x V logits.
     """
@@ -72,13 +72,13 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         smoothing: float,
-        taught: Taught | None,
+        taught: Distillation | None,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         count, vocabulary = len(states), len(weight)
         own = 1.0 - (taught.part if taught else 0.0)
-        hard = own * (1.0 - smoothing)  # the target's share of what is learned
-        # zero rows behind the last: no loss is asked of them, and they add nothing to the weights' gradient
+        hard = own * (1.0 - smoothing)  # the target's part of the training target
+        # pad with zero rows: they have no loss and add nothing to the weights' gradient
         h = nn.functional.pad(states.to(dtype), (0, 0, 0, -count % ROW_STEP))  # (N', D)
         w = weight.to(dtype)  # (V, D)
         b = None if bias is None else bias.to(dtype)

@@ -1,12 +1,12 @@
-"""How a Transformer is told where a token stands: what is added to its vector, or how its queries and keys are turned.
+"""Positions of tokens in a Transformer: vectors that are added, or rotations of queries and keys.
 
 Letters: B batch, T positions, H heads, D width, K = D / H width of a head.
 
     sinusoidal  PE(p, 2i) = sin(p / 10000^(2i/D)), PE(p, 2i+1) = cos of the same, added (Vaswani et al. 2017,
                 section 3.5)
     learned     a row of a table, added (Gehring et al. 2017, section 3.1)
-    rotary      nothing is added; the pair (2i, 2i+1) of every query and key of self-attention is turned by the angle
-                p / 10000^(2i/K), so that their product depends on the distance of the two (Su et al. 2021, equation 34)
+    rotary      nothing is added; every pair (2i, 2i+1) of a query or key of self-attention is rotated by the angle
+                p / 10000^(2i/K), so that a product depends on the distance of the two (Su et al. 2021, equation 34)
 """
 
 from typing import Literal, Protocol
@@ -18,7 +18,7 @@ PositionKind = Literal["sinusoidal", "learned", "rotary"]
 
 
 class PositionConfig(Protocol):
-    """What `Positions` reads of a network's configuration."""
+    """The settings that `Positions` reads."""
 
     width: int
     heads: int
@@ -27,7 +27,7 @@ class PositionConfig(Protocol):
 
 
 class Positions(nn.Module):
-    """The positions 0 to `max_positions` - 1 of one sequence; all layers share them."""
+    """The positions 0 to `max_positions` - 1 of a sequence; all layers share them."""
 
     table: Tensor  # (max_positions, D); rotary (max_positions, K/2, 2), a cosine and a sine
 
@@ -50,9 +50,9 @@ class Positions(nn.Module):
         return x + (self.table[: x.shape[1]] if at is None else self.table[at])
 
     def rotation(self, length: int, at: Tensor | None = None) -> Tensor | None:
-        """e^(i angle) of the first `length` positions, complex (T, K/2), or of those of `at` (B, T): (B, 1, T, K/2).
+        """Returns e^(i angle) of the first `length` positions, complex (T, K/2), or of `at` (B, T): (B, 1, T, K/2).
 
-        None where nothing is turned.
+        Returns None for positions that do not rotate.
         """
         if not self.rotary:
             return None
@@ -60,10 +60,10 @@ class Positions(nn.Module):
 
 
 def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:
-    """x (B, H, T, K), each pair (2i, 2i+1) turned by its angle: (a + ib) e^(i angle) of a complex number a + ib.
+    """x (B, H, T, K), each pair (2i, 2i+1) rotated by its angle: (a + ib) e^(i angle) of a complex number a + ib.
 
-    Computed in float32 or better, for an angle of bfloat16 would blur far positions; the result has x's type. On a CPU
-    the complex product is ten times as fast as sums of real ones, which copy every second number.
+    Computes in float32 or better, since a bfloat16 angle would blur distant positions; the result has x's type. On a
+    CPU the complex product is ten times as fast as real sums, which copy every second number.
     """
     if rotation is None:
         return x
@@ -72,12 +72,12 @@ def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """(length, width) in float32, computed in float64."""
+    """Returns (length, width) in float32, computed in float64."""
     angles = position_angles(length, width)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1).float()
 
 
 def position_angles(length: int, width: int) -> Tensor:
-    """(length, width / 2) in float64: p / 10000^(2i/width)."""
+    """Returns (length, width / 2) in float64: p / 10000^(2i/width)."""
     rate = 10000.0 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     return torch.arange(length, dtype=torch.float64)[:, None] * rate

@@ -1,4 +1,4 @@
-"""Two passes of the same targets under two draws of dropout, held to each other (R-Drop, Liang et al. 2021).
+"""R-Drop: two passes over the same targets with different dropout, pulled together (Liang et al. 2021).
 
 N tokens, D width, V vocabulary.
 """
@@ -14,11 +14,12 @@ from model.layers.losses import CHUNK_ROWS
 def paired_vocabulary_loss(
     states: Tensor, targets: Tensor, output: nn.Linear, smoothing: float, strength: float
 ) -> tuple[Tensor, Tensor]:
-    """The summed loss of predicting `targets` (N,) from both of `states` (2, N, D) through the output layer (V, D).
+    """Returns the summed loss of predicting `targets` (N,) from both of `states` (2, N, D) through the output layer (V,
+    D).
 
-    Returns (loss, nll), scalars in float32: with p and q the two predictions of a token, the mean of their
-    label-smoothed losses and strength / 4 (KL(p || q) + KL(q || p)), which is half of the paper's equation 4, so that a
-    token counts as much as without it; and the mean of their negative log-likelihoods, which carries no gradient.
+    Returns (loss, nll), float32 scalars. With p and q the two predictions of a token, `loss` is the mean of their
+    label-smoothed losses plus strength / 4 (KL(p || q) + KL(q || p)). That is half of the paper's equation 4, so that a
+    token counts as much as without R-Drop. `nll` is the mean negative log-likelihood and carries no gradient.
     """
     device = states.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
@@ -30,9 +31,9 @@ def paired_vocabulary_loss(
 
 
 class _PairedCrossEntropy(torch.autograd.Function):
-    """Loss and gradient together in the forward pass, a chunk of rows at a time, as in model/layers/losses.py.
+    """Computes loss and gradient in the forward pass, a chunk of rows at a time, as in model/layers/losses.py.
 
-    With r = log(p / q), a = strength / 4 and z the logits of p, the gradient of the loss a token is
+    With r = log(p / q), a = strength / 4 and z the logits of p, the gradient of a token's loss is
     dz = p (1/2 + a (r - KL(p || q) + 1)) - a q - (1 - e)/2 [y] - e/(2V), and likewise for q with -r.
     """
 

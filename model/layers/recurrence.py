@@ -1,8 +1,8 @@
-"""A recurrent layer over a whole sequence, with back-propagation through time (Werbos 1990) written out.
+"""A recurrent layer over a whole sequence, with explicit back-propagation through time (Werbos 1990).
 
-The same states as torch's own nn.RNN, nn.LSTM and nn.GRU with the same weights, and where it is not fused by a
-library the faster way: a step is one product and a few passes in place, the gradient of the weights is one product
-over all steps, and a position of padding keeps the state, so that nothing is packed. model/device.py says where.
+Gives the same states as torch's nn.RNN, nn.LSTM and nn.GRU with the same weights, and is faster where no library fuses
+them: a step is one product and a few passes in place, the weights' gradient is one product over all steps, and a
+padded position keeps the state, so that nothing is packed. model/device.py chooses.
 
 Letters: B sequences, T positions, W width of the state, G gates, P parts of the state (1, or hidden and cell: 2).
 """
@@ -24,12 +24,12 @@ def recur(
     real: Tensor | None = None,
     backward: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """All steps of one layer in one direction.
+    """Runs all steps of one layer in one direction.
 
-    gates (B, T, GW): the input's share, its bias included. state (B, P, W): before the first step. weight (GW, W) and
-    bias (GW,) act on the hidden state. real (B, T): where it is False a row keeps its state. `backward` reads from the
-    last position to the first. Returns the hidden states (B, T, W), each at its position, and the state (B, P, W)
-    after the last step. Products run in the type of `gates`, all else in that of `state`.
+    gates (B, T, GW): the input's part, with its bias. state (B, P, W): before the first step. weight (GW, W) and bias
+    (GW,) act on the hidden state. real (B, T): where it is False a row keeps its state. `backward` reads from the last
+    position to the first. Returns the hidden states (B, T, W), each at its position, and the state (B, P, W) after the
+    last step. Products run in the type of `gates`, everything else in that of `state`.
     """
     with torch.autocast(gates.device.type, enabled=False):
         if torch.is_grad_enabled():
@@ -40,7 +40,7 @@ def recur(
 
 
 class _Recur(torch.autograd.Function):
-    """The gradient of `recur`, first order."""
+    """The first-order gradient of `recur`."""
 
     @staticmethod
     def forward(
@@ -57,7 +57,7 @@ class _Recur(torch.autograd.Function):
         hidden, last = run.forward(gates, weight, bias, keep=True)
         ctx.save_for_backward(state, weight, *run.after, run.before, run.kept)
         ctx.run = run
-        run.after, run.before, run.kept = [], Tensor(), Tensor()  # kept by autograd, which knows when to let go
+        run.after, run.before, run.kept = [], Tensor(), Tensor()  # autograd keeps and frees them
         return hidden, last
 
     @staticmethod
@@ -71,19 +71,19 @@ class _Recur(torch.autograd.Function):
 
 
 class _Run:
-    """One way there and, with what was kept, one way back."""
+    """One forward run and, from the kept values, one backward run."""
 
     def __init__(self, cell: Cell, gates: Tensor, state: Tensor, real: Tensor | None, backward: bool) -> None:
         batch, length, _ = gates.shape
         self.cell, self.state, self.real = cell, state, real
-        self.dtype = gates.dtype  # of the products
+        self.dtype = gates.dtype  # type of the products
         self.order = list(range(length - 1, -1, -1) if backward else range(length))
         self.whole: list[bool] = [True] * length if real is None else real.all(0).tolist()
         self.after = [state.new_empty(batch, length, state.shape[2]) for _ in range(cell.parts)]  # P x (B, T, W)
         self.before = self.kept = Tensor()
 
     def forward(self, gates: Tensor, weight: Tensor, bias: Tensor, keep: bool = False) -> tuple[Tensor, Tensor]:
-        """-> (hidden states (B, T, W), last state (B, P, W)); `keep` what `backward` needs."""
+        """-> (hidden states (B, T, W), last state (B, P, W)); `keep`: store the values that `backward` needs."""
         batch, length, width = self.after[0].shape
         spaces = length if keep else 1
         self.before = gates.new_empty(batch, spaces, width)  # the hidden state that a step starts from
@@ -104,7 +104,7 @@ class _Run:
         return self.after[0], torch.stack(state, 1)
 
     def backward(self, d_hidden: Tensor, d_last: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """-> the gradients of the input's share and of the hidden state's (B, T, GW), and of the first state."""
+        """-> the gradients of the input's part and of the hidden state's (B, T, GW), and of the first state."""
         batch, length, width = d_hidden.shape
         d_shares = self.before.new_empty(batch, length, self.cell.gates * width)
         d_gates = d_shares if self.cell.shared else torch.empty_like(d_shares)

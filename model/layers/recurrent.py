@@ -1,4 +1,4 @@
-"""Recurrent layers: one stack of RNN, LSTM or GRU cells in one or both directions, untouched by padding.
+"""Recurrent layers: a stack of RNN, LSTM or GRU cells in one or both directions; padding has no effect.
 
 Letters: B sequences, T positions, I input width, W width of a state, L layers, N directions (1 or 2), P parts of a
 state (1; LSTM 2: hidden state and cell).
@@ -20,13 +20,13 @@ Direction = Literal["forward", "backward", "both"]
 
 
 class Recurrent(nn.Module):
-    """L layers of one cell; dropout between them (Zaremba et al. 2014), never on the way from step to step.
+    """L layers of one cell; dropout between layers (Zaremba et al. 2014), never between steps.
 
-    `backward` reads each sequence from its last real token to its first, `both` does the two beside each other
-    (Schuster and Paliwal 1997). The weights are those of torch's nn.RNN, nn.LSTM or nn.GRU, one module a layer.
+    `backward` reads each sequence from its last real token to its first, `both` runs the two side by side (Schuster and
+    Paliwal 1997). The weights are those of torch's nn.RNN, nn.LSTM or nn.GRU, one module per layer.
 
     Raises:
-        UserError: a cell that is none of the family.
+        UserError: an unknown cell.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Recurrent(nn.Module):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Glorot for what comes in, orthogonal for each gate's recurrence (Saxe et al. 2014), biases zero.
+        """Glorot for the inputs, orthogonal for each gate's recurrence (Saxe et al. 2014), zero biases.
 
         The LSTM's forget gates start open, with a bias of 1 (Gers et al. 2000; Jozefowicz et al. 2015).
         """
@@ -60,10 +60,10 @@ class Recurrent(nn.Module):
     def forward(self, x: Tensor, state: Tensor | None = None, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """x (B, T, I) -> the last layer's hidden states (B, T, NW) and every layer's last state (B, LN, P, W).
 
-        state (B, LN, P, W): before the first step, zero where it is left out; layers first, directions within. real
-        (B, T): True at real tokens, which come first; where there is padding no state changes, so the last state is
-        the one after the last real token (before the first, when it is read backward). What stands at padding in the
-        hidden states means nothing. Without `real` every position counts.
+        state (B, LN, P, W): before the first step, zeros by default; layers first, directions within. real (B, T): True
+        at real tokens, which come first. Padding does not change the state, so the last state is the one after the last
+        real token (before the first, when reading backward). Hidden states at padding have no meaning. Without `real`
+        every position counts.
         """
         if state is None:
             state = self.start(len(x), x.device)
@@ -78,7 +78,7 @@ class Recurrent(nn.Module):
         return x, torch.cat(last, 1)
 
     def start(self, batch: int, device: torch.device) -> Tensor:
-        """The state (B, LN, P, W) before anything is read: zeros."""
+        """Returns the initial state (B, LN, P, W): zeros."""
         count = len(self.layers) * self.directions
         dtype = next(self.parameters()).dtype
         return torch.zeros(batch, count, CELLS[self.cell].parts, self.width, dtype=dtype, device=device)
@@ -87,9 +87,9 @@ class Recurrent(nn.Module):
         """One layer: x (B, T, I), state (B, N, P, W) -> (B, T, NW), (B, N, P, W)."""
         chosen = kernels(x.device)
         padded = real is not None and chosen.padded_recurrence == "held"
-        if padded or (self._stepping(x) and chosen.lstm_step == "written"):
-            return self._written(layer, x, state, real)
-        lengths = None if real is None else real.sum(1).clamp_min(1)  # (B,) a row of nothing but padding reads one
+        if padded or (self._is_lstm_step(x) and chosen.lstm_step == "written"):
+            return self._recur(layer, x, state, real)
+        lengths = None if real is None else real.sum(1).clamp_min(1)  # (B,) a row of only padding reads one
         if self.direction == "backward":
             x = reverse_rows(x, lengths)
         parts = tuple(part.transpose(0, 1).contiguous() for part in state.unbind(2))  # P x (N, B, W)
@@ -105,12 +105,12 @@ class Recurrent(nn.Module):
         after = torch.stack(last if isinstance(last, tuple) else (last,), 2)  # (N, B, P, W)
         return x, after.transpose(0, 1).to(state.dtype)
 
-    def _stepping(self, x: Tensor) -> bool:
-        """Is this an LSTM's single step of decoding or generation?"""
+    def _is_lstm_step(self, x: Tensor) -> bool:
+        """Returns True for an LSTM's single step of decoding or generation."""
         return self.cell == "lstm" and x.shape[1] == 1 and not torch.is_grad_enabled()
 
-    def _written(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """The same by model/layers/recurrence.py, where a row holds its state over its padding."""
+    def _recur(self, layer: nn.RNNBase, x: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Runs the layer by model/layers/recurrence.py, where a row keeps its state over its padding."""
         hidden, last = [], []
         for number, before in enumerate(state.unbind(1)):
             suffix = "l0_reverse" if number else "l0"
@@ -127,7 +127,7 @@ class Recurrent(nn.Module):
 
 
 def fused_layer(cell: CellName, inputs: int, width: int, both: bool) -> nn.RNNBase:
-    """torch's module of one layer: its weights, and its kernels where they serve."""
+    """Returns torch's module of one layer, for its weights and, where they fit, its kernels."""
     if cell == "gru":
         return nn.GRU(inputs, width, batch_first=True, bidirectional=both)
     if cell == "lstm":

@@ -1,15 +1,15 @@
-"""The layers that every Transformer of the family is built from: encoder-decoder, decoder-only, encoder-only.
+"""The layers of every Transformer here: encoder-decoder, decoder-only, encoder-only.
 
 Letters: B batch, S source length, T target length, H heads, K width of a head, D width, F feed-forward width.
 
 The defaults of the configurations are those of the papers. The switches beyond Vaswani et al. 2017:
 
-    norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) in the place of layer normalisation
+    norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) instead of layer normalisation
     activation=swiglu    a gated feed-forward layer (Shazeer 2020)
-    positions=rotary     queries and keys turned by their position (model/layers/positions.py)
+    positions=rotary     queries and keys rotated by their position (model/layers/positions.py)
     kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
-    attention_dropout    of the attention's weights, another share than of embeddings and of what joins the residual
-    activation_dropout   of the inner states of the feed-forward layer, likewise
+    attention_dropout    dropout of the attention's weights, apart from that of embeddings and residuals
+    activation_dropout   dropout of the feed-forward layer's inner states, likewise
 """
 
 import math
@@ -34,11 +34,11 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "gelu": nn.functional.gelu,
     "swiglu": nn.functional.silu,
 }
-KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of one layer, each (B, G, S, K)
+KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of a layer, each (B, G, S, K)
 
 
 class LayerConfig(PositionConfig, Protocol):
-    """What the layers read of a network's configuration."""
+    """The settings that the layers read."""
 
     feed_forward: int
     dropout: float
@@ -52,7 +52,7 @@ class LayerConfig(PositionConfig, Protocol):
 
 @dataclass
 class StackConfig:
-    """Sizes and switches of a network that is one stack around one table; the defaults are GPT-2's smallest model."""
+    """Sizes and switches of a network of one stack and one table; the defaults are GPT-2's smallest model."""
 
     architecture: str
     name: str
@@ -66,27 +66,27 @@ class StackConfig:
     activation: Activation = "gelu"
     positions: PositionKind = "learned"
     max_positions: Count = 1024
-    kv_heads: Whole = 0  # heads of keys and values, a divisor of `heads`; 0: as many
+    kv_heads: Whole = 0  # key and value heads, a divisor of `heads`; 0: as many
     tie: bool = True  # the output layer's weights are the embedding table's
-    attention_dropout: Part | None = None  # of the attention's weights; None: as `dropout`
-    activation_dropout: Part | None = None  # of the feed-forward layers' inner states; None: as `dropout`
+    attention_dropout: Part | None = None  # dropout of the attention's weights; None: as `dropout`
+    activation_dropout: Part | None = None  # dropout of the feed-forward layers' inner states; None: as `dropout`
 
 
 def attention_dropout(config: LayerConfig) -> float:
-    """The share of the attention's weights that is dropped."""
+    """Returns the dropout of the attention's weights."""
     return config.dropout if config.attention_dropout is None else config.attention_dropout
 
 
 def activation_dropout(config: LayerConfig) -> float:
-    """The share of the feed-forward layers' inner states that is dropped."""
+    """Returns the dropout of the feed-forward layers' inner states."""
     return config.dropout if config.activation_dropout is None else config.activation_dropout
 
 
 def check_layers(config: LayerConfig) -> None:
-    """Refuse sizes that do not fit each other.
+    """Refuses sizes that do not fit each other.
 
     Raises:
-        UserError: names the key, its value and what it must fit.
+        UserError: names the key, its value and what it must match.
     """
     if config.heads < 1 or config.width % config.heads:
         raise UserError(f"model.heads={config.heads}: must divide model.width={config.width}")
@@ -107,7 +107,7 @@ def check_layers(config: LayerConfig) -> None:
 
 
 def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropout, at: Tensor | None = None) -> Tensor:
-    """ids (B, T) -> (B, T, D), what the first layer reads. `at` (B, T): their positions, where not 0 to T - 1.
+    """ids (B, T) -> (B, T, D), the first layer's input. `at` (B, T): their positions, if they are not 0 to T - 1.
 
     Raises:
         UserError: more tokens than positions.
@@ -115,13 +115,13 @@ def embed(ids: Tensor, table: nn.Embedding, positions: Positions, dropout: Dropo
     if ids.shape[1] > positions.limit:
         raise UserError(f"a sequence of {ids.shape[1]} tokens is longer than model.max_positions={positions.limit}")
     x = positions.add(table(ids) * math.sqrt(table.embedding_dim), at)
-    if torch.is_autocast_enabled(x.device.type):  # the residual stream too: every product would cast it again
+    if torch.is_autocast_enabled(x.device.type):  # cast the residual stream once; else every product casts it again
         x = x.to(torch.get_autocast_dtype(x.device.type))
     return dropout(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x^2) + eps) times a weight a column (Zhang and Sennrich 2019, equation 4)."""
+    """x / sqrt(mean(x^2) + eps) times one weight per column (Zhang and Sennrich 2019, equation 4)."""
 
     def __init__(self, width: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -134,12 +134,12 @@ class RMSNorm(nn.Module):
 
 
 def make_norm(config: LayerConfig) -> nn.Module:
-    """The normalisation that the configuration names."""
+    """Returns the normalisation that the configuration names."""
     return RMSNorm(config.width) if config.norm_kind == "rms" else nn.LayerNorm(config.width)
 
 
 def last_norm(config: LayerConfig) -> nn.Module:
-    """What stands behind a stack: a normalisation after pre-norm layers, whose own sum nothing normalises."""
+    """Returns the last module of a stack: a normalisation after pre-norm layers, which leave their sum unnormalised."""
     return make_norm(config) if config.norm == "pre" else nn.Identity()
 
 
@@ -163,7 +163,7 @@ class Sublayer(nn.Module):
 class FeedForward(nn.Module):
     """W2 f(W1 x) (section 3.3), or with swiglu W2 (silu(W1 x) * V x), whose `inner` is W1 above V in one product.
 
-    The gate adds half as many parameters again; two thirds of the feed-forward width bring them back (Shazeer 2020).
+    The gate adds half as many parameters; two thirds of the feed-forward width compensate for it (Shazeer 2020).
     """
 
     def __init__(self, config: LayerConfig) -> None:
@@ -186,7 +186,7 @@ class FeedForward(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then feed-forward: a layer of encoders, and with a look-ahead mask of decoder-only networks."""
+    """Self-attention, then feed-forward: for encoders, and with a causal mask for decoder-only networks."""
 
     def __init__(self, config: LayerConfig) -> None:
         super().__init__()
@@ -204,13 +204,13 @@ class EncoderLayer(nn.Module):
         rotation: Tensor | None = None,
         causal: bool = False,
     ) -> tuple[Tensor, KeysValues]:
-        """x (B, T, D), T positions after `past` -> (B, T, D), and the keys and values grown by them."""
+        """x (B, T, D), T positions after `past` -> (B, T, D), and the keys and values grown by T."""
         change, grown = self.self_attention(self.self_sublayer.before(x), past, bias, record, rotation, causal)
         x = self.self_sublayer.after(x, change)
         return self.feed_forward_sublayer.after(x, self.feed_forward(self.feed_forward_sublayer.before(x))), grown
 
     def memory(self, x: Tensor, rotation: Tensor | None) -> KeysValues:
-        """The keys and values that `forward` would give for x (B, S, D), and nothing else."""
+        """Returns the keys and values that `forward` would compute for x (B, S, D), and nothing else."""
         _, k, v = self.self_attention.project(self.self_sublayer.before(x), rotation)
         return k, v
 

@@ -1,1 +1,1 @@
-"""The networks, a file each, named as their `model=` key; `architectures.py` is their table."""
+"""The networks, one file each, named as their `model=` key; `architectures.py` is their table."""

@@ -28,22 +28,22 @@ Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
 
 
 def no_network(config: Any, _source: int, _target: int) -> Network:
-    """Raises UserError: what word vectors have in the place of a network's builder."""
+    """Raises UserError: word vectors have this in place of a network's builder."""
     raise UserError(f"model.architecture: {config.architecture!r} is a method of word vectors, and has no network")
 
 
 def no_loss(network: Any, _batch: Any, _config: LossConfig) -> tuple[Tensor, Tensor]:
-    """The same for the loss."""
+    """Raises TypeError: word vectors have this in place of a loss."""
     raise TypeError(f"{network}: is no network that this table made")
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One row: how a configuration becomes a network, and a network and a batch a summed loss.
+    """One row: how to build a network from a configuration, and how to compute a summed loss for a batch.
 
-    A network that translates trains on `TranslationBatch`, another on `TextBatch` and is built with its one vocabulary
-    in both places. Word vectors have tables rather than a network (`model/word_vectors`): they are learned in rounds
-    over segments, or counted in one pass with nothing to train.
+    A translation network trains on `TranslationBatch`. Others train on `TextBatch` and get their one vocabulary for
+    both arguments. Word vectors have tables instead of a network (`model/word_vectors`): they are trained in rounds
+    over segments, or counted in one pass.
     """
 
     config: type[Any]
@@ -54,7 +54,7 @@ class Architecture:
 
 
 def one_vocabulary(network: Callable[[Any, int], Network]) -> Callable[[Any, int, int], Network]:
-    """A row's builder for a network of one language, whose vocabulary stands in both places."""
+    """Returns the builder of a network of one language, which takes its one vocabulary for both arguments."""
     return lambda config, vocabulary, _same: network(config, vocabulary)
 
 
@@ -87,7 +87,7 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def architecture(name: str) -> Architecture:
-    """The row of `name`.
+    """Returns the row of `name`.
 
     Raises:
         UserError: a name that is not in the table.
@@ -98,10 +98,10 @@ def architecture(name: str) -> Architecture:
 
 
 def model_config(values: Mapping[str, Any]) -> Any:
-    """The typed configuration of one model from plain values, chosen by their key `architecture`.
+    """Returns a model's typed configuration from plain values; their key `architecture` chooses its type.
 
     Raises:
-        UserError: no or an unknown architecture, an unknown key, a value of the wrong type.
+        UserError: a missing or unknown architecture, an unknown key, a value of the wrong type.
     """
     if "architecture" not in values:
         raise UserError(f"model.architecture: missing. Choices: {', '.join(sorted(ARCHITECTURES))}")
@@ -109,16 +109,16 @@ def model_config(values: Mapping[str, Any]) -> Any:
 
 
 def any_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> Network:
-    """A freshly initialised network of a typed configuration, whatever its kind.
+    """Returns a newly initialised network of a typed configuration, whatever its kind.
 
     Raises:
-        UserError: the architecture has none.
+        UserError: the architecture has no network.
     """
     return architecture(config.architecture).network(config, source_vocabulary, target_vocabulary)
 
 
 def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -> TranslationNetwork:
-    """A freshly initialised translation network of a typed configuration.
+    """Returns a newly initialised translation network of a typed configuration.
 
     Raises:
         UserError: the architecture is of another kind.
@@ -130,6 +130,6 @@ def build_network(config: Any, source_vocabulary: int, target_vocabulary: int) -
 
 
 def wrong_kind(name: str, wanted: str) -> UserError:
-    """The error for an architecture where one of the kind `wanted` is needed."""
+    """Returns the error for an architecture that is not of the kind `wanted`."""
     choices = ", ".join(sorted(row for row, found in ARCHITECTURES.items() if found.kind == wanted))
     return UserError(f"model.architecture: {name!r} is of the kind {architecture(name).kind}. Choices: {choices}")

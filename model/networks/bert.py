@@ -1,8 +1,8 @@
-"""The encoder-only Transformer that guesses masked tokens (Devlin et al. 2019, BERT).
+"""The encoder-only Transformer that predicts masked tokens (Devlin et al. 2019, BERT).
 
-Every position sees all real ones. A share of the tokens is masked in the inputs (by the loader); the states at their
-places pass one more layer, the head, and the output layer guesses what stood there. The states below the head are what
-the network knows of a text: their mean over the real tokens is its sentence vector (Reimers and Gurevych 2019).
+Every position sees all real ones. The loader masks some of the input tokens; the states at their positions pass one
+more layer, the head, and the output layer predicts the tokens. The states below the head represent the text: their mean
+over the real tokens is its sentence vector (Reimers and Gurevych 2019).
 
 Letters: B rows, T positions, H heads, D width, V vocabulary.
 """
@@ -37,11 +37,11 @@ class EncoderOnlyConfig(StackConfig):
     architecture: Literal["bert"] = "bert"
     name: str = "bert_base"
     norm: NormPlace = "post"
-    max_positions: Count = 512  # tokens, end of sentence included
+    max_positions: Count = 512  # tokens, with the end of sentence
 
 
 class EncoderOnly(Network):
-    """One stack around one table, and the head.
+    """One stack with one table, and the head.
 
     Raises:
         UserError: sizes that do not fit each other.
@@ -74,11 +74,11 @@ class EncoderOnly(Network):
         return self._encode(ids, None)
 
     def sentence(self, ids: Tensor) -> Tensor:
-        """ids (B, T), PAD after the real tokens -> (B, D): the mean of the states at real tokens; 0 where none are."""
+        """ids (B, T), PAD after the real tokens -> (B, D): the mean of the states at real tokens, 0 without any."""
         return mean_of_real(self.encode(ids), ids != PAD)
 
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
-        """`encoder.0` (B, H, T, T) and so on."""
+        """Returns `encoder.0` (B, H, T, T) and so on."""
         record: list[Tensor] = []
         self._encode(batch.inputs, record)
         return {f"encoder.{i}": weights for i, weights in enumerate(record)}

@@ -1,4 +1,4 @@
-"""Several translation networks of one vocabulary, decoded as one: the mean of their probabilities at every step.
+"""Several translation networks with one vocabulary, decoded as one: the mean of their probabilities at every step.
 
 Letters: N networks, B batch, S source length, V target vocabulary.
 """
@@ -17,7 +17,7 @@ from model.text.batch import TranslationBatch
 
 @dataclass
 class EnsembleMemory(Memory):
-    """What the encoders hand to their decoders; `states` and `real` are the first one's."""
+    """The encoders' outputs for their decoders; `states` and `real` are those of the first."""
 
     parts: tuple[Memory, ...]
 
@@ -25,7 +25,7 @@ class EnsembleMemory(Memory):
 class Ensemble(TranslationNetwork):
     """p(y) = 1/N sum_n p_n(y) for each next token (Sutskever et al. 2014, section 3.6, decode an ensemble so).
 
-    Its logits are the logarithms of those means. It is searched, never trained: there is no `forward`.
+    Its logits are the logarithms of those means. It only decodes and is never trained: there is no `forward`.
     """
 
     def __init__(self, networks: Sequence[TranslationNetwork]) -> None:
@@ -37,11 +37,11 @@ class Ensemble(TranslationNetwork):
 
     @property
     def members(self) -> "list[TranslationNetwork]":
-        """`networks` with its type, which nn.ModuleList forgets."""
+        """Returns `networks` with its type, which nn.ModuleList loses."""
         return cast("list[TranslationNetwork]", list(self.networks))
 
     def forward(self, batch: TranslationBatch) -> Tensor:
-        """Raises TypeError: the members' states have no output layer in common."""
+        """Raises TypeError: the members' states have no common output layer."""
         raise TypeError("an ensemble is searched, not trained: ask its networks one by one")
 
     def encode(self, source: Tensor) -> EnsembleMemory:
@@ -50,7 +50,7 @@ class Ensemble(TranslationNetwork):
         return EnsembleMemory(parts[0].states, parts[0].real, parts)
 
     def start(self, memory: Memory, max_steps: int) -> State:
-        """The members' states side by side, each name with its member's number before it."""
+        """Returns the members' states side by side; each name starts with its member's number."""
         assert isinstance(memory, EnsembleMemory), "from our own `encode`"
         states = (network.start(part, max_steps) for network, part in zip(self.members, memory.parts, strict=True))
         return {f"{i}/{name}": value for i, state in enumerate(states) for name, value in state.items()}
@@ -66,7 +66,7 @@ class Ensemble(TranslationNetwork):
         return torch.stack(found).logsumexp(0) - math.log(len(found)), after
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """Each member's own way with its part."""
+        """Reorders each member's part in its own way."""
         parts = (network.reorder(self._part(state, i), rows) for i, network in enumerate(self.members))
         return {f"{i}/{name}": value for i, part in enumerate(parts) for name, value in part.items()}
 

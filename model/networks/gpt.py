@@ -1,7 +1,7 @@
 """The decoder-only Transformer as a language model (Radford et al. 2018 and 2019, GPT).
 
-A stack of self-attention layers under a look-ahead mask: every position predicts the token after it from itself and
-all before it. The defaults are GPT-2's; the switches are those of model/layers/transformer_layers.py.
+A stack of self-attention layers under a causal mask: every position predicts the next token from itself and all
+earlier ones. The defaults are GPT-2's; the switches are those of model/layers/transformer_layers.py.
 
 Letters: B rows, T positions, P positions before them, H heads, G heads of keys and values, K width of a head, D width,
 V vocabulary.
@@ -31,11 +31,11 @@ class DecoderOnlyConfig(StackConfig):
 
     architecture: Literal["gpt"] = "gpt"
     name: str = "gpt_small"
-    max_positions: Count = 1024  # tokens that are seen at a time
+    max_positions: Count = 1024  # tokens that the network sees at a time
 
 
 class DecoderOnly(LanguageNetwork):
-    """One stack around one table. Nothing is carried from batch to batch: a window sees itself alone.
+    """One stack with one table. No state passes between batches: a window sees only itself.
 
     Raises:
         UserError: sizes that do not fit each other.
@@ -57,11 +57,11 @@ class DecoderOnly(LanguageNetwork):
             self.output.weight = self.embedding.weight
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """-> states (B, T, D). Padding stands after the real tokens, so the look-ahead mask alone hides it."""
+        """-> states (B, T, D). Padding follows the real tokens, so the causal mask alone hides it."""
         return self._advance(batch.inputs, {})
 
     def start(self, rows: int, device: torch.device) -> State:
-        """Nothing yet: keys and values come with the first token."""
+        """Returns an empty state: keys and values come with the first token."""
         return {}
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -69,23 +69,23 @@ class DecoderOnly(LanguageNetwork):
         return self.read(tokens[:, None], state)
 
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B, T), all of them in one pass -> logits (B, V) of the token after the last.
+        """tokens (B, T), all in one pass -> logits (B, V) of the token after the last.
 
         Raises:
-            UserError: more tokens than positions, those of the state among them.
+            UserError: more tokens than positions, counting those of the state.
         """
         state = dict(state)
         states = self._advance(tokens, state)
         return self.logits(states[:, -1]), state
 
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
-        """`decoder.0.self` (B, H, T, T) and so on: where each position looked, itself and those before it."""
+        """Returns `decoder.0.self` (B, H, T, T) and so on: each position's weights on itself and earlier ones."""
         record: list[Tensor] = []
         self._advance(batch.inputs, {}, record)
         return {f"decoder.{i}.self": weights for i, weights in enumerate(record)}
 
     def _advance(self, tokens: Tensor, state: State, record: list[Tensor] | None = None) -> Tensor:
-        """tokens (B, T) after those of `state` -> their states (B, T, D); their keys and values enter `state`."""
+        """tokens (B, T) after those of `state` -> their states (B, T, D); adds their keys and values to `state`."""
         length = tokens.shape[1]
         past = state["key.0"].shape[2] if "key.0" in state else 0
         if past + length > self.config.max_positions:

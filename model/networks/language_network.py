@@ -1,7 +1,7 @@
-"""What every language model of the family offers to the loop, to generation and to scoring; and its loss.
+"""The interface of language models, for training, generation and scoring; and their loss.
 
-A language model reads the tokens of a text one after the other and gives the probability of the next. In the streams
-that it trains on, a text begins right after the end of the one before, so that is what a text is read after here too.
+A language model reads the tokens of a text one after the other and gives the probability of the next. In its training
+streams a text begins right after the end of the previous one, so every text is read after such an end.
 """
 
 from abc import abstractmethod
@@ -15,15 +15,15 @@ from model.settings import LossConfig
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import EOS, PAD
 
-BEFORE = EOS  # the token that the first of a text is predicted from
+BEFORE = EOS  # the input from which a text's first token is predicted
 EVALUATION = -1  # the lane of the states carried in evaluation
 
 
 class LanguageNetwork(Network):
     """Letters: B batch, T positions, D width of what the output layer reads, V vocabulary."""
 
-    max_positions: int | None  # the most tokens that a text may have; None: no bound
-    carried: dict[int, Tensor]  # lane -> detached states (B, ...) after its last batch; empty where nothing is carried
+    max_positions: int | None  # the most tokens of a text; None: unlimited
+    carried: dict[int, Tensor]  # lane -> detached states (B, ...) after its last batch; empty if no state is carried
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,24 +31,24 @@ class LanguageNetwork(Network):
 
     @abstractmethod
     def forward(self, batch: TextBatch) -> Tensor:
-        """The states (B, T, D) that the output layer turns into logits of `batch.targets`.
+        """Returns the states (B, T, D) that the output layer turns into logits of `batch.targets`.
 
-        A network that carries states begins a batch that goes on in those of its lane, else at the beginning, and
-        keeps the last ones, without their graph. In evaluation they are kept apart, under the lane EVALUATION.
+        A network that carries states starts a continuing batch from those of its lane, any other batch from the initial
+        state, and keeps the last ones, detached. Evaluation has its own lane, EVALUATION.
         """
 
     @abstractmethod
     def start(self, rows: int, device: torch.device) -> State:
-        """The state of that many texts before their first token."""
+        """Returns the state of that many texts before their first token."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,), the next of each text (BEFORE at first) -> logits (B, V) of the one after, and the state."""
+        """tokens (B,), the next of each text (BEFORE at first) -> logits (B, V) of the following one, and the state."""
 
     def read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B, T), T > 0 -> logits (B, V) of the token after the last, and the state: `step` for each.
 
-        Networks that read many tokens faster than one by one do so.
+        Networks that can read many tokens at once do so.
         """
         logits, state = self.step(tokens[:, 0], state)
         for t in range(1, tokens.shape[1]):
@@ -56,14 +56,14 @@ class LanguageNetwork(Network):
         return logits, state
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """The state of the texts `rows` (B',): kept, copied or dropped."""
+        """Returns the state of the texts `rows` (B',), which may be kept, copied or dropped."""
         return {name: value.index_select(0, rows) for name, value in state.items()}
 
 
 def language_loss(network: Network, batch: TextBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
-    """(loss, nll) summed over the `batch.items` targets that are not PAD; nothing else reaches the output layer.
+    """Returns (loss, nll) summed over the `batch.items` targets that are not PAD; only these reach the output layer.
 
-    For masked networks too, whose targets are PAD but where a token is to be guessed.
+    Also for masked networks, whose targets are PAD except where a token is to be predicted.
     """
     states = network(batch).flatten(0, 1)  # (BT, D)
     targets = batch.targets.flatten()  # (BT,)

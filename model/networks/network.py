@@ -1,4 +1,4 @@
-"""What every network offers to the loop and the bundle, and a translation network to the decoder besides."""
+"""The interface of every network for training and bundles, and of translation networks for decoding."""
 
 import contextlib
 from abc import abstractmethod
@@ -20,14 +20,14 @@ State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every t
 
 @dataclass
 class Memory:
-    """What the encoder hands to the decoder."""
+    """The encoder's output for the decoder."""
 
     states: Tensor  # (B, S, D)
     real: Tensor  # (B, S) bool, True at real tokens
 
 
 class Network(nn.Module):
-    """What can be trained: its states become logits over a vocabulary V through one output layer of width D."""
+    """A trainable network: one output layer of width D turns its states into logits over a vocabulary V."""
 
     output: nn.Linear  # (V, D)
 
@@ -36,7 +36,7 @@ class Network(nn.Module):
         return self.output(states)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def parameter_count(self) -> int:
-        """Trainable numbers; a tied table counts once."""
+        """Returns the number of trainable parameters; a tied table counts once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)
 
 
@@ -54,21 +54,21 @@ class TranslationNetwork(Network):
 
     @abstractmethod
     def encode(self, source: Tensor) -> Memory:
-        """source (B, S) int64, end of sentence included, PAD after it."""
+        """source (B, S) int64, with the end of sentence, PAD after it."""
 
     @abstractmethod
     def start(self, memory: Memory, max_steps: int) -> State:
-        """The state before the first target token."""
+        """Returns the state before the first target token."""
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the state after."""
+        """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the new state."""
 
     def make_tables(self, tie: Tie, width: int, source_vocabulary: int, target_vocabulary: int) -> None:
-        """Give the network its embedding tables: one for both sides where `tie` is all.
+        """Creates the embedding tables: one for both sides if `tie` is all.
 
         Raises:
-            UserError: one table for vocabularies of two sizes.
+            UserError: one table for vocabularies of different sizes.
         """
         if tie == "all" and source_vocabulary != target_vocabulary:
             raise UserError(
@@ -80,16 +80,16 @@ class TranslationNetwork(Network):
             self.source_embedding = nn.Embedding(source_vocabulary, width, padding_idx=PAD)
 
     def embedding_tables(self) -> dict[Side, nn.Embedding]:
-        """The table that the tokens of each side are looked up in; one object under both names where they share it.
+        """Returns the embedding table of each side; the same object under both names if they share it.
 
         The output layer may share its weights too (`output.weight is table.weight`).
         """
         return {"source": self.source_embedding, "target": self.target_embedding}
 
     def check_vocabularies(self, joint: bool) -> None:
-        """Refuse tokenizers of two vocabularies where both sides look their tokens up in one table.
+        """Refuses tokenizers with two vocabularies if both sides share one table.
 
-        Two vocabularies may be of one size, so that the sizes alone do not tell.
+        Two vocabularies may have the same size, so comparing sizes is not enough.
 
         Raises:
             UserError: says what to set.
@@ -102,25 +102,25 @@ class TranslationNetwork(Network):
             )
 
     def sentence(self, source: Tensor) -> Tensor:
-        """source (B, S) as for `encode` -> sentence vectors (B, D): the mean of the memory over its real positions."""
+        """source (B, S) as in `encode` -> sentence vectors (B, D): the mean of the memory over its real positions."""
         memory = self.encode(source)
         return mean_of_real(memory.states, memory.real)
 
     def reorder(self, state: State, rows: Tensor) -> State:
-        """The state of the hypotheses `rows` (B',): beam search keeps, copies and drops them."""
+        """Returns the state of the hypotheses `rows` (B'), which beam search keeps, copies or drops."""
         return {name: value.index_select(0, rows) for name, value in state.items()}
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
-        """Attention weights under teacher forcing by name, each (B, H, T, S); nothing where there is no attention.
+        """Returns attention weights under teacher forcing by name, each (B, H, T, S); empty without attention.
 
-        Those of the decoder over the source are `decoder.0.cross` and so on by layer; model/alignment/attention_map.py
+        The decoder's weights over the source are `decoder.0.cross` and so on by layer; model/alignment/attention_map.py
         reads them.
         """
         return {}
 
 
 def initialise(network: nn.Module) -> None:
-    """Glorot for products; N(0, 1/D) for tables of width D, which the sqrt(D) of `embed` brings to unit variance."""
+    """Glorot for products; N(0, 1/D) for tables of width D, which `embed` scales by sqrt(D) to unit variance."""
     for module in network.modules():
         if isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)
@@ -133,14 +133,14 @@ def initialise(network: nn.Module) -> None:
 
 
 def mean_of_real(states: Tensor, real: Tensor) -> Tensor:
-    """states (B, T, D) and real (B, T) bool -> (B, D) in float32: the mean over real positions, 0 where none are."""
+    """states (B, T, D) and real (B, T) bool -> (B, D) in float32: the mean over real positions, 0 if there are none."""
     counted = real[..., None].float()
     return (states.float() * counted).sum(1) / counted.sum(1).clamp_min(1.0)
 
 
 @contextlib.contextmanager
 def evaluating(network: nn.Module) -> Iterator[torch.device]:
-    """The network in evaluation mode for the length of the block, then as it was; gives its device."""
+    """Puts the network in evaluation mode during the block, restores its mode afterwards, and yields its device."""
     was_training = network.training
     network.eval()
     try:

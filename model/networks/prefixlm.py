@@ -2,12 +2,12 @@
 
     x_1 ... x_S SEP y_1 ... y_T
 
-The source is the prefix: its positions see each other, both ways. From SEP on every position sees the source, itself
-and what came before it, and predicts the next target token; the loss is on the target only (Liu et al. 2018; Raffel et
-al. 2020, section 3.2.1; Dong et al. 2019). SEP stands where the decoders of the family read BOS.
+The source is the prefix: its positions see each other in both directions. From SEP on, every position sees the source,
+itself and the earlier target, and predicts the next target token; the loss is on the target only (Liu et al. 2018;
+Raffel et al. 2020, section 3.2.1; Dong et al. 2019). SEP takes the place that BOS has in other decoders here.
 
-No position of the source sees the target. So the source passes the stack first and leaves its keys and values in every
-layer, once for all steps: what the encoder is to a decoder.
+No source position sees the target. So the source passes the stack first and leaves its keys and values in every layer,
+once for all steps, like an encoder's output.
 
 Letters: B batch, S source length, T target length, L layers, H heads, G heads of keys and values, K width of a head,
 D width, V vocabulary.
@@ -42,7 +42,7 @@ from model.text.tokenizer import BOS, PAD, SEP
 
 @dataclass
 class PrefixConfig(StackConfig):
-    """Sizes and switches; the defaults are those of the Transformer's base model, in one stack of as many layers."""
+    """Sizes and switches; the defaults are those of the Transformer's base model, in one stack with as many layers."""
 
     architecture: Literal["prefixlm"] = "prefixlm"
     name: str = "prefixlm_small"
@@ -54,11 +54,11 @@ class PrefixConfig(StackConfig):
     norm: NormPlace = "post"
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
-    max_positions: TwoOrMore = 1024  # tokens of source and target together; each side may have half of them
+    max_positions: TwoOrMore = 1024  # tokens of source and target together; each side may use half
 
 
 class PrefixTranslation(TranslationNetwork):
-    """One stack around one table for both languages.
+    """One stack with one table for both languages.
 
     Raises:
         UserError: two vocabularies, sizes that do not fit each other.
@@ -99,7 +99,7 @@ class PrefixTranslation(TranslationNetwork):
         return Memory(torch.cat(parts, 2), real)
 
     def start(self, memory: Memory, max_steps: int) -> State:
-        """The source's keys and values; those of the target are put behind them."""
+        """Returns the source's keys and values; those of the target are appended to them."""
         rows, length = memory.real.shape
         state = {"position": memory.real.sum(1), "real": memory.real}
         width = self.config.width // self.config.heads
@@ -114,7 +114,7 @@ class PrefixTranslation(TranslationNetwork):
         at = state["position"][:, None]  # (B, 1)
         state["real"] = torch.cat([state["real"], torch.ones_like(at, dtype=torch.bool)], 1)  # (B, S + t)
         bias = padding_bias(state["real"])
-        x = embed(without_bos(tokens[:, None]), self.embedding, self.positions, self.dropout, at)
+        x = embed(replace_bos(tokens[:, None]), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(1, at)
         for i, layer in enumerate(self.layers):
             x, grown = layer(x, (state[f"key.{i}"], state[f"value.{i}"]), bias, rotation=rotation)
@@ -123,7 +123,7 @@ class PrefixTranslation(TranslationNetwork):
         return self.logits(self.norm(x[:, 0])), state
 
     def embedding_tables(self) -> dict[Side, nn.Embedding]:
-        """One for both sides."""
+        """Returns the one table for both sides."""
         return {"source": self.embedding, "target": self.embedding}
 
     def sentence(self, source: Tensor) -> Tensor:
@@ -132,10 +132,10 @@ class PrefixTranslation(TranslationNetwork):
         return mean_of_real(self._prefix(source, real)[1], real)
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
-        """`encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on.
+        """Returns `encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on.
 
-        The weights of a target position over itself, the target before it and the source are one distribution, of
-        which `self` and `cross` are the two parts. The last layer of the prefix has no map: nothing reads its answer.
+        A target position has one distribution over the source, the earlier target and itself; `self` and `cross` are
+        its two parts. The prefix's last layer has no map, because nothing reads its output.
         """
         prefix_record: list[Tensor] = []
         record: list[Tensor] = []
@@ -150,7 +150,7 @@ class PrefixTranslation(TranslationNetwork):
     def _prefix(
         self, source: Tensor, real: Tensor, record: list[Tensor] | None = None
     ) -> tuple[list[KeysValues], Tensor]:
-        """source (B, S) -> keys and values of every layer, and what the last layer reads (B, S, D)."""
+        """source (B, S) -> keys and values of every layer, and the last layer's input (B, S, D)."""
         self._check(source.shape[1], "source")
         bias = padding_bias(real)
         x = embed(source, self.embedding, self.positions, self.dropout)
@@ -170,7 +170,7 @@ class PrefixTranslation(TranslationNetwork):
         self._check(length, "target")
         at = real.sum(1, keepdim=True) + torch.arange(length, device=real.device)  # (B, T)
         bias = prefix_bias(real, length)
-        x = embed(without_bos(target_in), self.embedding, self.positions, self.dropout, at)
+        x = embed(replace_bos(target_in), self.embedding, self.positions, self.dropout, at)
         rotation = self.positions.rotation(length, at)
         for layer, past in zip(self.layers, prefix, strict=True):
             x, _ = layer(x, past, bias, record, rotation)
@@ -184,6 +184,6 @@ class PrefixTranslation(TranslationNetwork):
             )
 
 
-def without_bos(tokens: Tensor) -> Tensor:
-    """Target tokens (B, T) with SEP in the place of BOS."""
+def replace_bos(tokens: Tensor) -> Tensor:
+    """Returns target tokens (B, T) with SEP instead of BOS."""
     return tokens.masked_fill(tokens == BOS, SEP)

@@ -1,4 +1,4 @@
-"""What the recurrent translation networks share: word tables, the layer before the output, the two ways to run.
+"""The shared parts of recurrent translation networks: word tables, the readout layer, training and decoding.
 
 Letters: B batch, S source length, T target length, E embedding width, V vocabulary.
 """
@@ -17,14 +17,14 @@ from model.text.batch import TranslationBatch
 class RecurrentTranslation(TranslationNetwork):
     """An encoder, and a decoder whose `advance` serves teacher forcing and decoding alike.
 
-    Before the output layer the decoder's values are brought to the width of an embedding (`read`), so that the tables
-    can always be tied (Press and Wolf 2017).
+    `read` brings the decoder's values to the width of an embedding before the output layer, so that the tables can
+    always be tied (Press and Wolf 2017).
 
     Raises:
-        UserError: tied tables of two sizes.
+        UserError: tied tables of different sizes.
     """
 
-    readout: nn.Linear  # (E, widths of all that is read)
+    readout: nn.Linear  # (E, widths of all inputs)
 
     def __init__(
         self, embedding: int, dropout: float, tie: Tie, positions: int, source_vocabulary: int, target_vocabulary: int
@@ -37,7 +37,7 @@ class RecurrentTranslation(TranslationNetwork):
         self._tied = tie != "none"
 
     def _initialise(self) -> None:
-        """Call it last."""
+        """Initialises the weights; a subclass calls it last."""
         initialise(self)
         if self._tied:
             self.output.weight = self.target_embedding.weight
@@ -52,9 +52,9 @@ class RecurrentTranslation(TranslationNetwork):
 
     @abstractmethod
     def advance(self, x: Tensor, state: State, record: list[Tensor] | None = None) -> tuple[Tensor, State]:
-        """Target tokens x (B, T, E) after `state` -> what the output layer reads (B, T, E), and the state after.
+        """Target tokens x (B, T, E) after `state` -> the output layer's input (B, T, E), and the new state.
 
-        With a `record`, attention weights (B, T, S) are appended to it.
+        Appends attention weights (B, T, S) to `record`, if given.
         """
 
     def forward(self, batch: TranslationBatch) -> Tensor:
@@ -62,7 +62,7 @@ class RecurrentTranslation(TranslationNetwork):
         return self.teach(batch, None)
 
     def teach(self, batch: TranslationBatch, record: list[Tensor] | None) -> Tensor:
-        """Teacher forcing -> states (B, T, E), attention weights recorded where there are any."""
+        """Teacher forcing -> states (B, T, E); records attention weights if there are any."""
         state = self.start(self.encode(batch.source), batch.target_in.shape[1])
         return self.advance(self.embed(self.target_embedding, batch.target_in), state, record)[0]
 

@@ -26,19 +26,19 @@ class EncoderDecoderConfig:
     name: str = "rnnenc"
     cell: CellName = "lstm"
     embedding: Count = 256
-    width: Count = 512  # of each layer's state; the context is the last states of all layers
+    width: Count = 512  # of each layer's state; the context is all layers' last states
     layers: Count = 1  # of the encoder, and of the decoder
     dropout: Part = 0.3
     reverse_source: bool = False  # read from the last real token to the first (Sutskever et al., section 3.3)
-    feed_context: bool = True  # the context into every step and the readout (Cho et al., section 2.2)
-    max_positions: Count = 512  # longest sentence that is decoded, tokens with the end of sentence
+    feed_context: bool = True  # feed the context into every step and the readout (Cho et al., section 2.2)
+    max_positions: Count = 512  # longest sentence to decode, in tokens with the end of sentence
     tie: Tie = "all"
 
 
 class EncoderDecoder(RecurrentTranslation):
     """One recurrent network reads the source into its last state, another writes the target from it.
 
-    Whatever the source's length, the memory is L x P vectors of the width W: `encode` gives them as `Memory.states`
+    Whatever the source's length, the memory is L x P vectors of width W: `encode` returns them as `Memory.states`
     (B, LP, W), all real.
     """
 
@@ -61,17 +61,17 @@ class EncoderDecoder(RecurrentTranslation):
         return Memory(states, torch.ones(states.shape[:2], dtype=torch.bool, device=states.device))
 
     def sentence(self, source: Tensor) -> Tensor:
-        """source (B, S) -> (B, LPW): all that the decoder is told of it (Sutskever et al., figure 2)."""
+        """source (B, S) -> (B, LPW): everything that the decoder gets (Sutskever et al., figure 2)."""
         return self.encode(source).states.flatten(1).float()
 
     def start(self, memory: Memory, max_steps: int) -> State:
-        """The decoder begins in the encoder's last state, layer by layer."""
+        """Starts the decoder in the encoder's last state, layer by layer."""
         parts = memory.states.shape[1] // self.config.layers
         hidden = memory.states.view(-1, self.config.layers, parts, self.config.width)
         return {"hidden": hidden, "context": hidden[:, -1, 0]}
 
     def advance(self, x: Tensor, state: State, record: list[Tensor] | None = None) -> tuple[Tensor, State]:
-        """x (B, T, E) -> (B, T, E): h_t = f([y_{t-1}; c], h_{t-1}), read as tanh(W [h_t; c]); c where it is fed."""
+        """x (B, T, E) -> (B, T, E): h_t = f([y_{t-1}; c], h_{t-1}), read as tanh(W [h_t; c]); c only if it is fed."""
         if not self.config.feed_context:
             hidden, last = self.decoder(x, state["hidden"])
             return self.dropout(self.read(self.dropout(hidden))), {**state, "hidden": last}

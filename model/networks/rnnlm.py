@@ -2,9 +2,9 @@
 
     h_t = f(E x_t, h_{t-1}),    P(x_{t+1} | x_1 ... x_t) = softmax(V h_t + b)
 
-with f a vanilla RNN, an LSTM or a GRU of several layers. Training cuts the text into windows: a window begins in the
-states that the one before it left, and gradients end at its beginning (truncated back-propagation through time,
-Williams and Peng 1990; Mikolov et al. 2010).
+with f a vanilla RNN, an LSTM or a GRU of several layers. Training cuts the text into windows. A window starts from the
+last states of the previous one, and gradients stop at its beginning (truncated back-propagation through time, Williams
+and Peng 1990; Mikolov et al. 2010).
 
 Letters: B rows, T positions, E embedding width, W width of a state, L layers, P parts of a state (1; LSTM 2: hidden
 state and cell), V vocabulary.
@@ -37,15 +37,15 @@ class RecurrentLanguageConfig:
     embedding: Count = 512
     width: Count = 512  # of each layer's state
     layers: Count = 2
-    dropout: Part = 0.3  # of embeddings, between layers, before the output; never from step to step
+    dropout: Part = 0.3  # of embeddings, between layers, before the output; never between steps
     tie: bool = True  # the output layer's weights are the embedding table's (Press and Wolf 2017)
 
 
 class RecurrentLanguage(LanguageNetwork):
-    """Embedding, recurrent layers, output layer; with tied tables of another width than the state a product between.
+    """Embedding, recurrent layers, output layer; tied tables of another width than the state add a product.
 
     Raises:
-        UserError: a size below 1, a dropout that is no share, an unknown cell.
+        UserError: a size below 1, a dropout outside its range, an unknown cell.
     """
 
     max_positions = None
@@ -63,7 +63,7 @@ class RecurrentLanguage(LanguageNetwork):
         self._initialise()
 
     def _initialise(self) -> None:
-        """Glorot for products, N(0, 1/E) for the table, which the sqrt(E) of `_embed` brings to unit variance."""
+        """Glorot for products, N(0, 1/E) for the table, which `_embed` scales by sqrt(E) to unit variance."""
         nn.init.normal_(self.embedding.weight, std=self.config.embedding**-0.5)
         nn.init.zeros_(self.embedding.weight[PAD])
         nn.init.zeros_(self.output.bias)
@@ -75,10 +75,10 @@ class RecurrentLanguage(LanguageNetwork):
             nn.init.xavier_uniform_(self.output.weight)
 
     def forward(self, batch: TextBatch) -> Tensor:
-        """-> (B, T, E) where the tables are tied, else (B, T, W); the last states are carried on.
+        """-> (B, T, E) if the tables are tied, else (B, T, W); carries the last states on.
 
         Raises:
-            ValueError: the batch goes on from states that there are none of, or of another number of rows.
+            ValueError: the batch continues states that do not exist or have another number of rows.
         """
         lane = batch.lane if self.training else EVALUATION
         state = self._carried(lane, len(batch.inputs)) if batch.goes_on else None
@@ -88,7 +88,7 @@ class RecurrentLanguage(LanguageNetwork):
         return states
 
     def start(self, rows: int, device: torch.device) -> State:
-        """Zeros: nothing has been read."""
+        """Returns zeros: nothing has been read."""
         return {"hidden": self.recurrent.start(rows, device)}
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
@@ -101,13 +101,13 @@ class RecurrentLanguage(LanguageNetwork):
         return self.logits(states[:, -1]), {"hidden": last}
 
     def _advance(self, tokens: Tensor, state: Tensor | None, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """tokens (B, T) after state (B, L, P, W) -> what the output layer reads (B, T, E or W), and the state after."""
+        """tokens (B, T) after state (B, L, P, W) -> the output layer's input (B, T, E or W), and the new state."""
         x = self.dropout(self.embedding(tokens) * math.sqrt(self.config.embedding))  # (B, T, E)
         hidden, last = self.recurrent(x, state, real)
         return self.readout(self.dropout(hidden)), last
 
     def _carried(self, lane: int, rows: int) -> Tensor:
-        """The state (B, L, P, W) that the lane's last batch ended in."""
+        """Returns the state (B, L, P, W) after the lane's last batch."""
         state = self.carried.get(lane)
         if state is None or len(state) != rows:
             found = "none" if state is None else f"states of {len(state)} rows"

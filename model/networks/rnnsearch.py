@@ -34,27 +34,27 @@ class RNNSearchConfig:
     decoder_layers: Count = 1
     attention: ScoreName = "additive"  # model/layers/attention_scores.py
     attention_width: Count = 256  # of the additive score's hidden layer
-    context: Literal["output", "state", "feeding"] = "output"  # what the attention vector enters, see RNNSearch
+    context: Literal["output", "state", "feeding"] = "output"  # where the attention vector enters, see RNNSearch
     dropout: Part = 0.3
-    max_positions: Count = 512  # longest sentence that is decoded, tokens with the end of sentence
+    max_positions: Count = 512  # longest sentence to decode, in tokens with the end of sentence
     tie: Tie = "all"
 
 
 class RNNSearch(RecurrentTranslation):
-    """A bidirectional encoder's annotations, and a decoder that looks at them anew for every token.
+    """A bidirectional encoder's annotations, and a decoder that attends to them for every token.
 
-    With y the last token, h the decoder's state, c the attention vector and r what the output layer reads:
+    With y the last token, h the decoder's state, c the attention vector and r the output layer's input:
 
         output    h_t = f(y_{t-1}, h_{t-1}),            c_t = attend(h_t),      r_t = tanh(W [h_t; c_t])
         state     h_t = f([y_{t-1}; c_t], h_{t-1}),     c_t = attend(h_{t-1}),  r_t = tanh(W [h_t; c_t; y_{t-1}])
         feeding   h_t = f([y_{t-1}; r_{t-1}], h_{t-1}), c_t = attend(h_t),      r_t = tanh(W [h_t; c_t])
 
-    `output` is the lectures' form (Luong et al., section 3.1): no step waits for an attention vector, so that the
-    decoder runs over all T at once under teacher forcing. `state` is Bahdanau's (equations 4 to 6), `feeding` Luong's
-    input feeding (section 3.3); both go step by step.
+    `output` is the lectures' form (Luong et al., section 3.1): no step waits for an attention vector, so the decoder
+    processes all T at once under teacher forcing. `state` is Bahdanau's (equations 4 to 6), `feeding` Luong's input
+    feeding (section 3.3); both run step by step.
 
     Raises:
-        UserError: an unknown score or cell, widths that a dot product cannot bring together, tied tables of two sizes.
+        UserError: an unknown score or cell, widths that a dot product cannot combine, tied tables of different sizes.
     """
 
     def __init__(self, config: RNNSearchConfig, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -78,7 +78,7 @@ class RNNSearch(RecurrentTranslation):
         return Memory(self.dropout(annotations), real)
 
     def start(self, memory: Memory, max_steps: int) -> State:
-        """The decoder begins in tanh(W b_1), b_1 the backward state at the first token (appendix A.2.2)."""
+        """Starts the decoder in tanh(W b_1), with b_1 the backward state at the first token (appendix A.2.2)."""
         annotations = memory.states
         c = self.config
         hidden = torch.tanh(self.bridge(annotations[:, 0, c.encoder_width :])).to(self.bridge.weight.dtype)
@@ -93,7 +93,7 @@ class RNNSearch(RecurrentTranslation):
         return state
 
     def advance(self, x: Tensor, state: State, record: list[Tensor] | None = None) -> tuple[Tensor, State]:
-        """x (B, T, E) -> (B, T, E), all at once where the form allows."""
+        """x (B, T, E) -> (B, T, E), all at once if the form allows it."""
         if self.config.context == "output":
             hidden, last = self.decoder(x, state["hidden"])
             read = self.read(hidden, self._attend(hidden, state, record))
@@ -109,7 +109,7 @@ class RNNSearch(RecurrentTranslation):
         return self.dropout(torch.cat(reads, 1)), state
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
-        """`decoder.0.cross` (B, 1, T, S): where each target token looked."""
+        """Returns `decoder.0.cross` (B, 1, T, S): each target token's weights over the source."""
         record: list[Tensor] = []
         self.teach(batch, record)
         return {"decoder.0.cross": record[0][:, None]}

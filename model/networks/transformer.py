@@ -40,19 +40,19 @@ class TransformerConfig:
     encoder_layers: Count = 6
     decoder_layers: Count = 6
     dropout: Part = 0.1
-    norm: NormPlace = "post"  # where normalisation stands: before or after a sublayer
+    norm: NormPlace = "post"  # normalisation before or after a sublayer
     activation: Activation = "relu"
     positions: PositionKind = "sinusoidal"
-    max_positions: Count = 512  # tokens, end of sentence included
-    tie: Tie = "all"  # which tables share the output layer's weights
+    max_positions: Count = 512  # tokens, with the end of sentence
+    tie: Tie = "all"  # tables that share the output layer's weights
     norm_kind: NormKind = "layer"
-    kv_heads: Whole = 0  # heads of keys and values, a divisor of `heads`; 0: as many
-    attention_dropout: Part | None = None  # of the attention's weights; None: as `dropout`
-    activation_dropout: Part | None = None  # of the feed-forward layers' inner states; None: as `dropout`
+    kv_heads: Whole = 0  # key and value heads, a divisor of `heads`; 0: as many
+    attention_dropout: Part | None = None  # dropout of the attention's weights; None: as `dropout`
+    activation_dropout: Part | None = None  # dropout of the feed-forward layers' inner states; None: as `dropout`
 
 
 class Transformer(TranslationNetwork):
-    """Encoder and decoder stacks around one, two or three embedding tables.
+    """Encoder and decoder stacks with one, two or three embedding tables.
 
     Raises:
         UserError: sizes that do not fit each other (heads that do not divide the width, tied tables of two sizes).
@@ -86,7 +86,7 @@ class Transformer(TranslationNetwork):
         return self._encode(source, record=None)
 
     def start(self, memory: Memory, max_steps: int) -> State:
-        """Keys and values of the source for every layer; nothing of the target yet."""
+        """Returns the source's keys and values for every layer; the target is still empty."""
         batch = len(memory.states)
         state = {
             "position": torch.zeros(batch, dtype=torch.int64, device=memory.states.device),
@@ -111,7 +111,7 @@ class Transformer(TranslationNetwork):
         return self.logits(self.decoder_norm(x[:, 0])), state
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
-        """`encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on."""
+        """Returns `encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on."""
         encoder_record: list[Tensor] = []
         decoder_record: list[Tensor] = []
         self._decode(batch.target_in, self._encode(batch.source, encoder_record), decoder_record)
@@ -122,7 +122,7 @@ class Transformer(TranslationNetwork):
 
     @property
     def decoder_layers(self) -> "list[DecoderLayer]":
-        """`decoder` with its type, which nn.ModuleList forgets."""
+        """Returns `decoder` with its type, which nn.ModuleList loses."""
         return cast("list[DecoderLayer]", list(self.decoder))
 
     def _encode(self, source: Tensor, record: list[Tensor] | None) -> Memory:
@@ -135,7 +135,7 @@ class Transformer(TranslationNetwork):
         return Memory(self.encoder_norm(x), real)
 
     def _decode(self, target_in: Tensor, memory: Memory, record: list[Tensor] | None) -> Tensor:
-        # Padding stands after the real tokens, so the look-ahead mask alone hides it from every real position.
+        # Padding follows the real tokens, so the causal mask alone hides it from every real position.
         causal = causal_bias(target_in.shape[1], target_in.device)
         source_bias = padding_bias(memory.real)
         x = embed(target_in, self.target_embedding, self.target_positions, self.dropout)

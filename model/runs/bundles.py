@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from model.bundles.directory import CONFIG
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.runs.paths import BUNDLE
 from model.storage.mirror import local_folder
 from model.storage.places import is_address

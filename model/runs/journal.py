@@ -1,6 +1,6 @@
 """The run's own record: one line of JSON a step, in RUN/steps.jsonl, written by rank 0.
 
-`{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats a target token, `batch` a
+`{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats per target token, `batch` a
 digest of the record ids of every lane, so that two runs can be compared batch by batch. An evaluation is a line of its
 own: `{"step", "valid_loss", "valid_perplexity", "valid_items"[, "valid_bleu"], "seconds"}`. A resumed run cuts off what
 came after its checkpoint and writes it again.

@@ -30,7 +30,7 @@ class JournalReader:
     def __init__(self, path: Path, most: int | None = JOURNAL) -> None:
         """`most`: only so many of the newest bytes are read of a larger file; None: all are."""
         self.path = path
-        self.offset = 0  # of the first byte that was not read
+        self.offset = 0  # of the first unread byte
         self.number: int | None = 0  # of the line that `lines` yields; None: nobody counted the lines before it
         self._most = most
         self._file: int | None = None  # its inode
@@ -40,7 +40,7 @@ class JournalReader:
 
     @property
     def notes(self) -> list[str]:
-        """What is wrong with the journal as far as it was read."""
+        """Returns the problems found in the journal so far."""
         damaged = f"{self._first} is damaged" if self._damaged else ""
         if self._damaged > 1:
             damaged = f"has {self._damaged:,} damaged lines, the first is {self._first}"
@@ -58,7 +58,7 @@ class JournalReader:
         return self._file is not None and (status.st_ino != self._file or status.st_size < self.offset)
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the whole lines that are new; a last one without its end is still being written."""
+        """Yields the new complete lines; a last line without its end is still being written."""
         self._unreadable = ""
         try:
             with open_regular(self.path) as file:
@@ -78,7 +78,7 @@ class JournalReader:
             self._unreadable = f"cannot be read ({problem.strerror or problem})"
 
     def _skip_to(self, file: io.BufferedReader, start: int) -> None:
-        """Go on at the first whole line after the byte `start`."""
+        """Moves to the first whole line after the byte `start`."""
         file.seek(start)
         self.offset = start + len(file.readline(LINE))
         self.number, self._unfinished = None, b""
@@ -100,7 +100,7 @@ class JournalReader:
                     f"line {self.number}" if self.number is not None else f"the line before byte {self.offset - left:,}"
                 )
                 self._first = self._first or place
-        self._unfinished = self._unfinished[: LINE + 1]  # a longer one is noted at its end, and not kept until then
+        self._unfinished = self._unfinished[: LINE + 1]  # a longer line is noted at its end; its rest is not kept
 
 
 def trained_seconds(run: Path) -> float | None:

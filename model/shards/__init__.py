@@ -1,1 +1,1 @@
-"""Packed shards: WebDataset tars of chunks of records, their manifest, and the ways to read them."""
+"""Packed shards: WebDataset tars of chunks of records, their manifest, and their readers."""

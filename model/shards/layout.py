@@ -1,8 +1,8 @@
-"""The bytes of a shard: names, tar headers, npy headers. Writer and reader build the same ones, so the reader compares.
+"""The bytes of a shard: names, tar headers, npy headers. Writer and reader both build them; the reader compares.
 
 A shard is a plain ustar archive; a sample is a chunk of records under the key `{shard:06d}-{chunk:04d}`:
-`.json` {"first_id", "n"}, then a packed array and its offsets a side. Everything is fixed - integer mtime 0, no owner,
-version 1.0 npy headers of 128 bytes - so equal records give equal bytes with any version of Python and NumPy.
+`.json` {"first_id", "n"}, then a packed array and its offsets for each side. Everything is fixed - integer mtime 0, no
+owner, version 1.0 npy headers of 128 bytes - so equal records give equal bytes with any version of Python and NumPy.
 """
 
 import tarfile
@@ -17,34 +17,34 @@ FORMAT_VERSION = 1
 BLOCK = 512  # of a tar archive, bytes
 NPY_HEADER = 128  # bytes before the data of every array
 OFFSET_DTYPE = np.dtype("<u4")
-PARALLEL = ("src", "tgt")  # the sides' member names
+PARALLEL = ("src", "tgt")  # member names of the two sides
 END = b"\0" * (2 * BLOCK)
 
 
 def shard_name(split: str, index: int) -> str:
-    """File name of a shard."""
+    """Returns the file name of a shard."""
     return f"{split}-{index:06d}.tar"
 
 
 def sidecar_name(shard: str) -> str:
-    """File name of the record beside the shard."""
+    """Returns the file name of the record beside the shard."""
     return shard.removesuffix(".tar") + ".json"
 
 
 def chunk_key(index: int, chunk: int) -> str:
-    """Key of a chunk's members; it holds no dot, where WebDataset would cut it."""
+    """Returns the key of a chunk's members, without a dot, where WebDataset would split it."""
     return f"{index:06d}-{chunk:04d}"
 
 
 def side_members(kind: str) -> list[tuple[str, str]]:
-    """Member extensions of a chunk's sides: (ids, offsets)."""
+    """Returns the member extensions of a chunk's sides: (ids, offsets)."""
     if kind == "monolingual":
         return [("ids.npy", "off.npy")]
     return [(f"{side}.npy", f"{side}_off.npy") for side in PARALLEL]
 
 
 def tar_header(name: str, size: int) -> bytes:
-    """The ustar header, 512 bytes, of a member of `size` bytes."""
+    """Returns the ustar header, 512 bytes, of a member of `size` bytes."""
     head, tail = _tar_template(len(name))
     fields = name.encode("ascii") + head + b"%011o" % size + tail[0]
     checksum = sum(fields) + tail[2]
@@ -53,7 +53,7 @@ def tar_header(name: str, size: int) -> bytes:
 
 @lru_cache(maxsize=64)
 def _tar_template(name_length: int) -> tuple[bytes, tuple[bytes, bytes, int]]:
-    """What stands around the changing fields: between name and size, up to the checksum, after it and its sum."""
+    """Returns the fixed parts of a header: between name and size, up to the checksum, after it, and their sum."""
     member = tarfile.TarInfo("x" * name_length)
     member.size, member.mtime, member.mode = 0, 0, 0o644
     whole = member.tobuf(tarfile.USTAR_FORMAT)
@@ -62,18 +62,18 @@ def _tar_template(name_length: int) -> tuple[bytes, tuple[bytes, bytes, int]]:
 
 
 def padding(size: int) -> int:
-    """Zero bytes after a member of `size` bytes."""
+    """Returns the number of zero bytes after a member of `size` bytes."""
     return -size % BLOCK
 
 
 @lru_cache(maxsize=1024)
 def npy_header(dtype: np.dtype[Any], count: int) -> bytes:
-    """Magic, version and header, 128 bytes, of a 1-D array of `count` numbers (numpy.lib.format, version 1.0)."""
+    """Returns magic, version and header, 128 bytes, of a 1-D array of `count` numbers (numpy.lib.format 1.0)."""
     text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}".encode("latin-1")
     length = NPY_HEADER - 10
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
 def chunk_record(first_id: int, records: int) -> bytes:
-    """The `.json` member."""
+    """Returns the `.json` member."""
     return canonical_json({"first_id": first_id, "n": records})

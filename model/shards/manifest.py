@@ -1,4 +1,4 @@
-"""What a shard directory says about itself: `manifest.json`, written last, names everything else with its sha256."""
+"""`manifest.json`, the record of a shard directory: written last, it names every other file with its sha256."""
 
 import hashlib
 import json
@@ -20,29 +20,29 @@ LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens
 
 @dataclass
 class ShardsConfig:
-    """How a split is cut up. A shard is a fixed range of the corpus' lines, a chunk what is read at once."""
+    """The cutting of a split. A shard is a fixed range of the corpus' lines; a chunk is the unit of reading."""
 
-    shard_lines: Count = 131_072  # corpus lines a shard (records, where nothing is filtered)
-    chunk_records: Count = 4_096  # records a chunk at most; fewer in a small corpus, see `chunk_records()`
-    keep_text: bool = False  # training text beside the shards too, as train.{language}.txt.zst
-    verify: bool = False  # check the sha256 of shards that are there already, instead of their size only
+    shard_lines: Count = 131_072  # corpus lines per shard (records, if nothing is filtered)
+    chunk_records: Count = 4_096  # most records per chunk; fewer in a small corpus, see `chunk_records()`
+    keep_text: bool = False  # also keep the training text beside the shards, as train.{language}.txt.zst
+    verify: bool = False  # check the sha256 of existing shards, not only their size
 
 
 @dataclass
 class ShardEntry:
-    """One finished shard; also the content of the sidecar beside it."""
+    """One finished shard, and the content of its sidecar file."""
 
     name: str
     bytes: int
     sha256: str
     first_id: int
     records: int
-    source_tokens: int  # EOS included
-    target_tokens: int  # 0 where the corpus is monolingual
-    chunks: list[list[int]]  # [offset in the file, records, source tokens, target tokens] of each
+    source_tokens: int  # with EOS
+    target_tokens: int  # 0 if the corpus is monolingual
+    chunks: list[list[int]]  # [offset in the file, records, source tokens, target tokens] of each chunk
     source_lengths: list[int]  # histogram over LENGTH_BOUNDS
     target_lengths: list[int]
-    key: str = ""  # what the shard was made from, in the maker's words; a restart reuses it only where equal
+    key: str = ""  # the shard's inputs, in the maker's words; a restart reuses only a shard with an equal key
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Split:
 
     @staticmethod
     def of(entries: Iterable[ShardEntry]) -> "Split":
-        """The split of these shards, put in order of their first id; shards of which nothing was left are not named."""
+        """Makes the split of these shards, sorted by first id; drops empty shards."""
         shards = sorted((entry for entry in entries if entry.records), key=lambda entry: (entry.first_id, entry.name))
         buckets = range(len(LENGTH_BOUNDS) + 1)
         return Split(
@@ -73,7 +73,7 @@ class Split:
 
 @dataclass
 class Manifest:
-    """All of a shard directory."""
+    """The record of a shard directory."""
 
     corpus: str
     languages: list[str]  # [source, target], or one
@@ -84,7 +84,7 @@ class Manifest:
     seed: int = 1
     normalisation: str = "NFC"
     config_hash: str = ""
-    config: dict[str, Any] = field(default_factory=dict)  # what config_hash is of
+    config: dict[str, Any] = field(default_factory=dict)  # the content that config_hash covers
     sources: list[dict[str, Any]] = field(default_factory=list)  # {name, sha256, bytes, lines}
     dropped: dict[str, dict[str, int]] = field(default_factory=dict)  # split -> rule -> records
     warnings: list[str] = field(default_factory=list)
@@ -99,42 +99,42 @@ class Manifest:
     format_version: int = FORMAT_VERSION
 
     def vocabularies(self) -> list[int]:
-        """Vocabulary sizes a side: [source, target], twice the same where joint."""
+        """Returns the vocabulary size of each side: [source, target], twice the same if joint."""
         sizes = {entry["side"]: int(entry["vocabulary"]) for entry in self.tokenizer["files"]}
         return [sizes["both"]] * len(self.languages) if "both" in sizes else [sizes["source"], sizes["target"]]
 
     def split(self, name: str) -> Split:
-        """The split `name`; UserError with the choices where there is none."""
+        """Returns the split `name`; raises UserError with the choices if there is none."""
         if name not in self.splits:
             raise unknown("split", name, self.splits)
         return self.splits[name]
 
 
 def chunk_records(records: int, most: int) -> int:
-    """Records a chunk for a split of `records`: at most `most`, else a power of two that leaves 32 chunks or more.
+    """Returns the records per chunk for a split of `records`: at most `most`, and a power of two.
 
-    The loader shuffles chunks and deals them to lanes, so a small corpus needs small ones: 29,000 records give 512.
-    Never fewer than 4, where the tar headers outweigh the text.
+    A split gets 32 chunks or more, because the loader shuffles chunks and deals them to lanes: 29,000 records get
+    chunks of 512. Never fewer than 4 records, where the tar headers outweigh the text.
     """
     largest_power = 1 << (max(records // 32, 1).bit_length() - 1)
     return min(most, max(4, largest_power))
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> Path:
-    """Write `manifest.json` atomically; the directory counts as complete from then on."""
+    """Writes `manifest.json` atomically; the directory counts as complete from then on."""
     values = asdict(manifest)
     values = {name: value for name, value in values.items() if value or not name.startswith("near")}  # as older shards
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     path = directory / MANIFEST
-    atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # a line a shard
+    atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # one line per shard
     return path
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a shard directory.
+    """Reads the manifest of a shard directory.
 
     Raises:
-        UserError: there is none (sharding never ran or was interrupted), it is not ours, or of another format.
+        UserError: it is missing (sharding never ran or was interrupted), is not ours, or has another format.
     """
     path = directory / MANIFEST
     bring_directory(directory, MANIFEST)
@@ -156,13 +156,13 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def has_manifest(directory: Path) -> bool:
-    """Whether a sharding into the directory was finished."""
+    """Returns True if sharding into the directory has finished."""
     bring_directory(directory, MANIFEST)
     return (directory / MANIFEST).is_file()
 
 
 def manifest_hash(directory: Path) -> str:
-    """sha256 (hex) of `manifest.json`: the name of a data set, from the run down to the endpoint's answers."""
+    """Returns the sha256 (hex) of `manifest.json`: the identity of a data set in runs, bundles and answers."""
     bring_directory(directory, MANIFEST)
     try:
         return hashlib.sha256((directory / MANIFEST).read_bytes()).hexdigest()

@@ -1,7 +1,7 @@
-"""Shards through the page cache: views of the mapped file, nothing copied, nothing but NumPy needed.
+"""Reads shards through the page cache: views of the mapped file, without copies; needs only NumPy.
 
-The manifest says where each chunk begins and how much it holds; the headers that must then stand in the file are built
-again and compared byte for byte, so a cut, changed or foreign file is refused before its numbers are used.
+The manifest gives the position and size of each chunk. The reader builds the headers that must stand there and compares
+them byte for byte, so a cut, changed or foreign file is refused before its numbers are used.
 """
 
 import mmap
@@ -31,13 +31,13 @@ from model.shards.remote import open_shard, shard_path
 from model.storage.mirror import Remote, remote_of
 from model.text.tokenizer import EOS
 
-FETCHERS = 4  # shards fetched ahead side by side
-MAPPED = 256  # shards of a folder that are held mapped: each takes a descriptor, of which a process has 1,024
+FETCHERS = 4  # shards fetched ahead in parallel
+MAPPED = 256  # most mapped shards of a folder: each takes a descriptor, and a process has 1,024
 
 
 @dataclass
 class Chunk:
-    """n records; record i of a side is ids[offsets[i]:offsets[i + 1]], EOS included. The arrays are read-only."""
+    """n records; record i of a side is ids[offsets[i]:offsets[i + 1]], with EOS. The arrays are read-only."""
 
     first_id: int
     source: NDArray[Any]  # (source tokens,) <u2 or <u4
@@ -50,7 +50,7 @@ class Chunk:
         return len(self.source_offsets) - 1
 
     def rows(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        """(source, target) of each record, EOS included."""
+        """Yields (source, target) of each record, with EOS."""
         for i in range(self.records):
             yield (
                 self.source[self.source_offsets[i] : self.source_offsets[i + 1]],
@@ -62,7 +62,7 @@ class ShardReader:
     """One split of a shard directory, by chunk number.
 
     Raises:
-        UserError: no manifest or split, a shard that is missing or not of the recorded size.
+        UserError: the manifest or split is missing, or a shard is missing or has another size than recorded.
     """
 
     def __init__(self, directory: Path, split: str) -> None:
@@ -81,8 +81,8 @@ class ShardReader:
                 self.first_ids.append(first_id)
                 first_id += records
         self.chunks: int = len(self.places)
-        self._maps: dict[int, mmap.mmap] = {}  # in the order of their last use
-        self._checked: dict[int, set[int]] = {}  # of each mapped shard, the chunks whose rows were looked at
+        self._maps: dict[int, mmap.mmap] = {}  # least recently used first
+        self._checked: dict[int, set[int]] = {}  # mapped shard -> its chunks whose rows were checked
         self._fetching: ThreadPoolExecutor | None = None
         self._expected: set[int] = set()
         self._dtype = np.dtype(self.manifest.dtype)
@@ -103,15 +103,15 @@ class ShardReader:
             raise UserError(f"{path}: {word}, {size} bytes instead of {entry.bytes}; shard again")
 
     def chunk(self, index: int) -> Chunk:
-        """Chunk `index`, 0 to `chunks` - 1. Headers are compared each time, rows once while the shard stays mapped.
+        """Returns chunk `index`, 0 to `chunks` - 1. Compares headers each time, rows once while the shard stays mapped.
 
         Raises:
-            UserError: the file is not what the manifest says, or holds ids that the vocabulary does not.
+            UserError: the file differs from the manifest, or holds ids outside the vocabulary.
         """
         number, within = self.places[index]
         entry = self.entries[number]
         cursor = _Cursor(self.directory / entry.name, self._map(number), entry, within)
-        checked = self._checked.setdefault(number, set())  # after the map, which forgets what it replaces
+        checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards
         cursor.json(chunk_record(self.first_ids[index], cursor.records))
         sides = []
         vocabularies = self.manifest.vocabularies()
@@ -131,7 +131,7 @@ class ShardReader:
         return map(self.chunk, range(self.chunks))
 
     def expect(self, chunks: Iterable[int]) -> None:
-        """Have the shards of these chunks fetched beside what goes on, in this order, where they lie elsewhere."""
+        """Starts fetching the shards of these chunks in the background, in this order, if they are remote."""
         if self._elsewhere is None:
             return
         numbers = dict.fromkeys(self.places[index][0] for index in chunks)
@@ -139,10 +139,10 @@ class ShardReader:
             if number not in self._maps and number not in self._expected:
                 self._fetching = self._fetching or ThreadPoolExecutor(FETCHERS, "shards")
                 self._expected.add(number)
-                self._fetching.submit(self._fetch, number)  # what goes wrong is met again by whoever reads
+                self._fetching.submit(self._fetch, number)  # a reader meets the same error again
 
     def expect_all(self) -> None:
-        """The same of all shards, where they leave the cache half empty: then nothing is waited for later on."""
+        """Starts fetching all shards if they fill no more than half of the cache; then nothing waits later."""
         if (
             self._elsewhere is not None
             and sum(entry.bytes for entry in self.entries) <= self._elsewhere.cache.limit // 2
@@ -154,8 +154,8 @@ class ShardReader:
         if self._elsewhere is not None:
             shard_path(self._elsewhere, entry.name, entry.bytes, entry.sha256)
 
-    def _map_of_cache(self, elsewhere: Remote, number: int) -> mmap.mmap:
-        """The shard's map; of all that are held, no more than half of what the cache may hold."""
+    def _map_cached(self, elsewhere: Remote, number: int) -> mmap.mmap:
+        """Returns the shard's map; all maps together hold no more than half of the cache's limit."""
         entry = self.entries[number]
         found = self._maps.pop(number, None)
         if found is None:
@@ -169,20 +169,20 @@ class ShardReader:
 
     def _map(self, number: int) -> mmap.mmap:
         if self._elsewhere is not None:
-            return self._map_of_cache(self._elsewhere, number)
+            return self._map_cached(self._elsewhere, number)
         found = self._maps.pop(number, None)
         if found is None:
             self._checked.pop(number, None)
             with (self.directory / self.entries[number].name).open("rb") as file:
                 found = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._maps[number] = found
-        if len(self._maps) > MAPPED:  # a chunk that is still looked at keeps its own
+        if len(self._maps) > MAPPED:  # a chunk in use keeps its own
             del self._maps[next(iter(self._maps))]
         return found
 
 
 class _Cursor:
-    """Walks the members of one chunk, comparing each header with the one it must have."""
+    """Walks the members of one chunk, and compares each header with the expected one."""
 
     def __init__(self, path: Path, view: mmap.mmap, entry: ShardEntry, chunk: int) -> None:
         self.path, self.view = path, view
@@ -210,7 +210,7 @@ class _Cursor:
 
 
 def check_rows(where: str, ids: NDArray[Any], offsets: NDArray[Any], vocabulary: int) -> None:
-    """What headers cannot show: rows that follow each other, end with EOS and hold ids of the vocabulary.
+    """Checks what headers cannot show: rows follow each other, end with EOS and hold ids of the vocabulary.
 
     Raises:
         UserError: with `where`, the file and the chunk.

@@ -1,5 +1,6 @@
-"""A shard directory that stands for an address: fetched file by file as its manifest names them, published with the
-manifest last and created only, so that a directory elsewhere is whole or not there."""
+"""A shard directory at an address: downloads the files that its manifest names, and publishes the manifest last.
+
+Publishing only creates the manifest, so that a remote directory is complete or absent."""
 
 import json
 import logging
@@ -15,17 +16,17 @@ from model.files import atomic_write
 from model.storage import mirror, remote
 from model.storage.retry import ExistsError
 
-AT_ONCE = 4  # files on their way side by side
-SENT = "sent.json"  # in the scratch folder: what a start before this one has published
+AT_ONCE = 4  # parallel uploads
+SENT = "sent.json"  # in the scratch folder: the files that an earlier start has published
 logger = logging.getLogger(__name__)
 
 
 @lru_cache(maxsize=64)
 def bring_directory(directory: Path, manifest: str) -> None:
-    """Have the file `manifest` and what is small of a directory elsewhere, once a process: tokenizers, held-out texts.
+    """Fetches `manifest` and the small files of a remote directory, once per process: tokenizers, held-out texts.
 
     Raises:
-        UserError: a file that is not the one in the manifest.
+        UserError: a file differs from the one in the manifest.
         NotThereError, RefusedError, AwayError: as `model.storage.remote`.
     """
     if mirror.remote_of(directory) is None:
@@ -36,14 +37,14 @@ def bring_directory(directory: Path, manifest: str) -> None:
         small = [*values["tokenizer"]["files"]]
         small += [text for split, texts in values["texts"].items() if split != "train" for text in texts.values()]
         files = {str(entry["file"]): str(entry["sha256"]) for entry in small}
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # none, or none of ours: whoever reads it says so
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # none, or not ours: its reader reports it
         return
     for name, sha256 in files.items():
         mirror.bring_checked(checked_name(directory, name), None, sha256)
 
 
 def checked_name(directory: Path, name: str) -> Path:
-    """The file of that name in the directory itself; UserError where it would lie elsewhere."""
+    """Returns the path of that name in the directory; raises UserError if it leads outside."""
     path = directory / name
     if path.parent != directory or name in ("", ".", ".."):
         raise UserError(f"{path}: the manifest names a file outside of its directory")
@@ -51,24 +52,24 @@ def checked_name(directory: Path, name: str) -> Path:
 
 
 def shard_path(elsewhere: mirror.Remote, name: str, size: int, sha256: str) -> Path:
-    """The shard in this machine's cache, fetched where it is not there. Raises as `Cache.fetch`."""
+    """Returns the shard's path in this machine's cache, fetched if needed. Raises as `Cache.fetch`."""
     return elsewhere.cache.fetch(elsewhere.at(name), size, sha256, elsewhere.patience)
 
 
 def open_shard(elsewhere: mirror.Remote, name: str, size: int, sha256: str) -> mmap.mmap:
-    """The same, mapped: it stays for whoever holds it."""
+    """Returns the shard, mapped; it stays readable even after eviction."""
     return elsewhere.cache.open_mapped(elsewhere.at(name), size, sha256, elsewhere.patience)
 
 
 def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]], scratch: Path) -> None:
-    """Copy a directory that is done here to its address; nothing to do where it has none.
+    """Copies a finished directory to its address, if it stands for one.
 
     Args:
-        shards: name -> (bytes, sha256); once they are elsewhere they are the cache's.
+        shards: name -> (bytes, sha256); after the upload the cache owns them.
 
     Raises:
-        UserError: a manifest of other shards was published there meanwhile.
-        RefusedError, AwayError: the same command sends the rest.
+        UserError: another manifest was published there in the meantime.
+        RefusedError, AwayError: running the command again sends the rest.
     """
     elsewhere = mirror.remote_of(directory)
     if elsewhere is None:
@@ -93,7 +94,7 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
     except ExistsError:
         raise UserError(f"paths.shards={elsewhere.address}: another command has published other shards there") from None
     for name, (bytes_, sha256) in shards.items():
-        if (directory / name).exists():  # not on the node that made and sent it
+        if (directory / name).exists():  # missing on nodes that did not make and send it
             elsewhere.cache.adopt(directory / name, bytes_, sha256)
 
 

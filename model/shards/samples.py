@@ -1,6 +1,6 @@
-"""Tars of other tools, a text or a pair a sample, read and written through the `webdataset` library.
+"""Tars of other tools, one text or pair per sample, read and written through the `webdataset` library.
 
-As in `stream`, the library is handed open files and picked members only: it runs no command and decodes no pickle.
+As in `stream`, the library gets only open files and selected members: it runs no command and decodes no pickle.
 """
 
 import tarfile
@@ -12,10 +12,10 @@ from model.errors import UserError
 
 
 def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """(key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
+    """Yields (key, extension -> bytes) of every sample of a tar that has one of the `extensions`.
 
     Raises:
-        UserError: the file is no tar, is cut off or damaged, or two samples of it that follow each other are mixed.
+        UserError: the file is no tar, is truncated or damaged, or mixes two consecutive samples.
     """
     from webdataset.tariterators import group_by_keys, tar_file_expander
 
@@ -34,9 +34,9 @@ def read_samples(path: Path, extensions: set[str]) -> Iterator[tuple[str, dict[s
 
 
 def check_end(path: Path) -> None:
-    """Raises UserError where an uncompressed tar ends without the two empty blocks that say it is whole."""
+    """Raises UserError if an uncompressed tar lacks the two empty blocks that mark its end."""
     with path.open("rb") as file:
-        if file.read(2) == b"\x1f\x8b":  # gzip, which knows its own end
+        if file.read(2) == b"\x1f\x8b":  # gzip, which detects truncation itself
             return
         size = file.seek(0, 2)
         file.seek(max(0, size - 1024))
@@ -45,7 +45,7 @@ def check_end(path: Path) -> None:
 
 
 def write_samples(path: Path, samples: Iterable[tuple[str, Mapping[str, bytes]]]) -> int:
-    """Write a tar of (key, extension -> bytes), the same bytes each time; how many samples."""
+    """Writes a tar of (key, extension -> bytes), with the same bytes each time; returns the number of samples."""
     from webdataset import TarWriter
 
     count = 0

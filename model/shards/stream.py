@@ -1,7 +1,7 @@
-"""Shards through the `webdataset` library, front to back: what any other tool that reads WebDataset sees.
+"""Reads shards through the `webdataset` library, front to back, as any other WebDataset tool does.
 
-The library opens `pipe:` addresses with a shell and decodes pickles. Neither can happen here: it is handed files that
-are open already, only the members of our layout pass, and arrays are taken from their bytes.
+The library opens `pipe:` addresses with a shell and decodes pickles. Neither can happen here: it gets files that are
+already open, only members of our layout pass, and arrays are built from their bytes.
 """
 
 import io
@@ -21,14 +21,14 @@ from model.shards.reader import Chunk, ShardReader, check_rows
 from model.shards.remote import checked_name
 from model.storage.remote import read_range
 
-RANGES = 8  # chunks read ahead side by side
+RANGES = 8  # chunks read ahead in parallel
 
 
 def stream_chunks(directory: Path, split: str) -> Iterator[Chunk]:
-    """Every chunk of a split in order, each checked against the manifest.
+    """Yields every chunk of a split in order, each checked against the manifest.
 
     Raises:
-        UserError: a shard is missing, cut off, or holds anything but what the manifest says.
+        UserError: a shard is missing or truncated, or differs from the manifest.
     """
     manifest = read_manifest(directory)
     extensions = {name for pair in side_members(manifest.kind) for name in pair}
@@ -50,11 +50,11 @@ def stream_chunks(directory: Path, split: str) -> Iterator[Chunk]:
 
 
 class StreamReader(ShardReader):
-    """A split read chunk by chunk through the library, from the disk or by ranges of what lies elsewhere: nothing is
-    cached and nothing mapped, so the shards may be larger than any disk here.
+    """A split read chunk by chunk through the library, from the disk or by byte ranges of a remote file.
 
-    The manifest says where a chunk's members begin; they are an archive of their own. What chunks hold is checked as
-    by `ShardReader`; a shard's sha256, which is of all of it, is not.
+    Nothing is cached or mapped, so the shards may be larger than any local disk. The manifest gives the position of a
+    chunk's members, which form an archive of their own. Chunks are checked as by `ShardReader`, but not a shard's
+    sha256, which covers the whole file.
     """
 
     def __init__(self, directory: Path, split: str) -> None:
@@ -68,17 +68,17 @@ class StreamReader(ShardReader):
             checked_name(self.directory, entry.name)
 
     def expect(self, chunks: Iterable[int]) -> None:
-        """Have these chunks read beside what goes on."""
+        """Starts reading these chunks in the background."""
         for index in chunks:
             if index not in self._coming:
                 self._fetching = self._fetching or ThreadPoolExecutor(RANGES, "chunks")
                 self._coming[index] = self._fetching.submit(self._bytes, index)
 
     def expect_all(self) -> None:
-        """Nothing: it is not kept."""
+        """Does nothing: no shard is kept."""
 
     def chunk(self, index: int) -> Chunk:
-        """Chunk `index`, 0 to `chunks` - 1. Raises as `ShardReader.chunk`, and AwayError."""
+        """Returns chunk `index`, 0 to `chunks` - 1. Raises as `ShardReader.chunk`, and AwayError."""
         number, within = self.places[index]
         entry = self.entries[number]
         _, records, *tokens = entry.chunks[within]
@@ -104,12 +104,12 @@ class StreamReader(ShardReader):
 
 
 def open_reader(directory: Path, split: str, reader: str) -> ShardReader:
-    """The split by `loader.reader`: mmap or stream. Both give the same chunks."""
+    """Opens the split by `loader.reader`: mmap or stream. Both give the same chunks."""
     return StreamReader(directory, split) if reader == "stream" else ShardReader(directory, split)
 
 
 def _samples(path: Path, file: BinaryIO, extensions: set[str]) -> Iterator[dict[str, Any]]:
-    """The library's samples {"__key__", extension: bytes} of a shard, or of some of its chunks."""
+    """Yields the library's samples {"__key__", extension: bytes} of a shard, or of some of its chunks."""
     from webdataset.tariterators import group_by_keys, tar_file_expander
 
     def allowed(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Is a shard directory still what its manifest says? Every byte is read: at each call, or once and then remembered."""
+"""Checks a shard directory against its manifest. Reads every byte: at each call, or once and then remembered."""
 
 import hashlib
 import json
@@ -14,12 +14,12 @@ from model.shards.manifest import Manifest, read_manifest
 from model.shards.remote import shard_path
 from model.storage.mirror import remote_of
 
-AT_ONCE = 4  # files hashed side by side
+AT_ONCE = 4  # files hashed in parallel
 logger = logging.getLogger(__name__)
 
 
 def listed_files(manifest: Manifest) -> dict[str, str]:
-    """File name -> sha256 of all files of the directory: shards, tokenizers, held-out texts."""
+    """Returns file name -> sha256 of all files of the directory: shards, tokenizers, held-out texts."""
     files = {entry.name: entry.sha256 for split in manifest.splits.values() for entry in split.shards}
     files.update({entry["file"]: entry["sha256"] for entry in manifest.tokenizer["files"]})
     files.update({text["file"]: text["sha256"] for texts in manifest.texts.values() for text in texts.values()})
@@ -27,12 +27,12 @@ def listed_files(manifest: Manifest) -> dict[str, str]:
 
 
 def shard_files(manifest: Manifest) -> dict[str, tuple[int, str]]:
-    """Name -> (bytes, sha256) of all shards."""
+    """Returns name -> (bytes, sha256) of all shards."""
     return {entry.name: (entry.bytes, entry.sha256) for split in manifest.splits.values() for entry in split.shards}
 
 
 def verify(directory: Path) -> int:
-    """Check the sha256 of all files that the manifest names; how many there were.
+    """Checks the sha256 of all files that the manifest names; returns their number.
 
     Raises:
         UserError: the first file that is missing or differs.
@@ -48,9 +48,9 @@ def verify(directory: Path) -> int:
 
 
 def verify_once(directory: Path, memory: Path) -> int:
-    """`verify`, where files are not read again whose sha256, size, time and inode are in the folder `memory`.
+    """Runs `verify`, but skips files whose sha256, size, time and inode are noted in the folder `memory`.
 
-    The number of files that were read. Any number of processes may share the folder.
+    Returns the number of files that were read. Any number of processes may share the folder.
 
     Raises:
         UserError: the first file that is missing or differs.
@@ -59,9 +59,7 @@ def verify_once(directory: Path, memory: Path) -> int:
     note = memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
     files = listed_files(read_manifest(directory))
     places = _places(directory, files)
-    facts = {
-        name: [files[name], *_identity(path)] for name, path in places.items()
-    }  # as they were before they are read
+    facts = {name: [files[name], *_identity(path)] for name, path in places.items()}  # before the files are read
     known = _read_note(note)
     new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
     if new:
@@ -74,7 +72,7 @@ def verify_once(directory: Path, memory: Path) -> int:
 
 
 def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:
-    """Name -> path of each, all of them files of the directory itself."""
+    """Returns name -> path of each; all are files of the directory itself."""
     places = {name: directory / name for name in sorted(names)}
     for path in places.values():
         if path.parent != directory:
@@ -92,7 +90,7 @@ def _compare(places: Mapping[str, Path], expected: Mapping[str, str]) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int, int]:
-    """Size, time of the last change in nanoseconds, and inode."""
+    """Returns size, time of the last change in nanoseconds, and inode."""
     facts = path.stat()
     return facts.st_size, facts.st_mtime_ns, facts.st_ino
 
@@ -100,5 +98,5 @@ def _identity(path: Path) -> tuple[int, int, int]:
 def _read_note(note: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(note.read_bytes())["files"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # none yet, or damaged: everything is read again
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # missing or damaged: read everything again
         return {}

@@ -1,4 +1,4 @@
-"""Records to one shard: chunk by chunk, hashed while written, under its own name only when whole."""
+"""Writes records to one shard: chunk by chunk, hashed while writing; it gets its own name only when complete."""
 
 import hashlib
 import json
@@ -42,14 +42,14 @@ def write_shard(
     dtype: str,
     key: str = "",
 ) -> ShardEntry:
-    """Write shard `index` of `split` and its sidecar; EOS is added to every row. Memory holds one chunk.
+    """Writes shard `index` of `split` and its sidecar; adds EOS to every row. Holds one chunk in memory.
 
     Args:
         records: id arrays without EOS; either all with a target or all without.
         first_id: global id of the first record; the others follow.
-        chunk_records: records a chunk, the last may be shorter.
+        chunk_records: records per chunk; the last may be shorter.
         dtype: "<u2" or "<u4".
-        key: what the shard is made from, for `finished_shard`.
+        key: the shard's inputs, for `finished_shard`.
 
     Raises:
         ValueError: an id that does not fit `dtype`, or records of both kinds.
@@ -66,13 +66,14 @@ def write_shard(
 
 
 def write_sidecar(directory: Path, entry: ShardEntry) -> None:
-    """Write what a finished shard is beside it."""
+    """Writes the entry of a finished shard beside it."""
     atomic_write(directory / sidecar_name(entry.name), canonical_json(asdict(entry)) + b"\n")
 
 
 def recorded_shard(directory: Path, split: str, index: int, key: str) -> ShardEntry | None:
-    """The entry of a shard that was finished with the same `key`, by what stands beside it: here, or elsewhere where
-    the file is not here; None where it was not."""
+    """Returns the sidecar's entry of a shard that was finished with the same `key`, or None.
+
+    Reads the local sidecar, or the remote one if the file is not here."""
     path = directory / shard_name(split, index)
     if path.exists():
         return finished_shard(directory, split, index, key)
@@ -84,9 +85,9 @@ def recorded_shard(directory: Path, split: str, index: int, key: str) -> ShardEn
 
 
 def finished_shard(directory: Path, split: str, index: int, key: str = "", verify: bool = False) -> ShardEntry | None:
-    """The entry of a shard that an earlier run finished, or None where it has to be written (again).
+    """Returns the entry of a shard that an earlier run finished, or None if it must be written (again).
 
-    It counts as finished if its sidecar has the same `key` and the file has the recorded size, with `verify` also the
+    It counts as finished if its sidecar has the same `key` and the file has the recorded size; with `verify` also the
     recorded sha256.
     """
     path = directory / shard_name(split, index)
@@ -103,7 +104,7 @@ def finished_shard(directory: Path, split: str, index: int, key: str = "", verif
 
 
 class _HashedFile:
-    """Where bytes go: the file, its size so far and its hash."""
+    """An output file, its size so far and its hash."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -161,7 +162,7 @@ def _write_chunks(
 
 
 def pack(rows: list[NDArray[Any]], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Rows, each with EOS added, in one array, and where each begins and the last ends (n + 1)."""
+    """Returns the rows, each with EOS added, in one array, and their n + 1 boundaries."""
     offsets = np.zeros(len(rows) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) + 1, out=offsets[1:])
     if offsets[-1] > np.iinfo(OFFSET_DTYPE).max:

@@ -1,1 +1,1 @@
-"""Files by address: what may be named, transfers that are checked and tried again, a cache on this machine."""
+"""Files by address: allowed names, checked transfers with retries, a local cache."""

@@ -1,12 +1,12 @@
-"""A cache of this machine, shared by all its processes: objects by their sha256, of a limited size.
+"""A cache of this machine, shared by all its processes: objects by their sha256, with limited size.
 
-CACHE/objects/ab/abcd...        an object, whole; CACHE/objects/ab/abcd....note what it was when it was checked,
-                                and by its time when it was last asked for
-CACHE/fetching/abcd...          one that is on its way, with its lock: who is killed there leaves what has come so far
-CACHE/lock                      held while room is made
+CACHE/objects/ab/abcd...        a complete object; CACHE/objects/ab/abcd....note holds its identity when it was checked;
+                                the note's time is that of the last request
+CACHE/fetching/abcd...          an object being fetched, with its lock; a killed process leaves its part for the next
+CACHE/lock                      held while objects are evicted
 
-Only what was fetched by its hash comes in here, so everything here is elsewhere too: the oldest may go at any time.
-Whoever has an object open keeps it until it is closed.
+Every object came from elsewhere by its hash, so the oldest may be evicted at any time. A process that has an object
+open keeps it until it closes it.
 """
 
 import contextlib
@@ -25,13 +25,13 @@ from model.storage.retry import Patience
 
 @dataclass(frozen=True)
 class Cache:
-    """Objects below `folder`, of `limit` bytes at most together."""
+    """Objects below `folder`, together at most `limit` bytes."""
 
     folder: Path
     limit: int
 
     def check_holds(self, size: int) -> None:
-        """Raises UserError where one object of `size` bytes is more than the cache may hold."""
+        """Raises UserError if one object of `size` bytes exceeds the cache's limit."""
         if size > self.limit:
             raise UserError(
                 f"paths.cache_gb={self.limit / 1e9:g}: one file of {size / 1e9:.3g} GB is to be kept in the cache "
@@ -39,14 +39,14 @@ class Cache:
             )
 
     def fetch(self, address: str, size: int, sha256: str, patience: Patience) -> Path:
-        """The path of the object with this hash, fetched from `address` unless it is here and as it was.
+        """Returns the path of the object with this hash; fetches it from `address` unless it is here and unchanged.
 
-        Another process may evict it at once; `open_mapped` has it for good.
+        Another process may evict it at once; use `open_mapped` to hold it.
 
         Raises:
-            UserError: the object elsewhere is another one, or larger than the cache may hold.
+            UserError: the remote object has another hash, or exceeds the cache's limit.
             NotThereError, RefusedError, AwayError: as `remote.download`.
-            OSError: the disk is full, and nothing here can go.
+            OSError: the disk is full, and nothing can be evicted.
         """
         path = self.folder / "objects" / sha256[:2] / sha256
         if self._is_sound(path, size, sha256):
@@ -54,7 +54,7 @@ class Cache:
         self.check_holds(size)
         part = self.folder / "fetching" / sha256
         with exclusive(part.with_suffix(".lock"), wait=True):
-            if self._is_sound(path, size, sha256):  # another process was first
+            if self._is_sound(path, size, sha256):  # another process fetched it first
                 return path
             path.unlink(missing_ok=True)  # damaged
             self._make_room(size, sha256)
@@ -70,7 +70,7 @@ class Cache:
         return path
 
     def adopt(self, path: Path, size: int, sha256: str) -> None:
-        """Take in a file of this machine that stands elsewhere by now too: it may go like the others."""
+        """Takes in a local file that is now stored remotely too, so it may be evicted like the others."""
         own = self.folder / "objects" / sha256[:2] / sha256
         if size > self.limit or self._is_sound(own, size, sha256):
             path.unlink()
@@ -79,13 +79,13 @@ class Cache:
         atomic_write(_note(own), json.dumps(_identity(own)), durable=False)
 
     def open_mapped(self, address: str, size: int, sha256: str, patience: Patience) -> mmap.mmap:
-        """The object, mapped: it stays for whoever holds it, even when it is evicted. Raises as `fetch`."""
+        """Returns the object, mapped; it stays readable even after eviction. Raises as `fetch`."""
         while True:
             with contextlib.suppress(FileNotFoundError), self.fetch(address, size, sha256, patience).open("rb") as file:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def _is_sound(self, path: Path, size: int, sha256: str) -> bool:
-        """Whether the object is here: as it was when it was checked, or checked again."""
+        """Returns True if the object is here and unchanged since it was checked, or passes a new check."""
         try:
             identity = _identity(path)
             if identity[0] != size:
@@ -100,12 +100,12 @@ class Cache:
             if file_sha256(path) != sha256:
                 return False
             atomic_write(_note(path), json.dumps(identity), durable=False)
-        except FileNotFoundError:  # never here, or evicted meanwhile
+        except FileNotFoundError:  # never fetched, or evicted
             return False
         return True
 
     def _objects(self) -> list[tuple[float, int, Path]]:
-        """(when it was last asked for, bytes, path) of all objects, the oldest first."""
+        """Returns (time of the last request, bytes, path) of all objects, the oldest first."""
         found = []
         for path in (self.folder / "objects").glob("*/*"):
             if path.suffix != ".note":
@@ -116,7 +116,7 @@ class Cache:
         return sorted(found)
 
     def _make_room(self, size: int, own: str) -> None:
-        """Evict until `size` more fits, with what others have fetched so far counted."""
+        """Evicts until `size` more fits, also counting what other processes have fetched so far."""
         with exclusive(self.folder / "lock", wait=True):
             coming = 0
             for part in (self.folder / "fetching").glob("*"):
@@ -125,14 +125,14 @@ class Cache:
             self._evict_for(size + coming)
 
     def _enter(self, file: Path, path: Path, size: int) -> None:
-        """Make `file` the object `path`; who fetched another one meanwhile may have taken the room made for it."""
+        """Moves `file` in as the object `path`; evicts again, since another fetch may have used the space."""
         with exclusive(self.folder / "lock", wait=True):
             self._evict_for(size)
             path.parent.mkdir(parents=True, exist_ok=True)
             file.replace(path)
 
     def _evict_for(self, size: int) -> None:
-        """Evict the oldest until `size` more fits, or nothing is left; the lock is held."""
+        """Evicts the oldest until `size` more fits, or nothing is left; the caller holds the lock."""
         objects = self._objects()
         total = sum(bytes_ for _, bytes_, _ in objects)
         for _, bytes_, path in objects:
@@ -142,7 +142,7 @@ class Cache:
             total -= bytes_
 
     def _evict_oldest(self) -> bool:
-        """Whether there was an object to evict."""
+        """Evicts the oldest object; returns False if there was none."""
         with exclusive(self.folder / "lock", wait=True):
             for _, _, path in self._objects():
                 _remove(path)
@@ -160,6 +160,6 @@ def _note(path: Path) -> Path:
 
 
 def _identity(path: Path) -> list[int]:
-    """Size, time of the last change in nanoseconds, and inode."""
+    """Returns size, time of the last change in nanoseconds, and inode."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ino]

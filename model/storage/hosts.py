@@ -1,8 +1,8 @@
-"""Which hosts an address may lead to: checked where a socket is made, whatever redirects and names do.
+"""Restricts the hosts that an address may reach: checked when a socket is made, after redirects and name lookup.
 
-The metadata service of a cloud gives its credentials to whoever asks from inside, so no address ever leads there.
-Other private hosts are for the people of this machine; a service that runs commands of remote users sets
-DRAGOMAN_PUBLIC_HOSTS in their environment, which no setting of theirs can change.
+A cloud's metadata service gives its credentials to any local process, so no address ever reaches it. Other private
+hosts are for local users only. A service that runs commands of remote users sets DRAGOMAN_PUBLIC_HOSTS in their
+environment; no setting of theirs can change it.
 """
 
 import ipaddress
@@ -17,10 +17,10 @@ METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00
 
 
 def check_host(number: str) -> None:
-    """Refuse an IP address that nothing may be fetched from.
+    """Refuses an IP address that must not be fetched from.
 
     Raises:
-        UserError: it is a metadata service's, or private where only public ones are allowed.
+        UserError: it is a metadata service's, or private when only public ones are allowed.
     """
     found = ipaddress.ip_address(number.partition("%")[0])
     address = getattr(found, "ipv4_mapped", None) or found
@@ -31,7 +31,7 @@ def check_host(number: str) -> None:
 
 
 def checked_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for what `getaddrinfo` found, where `check_host` lets it."""
+    """Makes a socket for a result of `getaddrinfo`, if `check_host` allows it."""
     family, kind, protocol, _, (number, *_) = address
     check_host(number)
     return socket.socket(family, kind, protocol)

@@ -1,9 +1,9 @@
-"""Where a place elsewhere lies on this machine: a folder of the cache that stands for an address, part by part.
+"""Local folders that stand for addresses: the cache holds a mirror of each address, part by part.
 
-CACHE/dragoman-mirror/mirror.json         what the cache may hold and how patient transfers are, where somebody says so
+CACHE/dragoman-mirror/mirror.json         the cache's limit and the patience of transfers, if set
 CACHE/dragoman-mirror/s3/BUCKET/KEY...    stands for s3://BUCKET/KEY...
 
-So whatever works with folders works with addresses, and asks `remote_of` where it must fetch or publish.
+So code that works with folders works with addresses too, and asks `remote_of` when it must fetch or publish.
 """
 
 import json
@@ -20,27 +20,27 @@ from model.storage.places import is_address, join, local_path
 from model.storage.retry import NotThereError, Patience
 
 FOLDER, RECORD = "dragoman-mirror", "mirror.json"
-LIMIT_GB, PATIENCE_SECONDS = 100.0, 120.0  # where nobody says so
+LIMIT_GB, PATIENCE_SECONDS = 100.0, 120.0  # defaults
 
 
 @dataclass(frozen=True)
 class Remote:
-    """What a folder of this machine stands for."""
+    """The address that a local folder stands for."""
 
     address: str
     cache: Cache
     patience: Patience
 
     def at(self, name: str) -> str:
-        """The address of something below."""
+        """Returns the address of `name` below it."""
         return join(self.address, name)
 
 
 def local_folder(place: str, cache: str) -> Path:
-    """The folder of this machine that `place` is or, an address, that stands for it in the folder `cache`.
+    """Returns the local folder of `place`: itself or, for an address, the folder in `cache` that stands for it.
 
     Raises:
-        UserError: an address that is not allowed, or that has a query.
+        UserError: an address that is not allowed, or has a query.
     """
     if not is_address(place):
         return local_path(place)
@@ -51,7 +51,7 @@ def local_folder(place: str, cache: str) -> Path:
 
 
 def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
-    """Let every process that works with a cache know what it may hold, and how patient to be."""
+    """Records a cache's limit and patience for every process that works with it."""
     record = Path(cache).expanduser().absolute() / FOLDER / RECORD
     if _limits(record) != (limit_gb, patience_seconds):
         record.parent.mkdir(parents=True, exist_ok=True)
@@ -60,21 +60,22 @@ def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
 
 
 def remote_of(path: Path) -> Remote | None:
-    """What a folder or file of this machine stands for; None where it is only itself."""
+    """Returns the address that a local folder or file stands for; None if it is an ordinary one."""
     parts = path.absolute().parts
     if FOLDER not in parts[:-2]:
         return None
     depth = max(
         at for at, part in enumerate(parts[:-2]) if part == FOLDER
-    )  # a cache may lie within what stands for one
+    )  # a cache may lie within a folder that stands for an address
     scheme, rest = parts[depth + 1], parts[depth + 2 :]
     limit_gb, patience = _limits(Path(*parts[: depth + 1], RECORD))
     return Remote(f"{scheme}://{'/'.join(rest)}", Cache(Path(*parts[:depth]), int(limit_gb * 1e9)), Patience(patience))
 
 
 def bring(path: Path, keep: bool = False) -> None:
-    """Have a small file of a mirror as it now is at its address; where nothing stands there, it goes here too, unless
-    it is to be kept: it may not have been sent yet.
+    """Updates a small file of a mirror from its address. If there is none, deletes the local one too.
+
+    `keep` keeps it: it may not have been uploaded yet.
 
     Raises:
         RefusedError, AwayError.
@@ -94,10 +95,10 @@ def bring(path: Path, keep: bool = False) -> None:
 
 
 def bring_checked(path: Path, size: int | None, sha256: str) -> None:
-    """Have a file of a mirror that a manifest names, of the size that is given or that its address has.
+    """Fetches a file of a mirror that a manifest names, with the given size or the size at its address.
 
     Raises:
-        UserError: what stands at its address is not that file.
+        UserError: the file at its address has another hash.
         NotThereError, RefusedError, AwayError.
     """
     elsewhere = remote_of(path)
@@ -115,8 +116,9 @@ def bring_checked(path: Path, size: int | None, sha256: str) -> None:
 
 
 def publish_files(place: Path) -> None:
-    """Copy a file, or a folder's files, to the address that it stands for; a `config.json`, which names the others,
-    comes last. Nothing happens where it is only itself.
+    """Uploads a file, or a folder's files, to the address that it stands for; does nothing for an ordinary path.
+
+    A `config.json`, which names the other files, comes last.
 
     Raises:
         RefusedError, AwayError.
@@ -133,7 +135,7 @@ def publish_files(place: Path) -> None:
 
 @lru_cache(maxsize=16)
 def _limits(record: Path) -> tuple[float, float]:
-    """(limit in GB of 10^9 bytes, patience in seconds) of a cache."""
+    """Returns (limit in GB of 10^9 bytes, patience in seconds) of a cache."""
     try:
         values = json.loads(record.read_text(encoding="utf-8"))
     except FileNotFoundError:

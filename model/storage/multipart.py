@@ -1,7 +1,7 @@
-"""S3's multipart upload for large objects: each part is tried again by itself, the object stands when all are joined.
+"""S3's multipart upload for large objects: each part is retried by itself, then all parts are joined.
 
-So a connection that breaks costs one part and not the file. Joining takes a server seconds a gigabyte; where its
-answer is lost or late the upload is gone when it is asked for again, and the object there tells whether it is ours.
+A broken connection so costs one part and not the file. Joining takes a server some seconds per gigabyte. If its answer
+is lost or late, the next request finds no upload; the object at the address then shows whether it is ours.
 """
 
 import contextlib
@@ -9,22 +9,22 @@ import hashlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from model.storage.retry import BrokenTransferError, Patience, persist
+from model.storage.retry import BrokenTransferError, Patience, retry
 
-PART = 32 << 20  # bytes; no less than the 5 MiB that S3 asks of all but the last
-MOST_PARTS = 10_000  # S3 takes no more
+PART = 32 << 20  # bytes; S3 requires at least 5 MiB for all parts but the last
+MOST_PARTS = 10_000  # S3's limit
 
 
 def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -> None:
-    """Make the object at an address of S3 hold what the file does, through the file system `files` (s3fs).
+    """Uploads the file to an address of S3, through the file system `files` (s3fs).
 
     Raises:
         NotThereError, RefusedError.
-        AwayError: one request failed for as long as `patience` lasts; its parts are taken away, where that is possible.
+        AwayError: one request failed for as long as `patience` lasts; removes its parts if possible.
     """
     bucket, key, _ = files.split_path(address)
     where = {"Bucket": bucket, "Key": key}
-    begun = persist(lambda: files.call_s3("create_multipart_upload", **where), address, patience)
+    begun = retry(lambda: files.call_s3("create_multipart_upload", **where), address, patience)
     where["UploadId"] = begun["UploadId"]
     size = path.stat().st_size
     part = max(PART, -(-size // MOST_PARTS))
@@ -34,24 +34,24 @@ def upload_multipart(files: Any, path: Path, address: str, patience: Patience) -
                 _send(files, file, part, address, patience, {**where, "PartNumber": number})
                 for number in range(1, -(-size // part) + 1)
             ]
-        persist(lambda: _join(files, address, where, tags), address, patience)
+        retry(lambda: _join(files, address, where, tags), address, patience)
     except BaseException:
-        with contextlib.suppress(Exception):  # what went wrong is the news
+        with contextlib.suppress(Exception):  # the first error matters more
             files.call_s3("abort_multipart_upload", **where)
         raise
 
 
 def _send(files: Any, file: BinaryIO, size: int, address: str, patience: Patience, where: dict[str, Any]) -> str:
-    """The tag of the part that comes next in `file`; botocore has the server check its bytes."""
+    """Uploads the next part of `file` and returns its tag; botocore makes the server check its bytes."""
     body = file.read(size)
-    return str(persist(lambda: files.call_s3("upload_part", Body=body, **where)["ETag"], address, patience))
+    return str(retry(lambda: files.call_s3("upload_part", Body=body, **where)["ETag"], address, patience))
 
 
 def _join(files: Any, address: str, where: dict[str, Any], tags: list[str]) -> None:
     parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(tags, 1)]
     try:
         files.call_s3("complete_multipart_upload", MultipartUpload={"Parts": parts}, **where)
-    except FileNotFoundError as gone:  # no such upload: it was joined when asked before, or is being joined now
+    except FileNotFoundError as gone:  # no such upload: an earlier request joined it, or is joining it now
         found = ""
         with contextlib.suppress(FileNotFoundError):
             found = str(files.info(address)["ETag"]).strip('"')
@@ -60,7 +60,7 @@ def _join(files: Any, address: str, where: dict[str, Any], tags: list[str]) -> N
 
 
 def _joined_tag(tags: list[str]) -> str:
-    """The tag that S3 gives an object of parts with these tags; empty where they are no hashes (encrypted buckets)."""
+    """Returns the tag that S3 gives an object of parts with these tags; empty if they are no hashes (encryption)."""
     try:
         digests = b"".join(bytes.fromhex(tag.strip('"')) for tag in tags)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Places: a path of this machine or an address. Which addresses there are, and how they are named and shown.
+"""Places: a local path or an address; the allowed addresses, and how to name and show them.
 
-An address is taken apart here and nowhere else, so nothing ever hands a word of a user to a shell (`pipe:`) or to a
-file system that was not meant (`ftp`, `github`, chains with `::`).
+Addresses are parsed only here, so no user input ever reaches a shell (`pipe:`) or an unintended file system (`ftp`,
+`github`, chains with `::`).
 """
 
 import ipaddress
@@ -13,14 +13,14 @@ from model.addresses import mask_address, mask_credentials
 from model.errors import UserError, unknown
 
 SCHEMES = ("file", "gs", "https", "memory", "s3")
-BUCKETS = ("gs", "memory", "s3")  # what can be written to
+BUCKETS = ("gs", "memory", "s3")  # writable schemes
 
 
 def is_address(place: str) -> bool:
-    """Whether `place` is not of this machine's own files.
+    """Returns True if `place` is an address, False if it is a local path.
 
     Raises:
-        UserError: a scheme that is none of ours, or an address that is malformed or holds a password.
+        UserError: an unsupported scheme, or an address that is malformed or holds a password.
     """
     if "://" not in place and not place.startswith("pipe:"):
         return False
@@ -30,7 +30,7 @@ def is_address(place: str) -> bool:
         host, user = parts.hostname or "", parts.username
     except ValueError as problem:
         raise UserError(f"{mask_credentials(place)!r} is no address ({problem})") from None
-    if scheme == "http" and is_loopback(host):  # a server on this machine: nobody listens in between
+    if scheme == "http" and is_loopback(host):  # a server on this machine: nobody can intercept
         return True
     if scheme not in SCHEMES or "::" in place.partition("://")[2].partition("/")[2]:
         raise unknown(f"{mask_address(place)}: scheme", scheme, SCHEMES)
@@ -47,22 +47,22 @@ def is_address(place: str) -> bool:
 
 
 def is_writable(place: str) -> bool:
-    """Whether an address is in a bucket, and not behind HTTP."""
+    """Returns True if an address is in a bucket, not behind HTTP."""
     return place.partition("://")[0] in BUCKETS
 
 
 def local_path(place: str) -> Path:
-    """The path of this machine that `place` is, a `file://` address among them."""
+    """Returns the local path of `place`, which may be a `file://` address."""
     return Path(unquote(place.removeprefix("file://")) if place.startswith("file://") else place)
 
 
 def join(place: str, *names: str) -> str:
-    """The place of that name below `place`."""
+    """Returns the place of that name below `place`."""
     return posixpath.join(place.rstrip("/"), *names)
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host's name or number is this machine's own."""
+    """Returns True if a host's name or number is this machine's own."""
     if host == "localhost":
         return True
     try:

@@ -1,7 +1,7 @@
-"""The door to what lies elsewhere: one object at an address read, written or created, each request tried again.
+"""Remote objects: reads, writes or creates one object at an address; each request is retried.
 
-Nothing here lists: a listing is cached, late or partial, and what there is stands in manifests. Objects go through
-fsspec; on S3 `create` is a conditional put (`If-None-Match: *`), which one of many wins.
+Nothing here lists objects, because a listing may be cached, late or partial; manifests name the objects. Requests go
+through fsspec; on S3 `create` is a conditional put (`If-None-Match: *`), which only one of many callers wins.
 """
 
 import logging
@@ -18,46 +18,46 @@ from model.files import file_sha256
 from model.storage.hosts import checked_socket
 from model.storage.multipart import PART, upload_multipart
 from model.storage.places import is_address, is_loopback, is_writable
-from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, persist
+from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, retry
 
-BLOCK = 8 << 20  # bytes asked for at once
+BLOCK = 8 << 20  # bytes per request
 CONNECT, READ = 10.0, 20.0  # seconds without a connection, without a byte
 PATIENCE = Patience()
-LIBRARIES = {"gs": "gcsfs"}  # of schemes that not everybody uses: they are installed by whoever does
+LIBRARIES = {"gs": "gcsfs"}  # libraries of less common schemes; their users install them
 
 
 def read(address: str, patience: Patience = PATIENCE) -> bytes:
-    """All of a small object.
+    """Returns all of a small object.
 
     Raises:
         NotThereError, RefusedError, AwayError.
     """
-    return bytes(persist(lambda: _files(address).cat_file(address), address, patience))
+    return bytes(retry(lambda: _files(address).cat_file(address), address, patience))
 
 
 def read_range(address: str, start: int, count: int, patience: Patience = PATIENCE) -> bytes:
-    """The bytes `start` to `start + count` of an object that has them.
+    """Returns the bytes `start` to `start + count` of an object that has them.
 
     Raises:
         NotThereError, RefusedError.
-        AwayError: among others, it always gave fewer bytes or more.
+        AwayError: also if it always returned fewer or more bytes.
     """
     if not count:
         return b""
 
     def ask() -> bytes:
         found = bytes(_files(address).cat_file(address, start=start, end=start + count))
-        if len(found) > count:  # a server that knows no ranges sends all of it
+        if len(found) > count:  # a server without ranges sends everything
             found = found[start : start + count]
         if len(found) != count:
             raise BrokenTransferError(f"{len(found):,} of {count:,} bytes from {start:,} on")
         return found
 
-    return persist(ask, address, patience)
+    return retry(ask, address, patience)
 
 
 def size(address: str, patience: Patience = PATIENCE) -> int | None:
-    """Bytes of an object; None where a server does not say.
+    """Returns the size of an object in bytes; None if the server does not say.
 
     Raises:
         NotThereError, RefusedError, AwayError.
@@ -66,50 +66,50 @@ def size(address: str, patience: Patience = PATIENCE) -> int | None:
     def ask() -> int | None:
         facts = _files(address).info(address)
         if facts.get("type") != "file":
-            raise NotThereError(f"{mask_address(address)}: nothing stands there")
+            raise NotThereError(f"{mask_address(address)}: nothing is stored there")
         return None if facts.get("size") is None else int(facts["size"])
 
-    return persist(ask, address, patience)
+    return retry(ask, address, patience)
 
 
 def version(address: str, patience: Patience = PATIENCE) -> str:
-    """What the server says an object is now: its tag or time, and size; empty where it says nothing.
+    """Returns the server's version of an object: its tag or time, and size; empty if it says nothing.
 
     Raises:
         NotThereError, RefusedError, AwayError.
     """
-    facts = persist(lambda: _files(address).info(address), address, patience)
+    facts = retry(lambda: _files(address).info(address), address, patience)
     tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
     return f"{tag} {facts.get('size')}" if tag else ""
 
 
 def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:
-    """Make an object hold `content`.
+    """Writes `content` to an object.
 
     Raises:
         RefusedError, AwayError.
     """
     check_writable(address)
-    persist(lambda: _files(address).pipe_file(address, content), address, patience, stop)
+    retry(lambda: _files(address).pipe_file(address, content), address, patience, stop)
 
 
 def create(address: str, content: bytes, patience: Patience = PATIENCE) -> None:
-    """Make an object that holds `content`, where none stands yet; one that holds the same is as good.
+    """Creates an object with `content`, if there is none; one with the same content is fine too.
 
     Raises:
-        ExistsError: another one stands there.
+        ExistsError: another object exists there.
         RefusedError, AwayError.
     """
     check_writable(address)
     try:
-        persist(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience)
-    except ExistsError:  # perhaps by a request of ours whose answer was lost
+        retry(lambda: _files(address).pipe_file(address, content, mode="create"), address, patience)
+    except ExistsError:  # perhaps by our own request whose answer was lost
         if read(address, patience) != content:
             raise
 
 
 def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
-    """Make an object hold what the file does; its size is asked for afterwards. On S3 a large one goes in parts.
+    """Uploads the file to an object and checks its size afterwards. On S3 a large file goes in parts.
 
     Raises:
         RefusedError, AwayError.
@@ -126,26 +126,26 @@ def upload(path: Path, address: str, patience: Patience = PATIENCE) -> None:
         if found != expected:
             raise BrokenTransferError(f"{found:,} of {expected:,} bytes have arrived")
 
-    persist(send, address, patience)
+    retry(send, address, patience)
 
 
 def delete(address: str, patience: Patience = PATIENCE) -> None:
-    """Take an object away, if it is there."""
+    """Deletes an object, if it exists."""
     check_writable(address)
     try:
-        persist(lambda: _files(address).rm_file(address), address, patience)
+        retry(lambda: _files(address).rm_file(address), address, patience)
     except NotThereError:
         return
 
 
 def download(address: str, part: Path, expected: int, sha256: str, patience: Patience = PATIENCE) -> None:
-    """Fill the file `part` with the object of this size and hash; what it holds already is gone on with.
+    """Downloads the object of this size and hash to the file `part`; resumes a partial one.
 
     Raises:
         NotThereError, RefusedError, AwayError.
-        UserError: the object is another one, twice.
+        UserError: the object differs, twice.
     """
-    for fresh in (False, True):  # what was there may be another object's, what came may be damaged: once more, whole
+    for fresh in (False, True):  # the part may be another object's, or damaged: then once more from the start
         with part.open("wb" if fresh else "ab") as file:
             file.truncate(min(file.tell(), expected))
             for block in _blocks(address, file.seek(0, os.SEEK_END), expected, patience):
@@ -157,7 +157,7 @@ def download(address: str, part: Path, expected: int, sha256: str, patience: Pat
 
 
 def download_unchecked(address: str, part: Path, patience: Patience = PATIENCE) -> None:
-    """Fill the file `part` with an object that no manifest names; its size is what the server says.
+    """Downloads an object that no manifest names to the file `part`; the server gives its size.
 
     Raises:
         NotThereError, RefusedError, AwayError.
@@ -172,7 +172,7 @@ def download_unchecked(address: str, part: Path, patience: Patience = PATIENCE) 
 
 
 def check_writable(address: str) -> None:
-    """Raises UserError where nothing can be written at an address."""
+    """Raises UserError if an address is read-only."""
     if not is_writable(address):
         raise UserError(f"{mask_address(address)}: can be read only; results go to a folder, s3:// or gs://")
 
@@ -185,7 +185,7 @@ def _blocks(address: str, start: int, end: int, patience: Patience) -> Iterator[
 
 
 def _files(address: str) -> Any:
-    """The file system of an address that is allowed."""
+    """Returns the file system of an allowed address."""
     if not is_address(address):
         raise UserError(f"{mask_address(address)}: a path, not an address")
     return _file_system(address.partition("://")[0], os.getpid())
@@ -193,19 +193,19 @@ def _files(address: str) -> Any:
 
 @lru_cache(maxsize=8)
 def _file_system(scheme: str, _process: int) -> Any:
-    """One a process: s3fs's connections do not survive a fork.
+    """Makes one per process: s3fs's connections do not survive a fork.
 
-    Each request is one try, for `persist` counts them, and no listing is kept.
+    Each request is one try, because `retry` counts them, and no listing is kept.
     """
     import fsspec
 
-    for chatty in ("aiobotocore", "botocore"):  # which credentials they found, each time
+    for chatty in ("aiobotocore", "botocore"):  # they log the credentials' source each time
         logging.getLogger(chatty).setLevel(logging.WARNING)
     options: dict[str, Any] = {"use_listings_cache": False, "skip_instance_cache": True}
     if scheme == "s3":
         limits = {"connect_timeout": CONNECT, "read_timeout": READ, "max_pool_connections": 32}
         options |= {"config_kwargs": {**limits, "retries": {"total_max_attempts": 1}}}
-        options |= {"max_concurrency": 1}  # with more a read would ask for the size first
+        options |= {"max_concurrency": 1}  # with more, a read would request the size first
     elif scheme in ("http", "https"):
         options |= {"get_client": _http_client}
     elif scheme == "memory":
@@ -221,7 +221,7 @@ def _file_system(scheme: str, _process: int) -> Any:
 
 
 async def _http_client(**options: Any) -> Any:
-    """A session that connects to allowed hosts only, wherever it is sent on to."""
+    """Returns a session that connects to allowed hosts only, even after redirects."""
     import aiohttp
 
     async def check_redirect(_session: Any, _context: Any, parameters: aiohttp.TraceRequestRedirectParams) -> None:

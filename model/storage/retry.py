@@ -1,4 +1,4 @@
-"""One request, tried again while what is wrong may pass: with pauses that grow and are drawn, within a bound."""
+"""Retries one request while the error may pass: with growing random pauses, within a limit."""
 
 import asyncio
 import errno
@@ -16,47 +16,47 @@ from model.errors import ServiceError, UserError, reason
 
 Result = TypeVar("Result")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds
-SAID_AFTER = 5.0  # seconds of failing until that is said
-OF_THIS_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)  # errors that no other try mends
+SAID_AFTER = 5.0  # seconds of failing before the first warning
+LOCAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE)  # errors that a retry cannot fix
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long one request may fail, in seconds, until it is given up."""
+    """The time that one request may keep failing, in seconds."""
 
     seconds: float = 120.0
 
 
 class NotThereError(UserError):
-    """Nothing stands at the address."""
+    """The address has no object."""
 
 
 class RefusedError(UserError):
-    """The credentials are missing, wrong or expired, or may not do that."""
+    """The credentials are missing, wrong or expired, or lack the permission."""
 
 
 class ExistsError(Exception):
-    """Something stands already at an address where something was to be created."""
+    """An object to be created exists already."""
 
 
 class AwayError(ServiceError):
-    """The other side did not answer, or not with what was asked for, for as long as patience lasted."""
+    """The server did not answer, or not correctly, for as long as patience lasted."""
 
 
 class BrokenTransferError(OSError):
-    """Fewer or other bytes than there must be."""
+    """A transfer gave fewer or different bytes than expected."""
 
 
-def persist(
+def retry(
     action: Callable[[], Result], address: str, patience: Patience, stop: threading.Event | None = None
 ) -> Result:
-    """What `action` gives. A failure that may pass is met with another try, after a pause of up to twice the last one.
+    """Returns the result of `action`. Retries errors that may pass, after a pause of up to twice the last one.
 
-    `stop` ends the pauses: the last failure then stands.
+    `stop` ends the pauses, and the last error is then raised.
 
     Raises:
-        NotThereError, RefusedError, ExistsError: no other try would help.
+        NotThereError, RefusedError, ExistsError: a retry cannot help.
         AwayError: it failed for `patience`.
     """
     began, pause, said = time.monotonic(), FIRST_PAUSE, False
@@ -64,28 +64,28 @@ def persist(
         try:
             return action()
         except Exception as problem:
-            lasting = understand(problem, address)
+            lasting = classify_error(problem, address)
             if lasting is not None:
                 raise lasting from None
             shown, why = mask_address(address), describe(problem)
-        wait = random.uniform(pause / 2, pause)  # so that many who failed at once do not come back at once
+        wait = random.uniform(pause / 2, pause)  # so that many that failed together do not retry together
         gone = time.monotonic() - began
         if gone + wait > patience.seconds or (stop is not None and stop.is_set()):
-            raise AwayError(f"{shown}: no sound answer in {gone:.0f} s ({why})")
+            raise AwayError(f"{shown}: no valid answer in {gone:.0f} s ({why})")
         if gone > SAID_AFTER and not said:
             said = True
-            logger.warning(f"{shown}: no sound answer for {gone:.0f} s ({why}); trying again")
+            logger.warning(f"{shown}: no valid answer for {gone:.0f} s ({why}); trying again")
         time.sleep(wait) if stop is None else stop.wait(wait)
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def understand(problem: Exception, address: str) -> Exception | None:
-    """What is to be raised of a failure that no other try mends; None where it may pass."""
+def classify_error(problem: Exception, address: str) -> Exception | None:
+    """Returns the error to raise if no retry can help; None if the failure may pass."""
     shown = mask_address(address)
     if isinstance(problem, UserError | ExistsError):
         return problem
     cause = problem.__cause__ or problem
-    response = getattr(cause, "response", None)  # botocore's, where there was one
+    response = getattr(cause, "response", None)  # botocore's, if any
     code = str(response.get("Error", {}).get("Code", "")) if isinstance(response, dict) else ""
     status = getattr(cause, "status", 0)
     if code in ("PreconditionFailed", "412") or isinstance(problem, FileExistsError):
@@ -93,7 +93,7 @@ def understand(problem: Exception, address: str) -> Exception | None:
     if code == "NoSuchBucket":
         return NotThereError(f"{shown}: there is no such bucket")
     if isinstance(problem, FileNotFoundError) or status in (404, 410):
-        return NotThereError(f"{shown}: nothing stands there")
+        return NotThereError(f"{shown}: nothing is stored there")
     names = {kind.__name__ for kind in type(cause).__mro__}
     if (
         isinstance(problem, PermissionError)
@@ -106,7 +106,7 @@ def understand(problem: Exception, address: str) -> Exception | None:
         )
     if 400 <= status < 500 and status not in (408, 416, 425, 429):
         return UserError(f"{shown}: refused ({describe(cause)})")
-    if isinstance(problem, OSError) and problem.errno in OF_THIS_MACHINE:
+    if isinstance(problem, OSError) and problem.errno in LOCAL_ERRORS:
         return problem
     module = type(cause).__module__.partition(".")[0]
     passing = isinstance(problem, OSError | EOFError | http.client.HTTPException | asyncio.TimeoutError)
@@ -114,6 +114,6 @@ def understand(problem: Exception, address: str) -> Exception | None:
 
 
 def describe(problem: BaseException) -> str:
-    """An error in a line, with no password of an address in it and no query."""
+    """Returns an error in one line, without the passwords and queries of addresses."""
     text = mask_credentials(reason(problem)) if isinstance(problem, Exception) else type(problem).__name__
     return " ".join(mask_address(word) if "://" in word and "?" in word else word for word in text.split(" "))

@@ -1,1 +1,1 @@
-"""What text is to a model: normalising, sentences, tokenizers, and token ids in padded batches."""
+"""Text for models: normalisation, sentences, tokenizers, and token ids in padded batches."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 from model.text.tokenizer import BOS, EOS, PAD
 
 FIRST = np.zeros(1, dtype=np.int64)  # the first and only table, and its place
@@ -22,30 +22,30 @@ Packed = NDArray[Any]  # 1-D ids of many records, one after the other
 
 
 class PaddedBatch:
-    """What batches of every kind can do: each of their tensors is (B, length), padded at its end."""
+    """The operations of every kind of batch: each of its tensors is (B, length), padded at its end."""
 
     ids: NDArray[np.int64]
 
     def digest(self) -> int:
-        """crc32 of the ids in their order: equal batches have equal digests on any machine."""
+        """Returns the crc32 of the ids in their order: equal batches have equal digests on any machine."""
         return zlib.crc32(self.ids.astype("<i8").tobytes())
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """The same batch on `device`."""
+        """Returns the same batch on `device`."""
         return self._each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def padded_to(self, multiple: int) -> Self:
-        """The same batch with its lengths rounded up to a multiple, by more PAD at the end."""
+        """Returns the same batch with its lengths rounded up to a multiple, by more PAD at the end."""
         if not any(tensor.shape[1] % multiple for tensor in self._tensors().values()):
             return self
         return self._each(lambda tensor: pad_end(tensor, (0, -tensor.shape[1] % multiple), value=PAD))
 
     def repeated(self) -> Self:
-        """Each tensor above itself, (2B, length); what is counted (`items`, `ids`) is said of one of the two."""
+        """Returns each tensor stacked on itself, (2B, length); `items` and `ids` still count one of the two."""
         return self._each(lambda tensor: torch.cat([tensor, tensor]))
 
     def pin_memory(self) -> Self:
-        """The same batch in page-locked memory, for copies to a GPU that overlap with its work."""
+        """Returns the same batch in page-locked memory, for copies to a GPU that overlap with its work."""
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
@@ -59,21 +59,21 @@ class PaddedBatch:
 
 @dataclass
 class TranslationBatch(PaddedBatch):
-    """What a translation network trains on."""
+    """The training batch of a translation network."""
 
-    source: Tensor  # (B, S) int64, EOS included, PAD after it
+    source: Tensor  # (B, S) int64, with EOS, PAD after it
     target_in: Tensor  # (B, T) int64, BOS and the target, PAD after it
     target_out: Tensor  # (B, T) int64, the target and EOS, PAD after it
-    items: int  # target tokens that count in the loss: all of target_out but PAD
-    source_items: int  # all of source but PAD
+    items: int  # target tokens that count in the loss: target_out without PAD
+    source_items: int  # source without PAD
     ids: NDArray[np.int64]  # (B,) global record ids
-    taught: Taught | None = None  # of the real tokens of target_out, row by row
+    taught: Distillation | None = None  # for the real tokens of target_out, row by row
 
 
 def collate(
     source_ids: Sequence[NDArray[Any]], target_ids: Sequence[NDArray[Any]], ids: Sequence[int] | NDArray[np.int64]
 ) -> TranslationBatch:
-    """Pad B records. Each row ends with EOS, as rows do in the shards.
+    """Pads B records. Each row ends with EOS, as rows do in the shards.
 
     Raises:
         ValueError: no rows, sides of different length, or a row that does not end with EOS.
@@ -96,15 +96,15 @@ def gather(
     target: tuple[Packed, NDArray[np.int64], NDArray[np.int64]],
     ids: NDArray[np.int64],
 ) -> TranslationBatch:
-    """Pad B records out of packed ids; each side is (packed ids, starts (B,), lengths (B,)), EOS included."""
+    """Pads B records from packed ids; each side is (packed ids, starts (B,), lengths (B,)), with EOS."""
     padded_source, target_out = pad(*source), pad(*target)
     target_in = np.empty_like(target_out)
-    flat = target_in.reshape(-1)  # moving all rows as one is fast; what runs over a row's end is overwritten by BOS
+    flat = target_in.reshape(-1)  # moving all rows at once is fast; BOS overwrites what runs over a row's end
     flat[1:] = target_out.reshape(-1)[:-1]
     target_in[:, 0] = BOS
     width, lengths = target_out.shape[1], target[2]
     shorter = np.flatnonzero(lengths < width)
-    flat[shorter * width + lengths[shorter]] = PAD  # their EOS came along
+    flat[shorter * width + lengths[shorter]] = PAD  # overwrites their EOS
     return TranslationBatch(
         torch.from_numpy(padded_source),
         torch.from_numpy(target_in),
@@ -116,7 +116,7 @@ def gather(
 
 
 def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows of `packed`, (B, W) int64 with PAD behind; W = the longest row."""
+    """Returns rows of `packed`, (B, W) int64 padded with PAD; W = the longest row."""
     out = np.empty((len(starts), int(lengths.max())), dtype=np.int64)
     copies = compiled()
     if copies is None:
@@ -129,7 +129,7 @@ def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -
 
 @lru_cache(maxsize=1)
 def compiled() -> ModuleType | None:
-    """The compiled copies; None where there is no numba (a machine with torch and NumPy alone)."""
+    """Returns the compiled copies; None without numba (a machine with only torch and NumPy)."""
     try:
         import model.text.padding
     except ImportError:
@@ -140,9 +140,9 @@ def compiled() -> ModuleType | None:
 def fill_by_index(
     packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64], out: NDArray[np.int64]
 ) -> None:
-    """What the compiled copy does, by an index for every number."""
+    """Fills `out` as the compiled copy does, by an index for every number."""
     columns = np.arange(out.shape[1])
-    # the comparison in 32 bits takes half the time; no row has 2^31 tokens
+    # comparing 32-bit numbers takes half the time; no row has 2^31 tokens
     real = columns.astype(np.int32) < lengths.astype(np.int32)[:, None]  # (B, W)
     rows = packed.take(starts[:, None] + columns, mode="clip")  # (B, W), runs on into the next records
     np.multiply(rows, real, out=out, casting="unsafe")  # PAD is 0

@@ -1,7 +1,8 @@
-"""Other segmentations of encoded text while training: BPE-dropout and unigram sampling at the loader's speed.
+"""Resamples segmentations of encoded text in training: BPE-dropout and unigram sampling at the loader's speed.
 
-A word is segmented in a few dozen ways, each made when first drawn, and from then on one of them is picked: the draw of
-Provilkov et al. 2020 (BPE-dropout) and Kudo 2018 (unigram), approximated by a finite sample a word, 20 times as fast.
+A word gets a few dozen segmentations, each made when first drawn; from then on one of them is picked. This is the draw
+of Provilkov et al. 2020 (BPE-dropout) and Kudo 2018 (unigram), approximated by a finite sample per word, 20 times as
+fast.
 """
 
 import zlib
@@ -16,26 +17,26 @@ from model.text.subwords import SubwordTokenizer
 from model.text.tokenizer import EOS, UNK
 from model.text.word_table import SPACE
 
-WAYS, KNOWN_WORDS = 32, 200_000  # segmentations a word, and words that they are kept of
+WAYS, KNOWN_WORDS = 32, 200_000  # segmentations per word, and cached words
 Row = NDArray[Any]
 
 
 class SubwordSampler:
-    """Draws segmentations of rows that `tokenizer` encoded, by nothing but `seed` and the caller's generator."""
+    """Draws segmentations of rows that `tokenizer` encoded; depends only on `seed` and the caller's generator."""
 
     def __init__(self, tokenizer: SubwordTokenizer, strength: float, seed: int) -> None:
-        """`strength`: BPE, the probability of leaving a merge out; unigram, the exponent of the probabilities."""
+        """`strength`: for BPE the probability of dropping a merge; for unigram the exponent of the probabilities."""
         self.tokenizer, self.strength, self.seed = tokenizer, strength, seed
         pieces = tokenizer.pieces(range(tokenizer.vocabulary))
         self._written = pieces
         self._begins = np.array([piece.startswith(SPACE) for piece in pieces])
         self._begins[EOS] = True
         fixed = [i for i in range(tokenizer.vocabulary) if i <= EOS or tokenizer.processor.is_byte(i)]
-        self._fixed = frozenset([*fixed, UNK])  # their text is lost, or is no text
+        self._fixed = frozenset([*fixed, UNK])  # their text is lost, or they have none
         self._ways: dict[tuple[int, ...], list[tuple[int, ...] | None]] = {}
 
     def resample(self, rows: Sequence[Row], rng: np.random.Philox) -> list[Row]:
-        """Each row, EOS included, with every word drawn anew; words with unknown characters or bytes stay."""
+        """Resamples every word of each row (with EOS); words with unknown characters or bytes stay."""
         joined = np.concatenate(rows)
         begins = self._begins[joined]
         starts = np.cumsum([0, *map(len, rows)])
@@ -55,7 +56,7 @@ class SubwordSampler:
             still = not self._fixed.isdisjoint(word)
             ways = self._ways[word] = [word if still else None] * WAYS
         if len(self._ways) > KNOWN_WORDS:
-            self._ways.clear()  # what is drawn again is the same
+            self._ways.clear()  # a repeated draw gives the same result
         drawn = ways[way]
         if drawn is None:
             drawn = ways[way] = self._segment(word, way)

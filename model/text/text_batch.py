@@ -12,20 +12,20 @@ from model.text.batch import PaddedBatch, TranslationBatch
 
 @dataclass
 class TextBatch(PaddedBatch):
-    """What a network of one language trains on.
+    """The training batch of a network of one language.
 
     A language model predicts each target from the inputs up to its place; a masked encoder predicts the targets that
-    are not PAD from all inputs. Rows that begin where the lane's last batch ended say so by `goes_on`: a recurrent
-    network then starts from the states it was left in (truncated back-propagation through time).
+    are not PAD from all inputs. `goes_on` means that rows continue the lane's last batch: a recurrent network then
+    starts from its last states (truncated back-propagation through time).
     """
 
     inputs: Tensor  # (B, T) int64: the token before each target, or the text with its masks; PAD after it
     targets: Tensor  # (B, T) int64, PAD where nothing is predicted
     items: int  # targets that count in the loss: all but PAD
     source_items: int  # 0: there is no source
-    ids: NDArray[np.int64]  # (B,) global record ids, or the global token position where each window begins
-    lane: int = 0  # whose carried states the rows go on from
-    goes_on: bool = False  # each row begins where the same row of the lane's batch before ended
+    ids: NDArray[np.int64]  # (B,) global record ids, or the global token position of each window's start
+    lane: int = 0  # the rows continue this lane's carried states
+    goes_on: bool = False  # each row continues the same row of the lane's previous batch
 
 
-Batch: TypeAlias = TranslationBatch | TextBatch  # what the loop moves and the losses take
+Batch: TypeAlias = TranslationBatch | TextBatch  # the batches that the training loop and the losses take

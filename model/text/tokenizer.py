@@ -1,8 +1,8 @@
-"""Text to ids and back: what every tokenizer offers, and the pair that a translation model needs.
+"""Text to ids and back: the interface of every tokenizer, and the pair that a translation model needs.
 
-The kinds stand in their own files: `subwords.py` (SentencePiece BPE and unigram), `words.py` (words and characters);
-`tokenizers.py` trains and loads them.
-Texts are expected as `model.text.normalise` leaves them. Ids 0 to 5 mean the same in every vocabulary.
+The kinds have their own files: `subwords.py` (SentencePiece BPE and unigram), `words.py` (words and characters);
+`tokenizers.py` trains and loads them. Texts must be normalised by `model.text.normalise`. Ids 0 to 5 mean the same in
+every vocabulary.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from model.ranges import Count, ShareAboveZero, Whole
 PAD, UNK, BOS, EOS, MASK, SEP = range(6)
 SPECIAL: dict[str, int] = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "mask": MASK, "sep": SEP}
 SPECIAL_PIECES = ("<pad>", "<unk>", "<s>", "</s>", "<mask>", "<sep>")
-UNKNOWN_SURFACE = "⁇"  # what an unknown id is written as; SentencePiece's own choice
+UNKNOWN_SURFACE = "⁇"  # the text of an unknown id; SentencePiece's own choice
 
 Ids: TypeAlias = NDArray[np.unsignedinteger[Any]]  # 1-D, uint16 or uint32, without BOS and EOS
 Kind: TypeAlias = Literal["bpe", "unigram", "words", "characters"]
@@ -29,70 +29,70 @@ Kind: TypeAlias = Literal["bpe", "unigram", "words", "characters"]
 
 @dataclass
 class TokenizerConfig:
-    """How a tokenizer is trained. `vocabulary` counts the special ids."""
+    """The training of a tokenizer. `vocabulary` counts the special ids."""
 
     name: str = "bpe"
     type: Kind = "bpe"
-    vocabulary: Count = 10_000  # at most; a small corpus may give less, which is said
-    joint: bool = True  # one vocabulary for both languages; false: one a side
+    vocabulary: Count = 10_000  # at most; a small corpus may give fewer, which is reported
+    joint: bool = True  # one vocabulary for both languages; false: one per side
     min_count: Count = 1  # words, characters: rarer ones become <unk>
-    lowercase: bool = False  # words: in lower case, in the corpus as in every later text
-    punctuation: bool = True  # words: marks are words too; false: they are left out
-    segmenter: Literal["auto", "icu", "none"] = "auto"  # words: of Thai, Khmer, Chinese ...; auto: ICU if installed
+    lowercase: bool = False  # words: lower-case the corpus and every later text
+    punctuation: bool = True  # words: punctuation marks are words too; false: drop them
+    segmenter: Literal["auto", "icu", "none"] = "auto"  # words: for Thai, Khmer, Chinese ...; auto: ICU if installed
     character_coverage: ShareAboveZero = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
     train_lines: Whole = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
-    same_as: str | None = None  # shards or a bundle whose tokenizer is taken; null: one is trained
+    same_as: str | None = None  # shards or a bundle whose tokenizer to use; null: train one
 
 
 class Tokenizer(ABC):
-    """A vocabulary and the way into and out of it."""
+    """A vocabulary, and conversion to and from its ids."""
 
     type: Kind
-    vocabulary: int  # number of ids, specials included
+    vocabulary: int  # number of ids, with special ones
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The smallest little-endian unsigned type that holds every id: `<u2`, or `<u4` above 65,536."""
+        """Returns the smallest little-endian unsigned type that holds every id: `<u2`, or `<u4` above 65,536."""
         return np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[Ids]:
-        """Ids of each text, without BOS and EOS; an empty text gives an empty array."""
+        """Returns the ids of each text, without BOS and EOS; an empty text gives an empty array."""
 
     @abstractmethod
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
-        """The text of each row; pad, bos, eos, mask and sep are left out, unknown ids read as U+2047."""
+        """Returns the text of each row; skips pad, bos, eos, mask and sep; unknown ids become U+2047."""
 
     @abstractmethod
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
-        """The written form of each id, one to one: what a plot's axis or an alignment shows."""
+        """Returns the written form of each id, one to one, for plots and alignments."""
 
     @abstractmethod
     def unknown(self, text: str) -> list[str]:
-        """What stands in the text where its ids are UNK, in order."""
+        """Returns the parts of the text whose ids are UNK, in order."""
 
     @abstractmethod
     def serialise(self) -> bytes:
-        """The whole tokenizer as the bytes of its file; equal tokenizers give equal bytes."""
+        """Returns the whole tokenizer as the bytes of its file; equal tokenizers give equal bytes."""
 
     def sample(self, text: str, rng: np.random.Generator, strength: float = 0.1) -> Ids:
-        """One segmentation drawn at random: regularisation for training. Words and characters have only one."""
+        """Returns a random segmentation, for regularisation in training. Words and characters have only one."""
         return self.encode([text])[0]
 
     def save(self, path: Path) -> None:
-        """Write the tokenizer's file."""
+        """Writes the tokenizer's file."""
         path.write_bytes(self.serialise())
 
     @classmethod
     @abstractmethod
     def deserialise(cls, data: bytes, where: str) -> "Tokenizer":
-        """The tokenizer of `serialise`'s bytes; `where` names the file in the UserError for bytes that are none."""
+        """Makes the tokenizer from `serialise`'s bytes; `where` names the file in the UserError for invalid bytes."""
 
 
 @dataclass
 class TokenizerPair:
-    """The tokenizers of the two sides; the same object twice where the vocabulary is joint."""
+    """The tokenizers of the two sides; the same object twice if the vocabulary is joint."""
 
     source: Tokenizer
     target: Tokenizer
@@ -102,20 +102,20 @@ class TokenizerPair:
         return self.source is self.target
 
     def _files(self) -> dict[str, tuple[str, Tokenizer]]:
-        """File name -> (side, tokenizer)."""
+        """Returns file name -> (side, tokenizer)."""
         suffix = _suffix(self.source.type)
         if self.joint:
             return {f"tokenizer{suffix}": ("both", self.source)}
         return {f"source{suffix}": ("source", self.source), f"target{suffix}": ("target", self.target)}
 
     def save(self, directory: Path) -> list[str]:
-        """Write the pair's files into `directory`, which must exist; their names."""
+        """Writes the pair's files into `directory`, which must exist; returns their names."""
         for name, (_, tokenizer) in self._files().items():
             tokenizer.save(directory / name)
         return list(self._files())
 
     def describe(self) -> dict[str, Any]:
-        """The record that stands in a manifest or a bundle, and that `tokenizers.load_pair` reads back."""
+        """Returns the record for a manifest or a bundle, which `tokenizers.load_pair` reads back."""
         files = [
             {
                 "side": side,
@@ -129,12 +129,12 @@ class TokenizerPair:
 
 
 def without_surrogates(text: str) -> str:
-    """Lone surrogates, which UTF-8 cannot write, as U+FFFD."""
+    """Replaces lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def canonical_json(values: Any) -> bytes:
-    """JSON with one way to write everything, for files whose bytes are compared."""
+    """Returns JSON with a unique form for everything, for files whose bytes are compared."""
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode()
 
 

@@ -119,7 +119,7 @@ class _TableTokenizer(Tokenizer):
         return [self.written[int(i)] for i in ids]
 
     def _settings(self) -> dict[str, Any]:
-        """What the file holds besides the pieces."""
+        """Returns the content of the file besides the pieces."""
         return {}
 
     def serialise(self) -> bytes:

@@ -1,1 +1,1 @@
-"""Word vectors: how they are learned or counted, and what a person asks of them."""
+"""Word vectors: training or counting them, and queries on them."""

@@ -1,8 +1,8 @@
-"""word2vec in torch, some hundred words a step (model/word_vectors/step.py): the path for GPUs, which CPUs run too.
+"""word2vec in torch, some hundred words per step (model/word_vectors/step.py): for GPUs, but CPUs run it too.
 
-512 kept words a step are as good as one at a time; 4,096 lose quality. On a GPU one step is recorded as a CUDA graph
-and replayed: its shapes never change, a last step that is not full has words that belong to no record. Or the Triton
-kernel (triton_kernel.py) does the whole segment.
+512 kept words per step are as good as one at a time; 4,096 lose quality. On a GPU one step is recorded as a CUDA graph
+and replayed. Its shapes never change: the missing words of an incomplete last step belong to no record. Or the Triton
+kernel (triton_kernel.py) runs the whole segment.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ from model.word_vectors.tables import draw_table, zeros
 from model.word_vectors.word2vec import REACH, Word2VecConfig, check, check_drawn
 
 Path = Literal["steps", "graph", "triton"]
-TOKENS = 512  # kept words a step
+TOKENS = 512  # kept words per step
 
 
 class BatchedWord2Vec:
-    """A `Learner` over `Text`. On a GPU its tables are tensors there, on a CPU arrays.
+    """A `Learner` over `Text`. Its tables are tensors on a GPU and arrays on a CPU.
 
     Raises (constructor):
-        UserError: settings that cannot be trained, a path that the device or the configuration has not got.
+        UserError: invalid settings, or a path that the device or the configuration lacks.
     """
 
     tables: dict[str, Any]
@@ -56,9 +56,9 @@ class BatchedWord2Vec:
         self._graph = Graph(self.step) if self.path == "graph" else None
 
     def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
-        """One pass over `segment`; (summed loss, predictions). `threads` of torch, on a CPU; 0: as it is set.
+        """Makes one pass over `segment`; returns (summed loss, predictions). `threads`: torch's on a CPU, 0: unchanged.
 
-        Skip-gram predicts each word from each word of its window, CBOW each word once.
+        Skip-gram predicts each word from each word of its window, CBOW predicts each word once.
         """
         draws = self.sampler.draw(segment, seed, self.step.tokens + self.config.window)
         self.step.totals.zero_()
@@ -76,13 +76,13 @@ class BatchedWord2Vec:
         return loss, int(predictions)
 
     def vectors(self) -> dict[str, NDArray[np.float32]]:
-        """Unpadded copies: "vectors" (V, d), "contexts" (V, d) or with a Huffman tree (V - 1, d)."""
+        """Returns unpadded copies: "vectors" (V, d), "contexts" (V, d), or (V - 1, d) with a Huffman tree."""
         tensors = {"vectors": self.step.vectors, "contexts": self.step.contexts}
         return {name: table[:, : self.config.width].cpu().numpy().copy() for name, table in tensors.items()}
 
 
 def choose_path(path: Path | None, device: torch.device, config: Word2VecConfig) -> Path:
-    """The path to take, by default the one that suits the device."""
+    """Returns the path to take; by default the one that suits the device."""
     if path is None:
         return "graph" if device.type == "cuda" else "steps"
     if path != "steps" and device.type != "cuda":
@@ -98,10 +98,10 @@ def choose_path(path: Path | None, device: torch.device, config: Word2VecConfig)
 
 
 def chance(config: Word2VecConfig, counts: NDArray[np.int64], device: torch.device) -> tuple[Sampler, Paths | None]:
-    """What segments are drawn with, and the Huffman tree where there is one.
+    """Returns the sampler of segments, and the Huffman tree if there is one.
 
     Raises:
-        UserError: negatives of its own for every pair, which torch does not draw.
+        UserError: separate negatives for every pair, which torch does not draw.
     """
     check_drawn(config)
     noise = AliasTable.of(counts, config.exponent) if config.output == "negative" else None
@@ -113,7 +113,7 @@ def chance(config: Word2VecConfig, counts: NDArray[np.int64], device: torch.devi
 def first_tables(
     config: Word2VecConfig, words: int, seed: int, device: torch.device
 ) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """The untrained tables as a learner shows them (on a CPU arrays), and as tensors of the same memory."""
+    """Returns the untrained tables as a learner shows them (on a CPU arrays), and as tensors of the same memory."""
     outputs = words - 1 if config.output == "hierarchical" else words
     arrays = {"vectors": draw_table(words, config.width, seed, REACH), "contexts": zeros(outputs, config.width)}
     tensors = {name: torch.from_numpy(table).to(device) for name, table in arrays.items()}
@@ -122,7 +122,7 @@ def first_tables(
 
 @contextlib.contextmanager
 def torch_threads(count: int) -> Iterator[None]:
-    """Within the block torch takes `count` threads on a CPU; 0: as many as it has."""
+    """Makes torch use `count` threads on a CPU during the block; 0: as many as it has."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)
     try:
@@ -132,7 +132,7 @@ def torch_threads(count: int) -> Iterator[None]:
 
 
 class Graph:
-    """One step recorded as a CUDA graph over buffers of its own; a segment is copied into them and replayed."""
+    """One step recorded as a CUDA graph with its own buffers; segments are copied into them and replayed."""
 
     def __init__(self, step: Step) -> None:
         self._step = step
@@ -142,7 +142,7 @@ class Graph:
         self._lr = torch.zeros((), device=device)
 
     def replay(self, draws: Draws, lr: float) -> None:
-        """Learn from all kept words of `draws`."""
+        """Trains on all kept words of `draws`."""
         if self._buffers is None or len(self._buffers.rows) < len(draws.rows):
             self._record(draws)
         assert self._buffers is not None
@@ -156,14 +156,14 @@ class Graph:
             self._graph.replay()
 
     def _record(self, draws: Draws) -> None:
-        """Record a step over buffers that hold segments of up to a quarter more than this one."""
+        """Records a step with buffers for segments up to a quarter longer than this one."""
         size = len(draws.rows) + len(draws.rows) // 4
         rows = draws.rows.new_zeros(size)
         records, radius = torch.full_like(rows, NO_RECORD), torch.ones_like(rows)
         self._buffers = Draws(rows, records, radius, draws.negatives.new_zeros(size, draws.negatives.shape[1]), 0)
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # libraries set themselves up in the first steps; all words are in no record
+        with torch.cuda.stream(aside):  # libraries initialise in the first steps; no word is in a record here
             for _ in range(3):
                 self._step(self._buffers, self._start, self._lr)
         torch.cuda.current_stream().wait_stream(aside)

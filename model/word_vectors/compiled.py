@@ -1,7 +1,7 @@
-"""Numba's decorators, typed. Only modules that hold compiled code import this one; everything else runs without numba.
+"""Numba's decorators, typed. Only modules with compiled code import this; everything else runs without numba.
 
-Machine code is kept on disk. Numba asks the file of a function whether it has changed, but not the files of what was
-inlined into it, so the folder where code is kept carries a digest of all of them.
+Machine code is cached on disk. Numba checks whether a function's own file has changed, but not the files of inlined
+functions, so the name of the cache folder contains a digest of all of them.
 """
 
 import functools
@@ -20,29 +20,29 @@ Emit = Callable[[Any, Any, Any, Any], Any]  # (target context, LLVM builder, sig
 
 
 def compiled(function: Function) -> Function:
-    """Machine code that lets go of the GIL; floating-point sums may be reordered."""
-    return _wrapped(function, inline=False)
+    """Compiles to machine code that releases the GIL; floating-point sums may be reordered."""
+    return _compile(function, inline=False)
 
 
 def inlined(function: Function) -> Function:
-    """A part of compiled code: it becomes one with its caller, for which no argument is passed or counted."""
-    return _wrapped(function, inline=True)
+    """Compiles a part that is inlined into its caller: it passes no arguments and counts no references."""
+    return _compile(function, inline=True)
 
 
-def _wrapped(function: Function, inline: bool) -> Function:
+def _compile(function: Function, inline: bool) -> Function:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(Path(before or _home()) / f"compiled-{_digest()}")
     options = {"nogil": True, "fastmath": True, "error_model": "numpy", "forceinline": inline}
-    try:  # the folder is chosen here, while the function is wrapped
+    try:  # wrapping the function chooses the folder
         return cast(Function, numba.njit(cache=True, **options)(function))
-    except RuntimeError:  # nothing can be written anywhere: every process compiles anew
+    except RuntimeError:  # no folder is writable: every process compiles again
         return cast(Function, numba.njit(**options)(function))
     finally:
         numba.config.CACHE_DIR = before
 
 
 def emitted(typed: Callable[Concatenate[Any, Arguments], tuple[Any, Emit]]) -> Callable[Arguments, Any]:
-    """LLVM instructions that compiled code calls like a function: `typed` names the types and how to emit them."""
+    """Emits LLVM instructions that compiled code calls like a function: `typed` gives the types and the emitter."""
     return cast(Callable[Arguments, Any], intrinsic(typed))
 
 
@@ -54,6 +54,6 @@ def _home() -> Path:
 
 @functools.cache
 def _digest() -> str:
-    """Of every source file here: any of them may be inlined, or hold a constant that is compiled in."""
+    """Returns the digest of every source file here: each may be inlined, or hold a constant that is compiled in."""
     sources = (path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
     return hashlib.sha256(b"".join(sources)).hexdigest()[:16]

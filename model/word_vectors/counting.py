@@ -1,17 +1,17 @@
-"""Word vectors that nobody trains: one-hot, bag of words, TF-IDF. Sparse rows behind the interface of the dense ones.
+"""Count-based word vectors, without training: one-hot, bag of words, TF-IDF. Sparse, with the interface of dense ones.
 
-V words, N records. What stands in a word's row, and what a text is:
+V words, N records. The row of a word, and the vector of a text:
 
-one_hot         The identity (V, V): every word is as far from every other. A text is the sum of its words' rows: how
-                often each word occurs in it.
+one_hot         The identity (V, V): all words are equally far from each other. A text is the sum of its words' rows:
+                how often each word occurs in it.
 bag_of_words    Counts (V, V) of the words within `window` words on either side, in the same record; all distances count
                 alike. A text is how often each word occurs in it, as for one_hot.
-tfidf           (V, N): tf(w, r) idf(w), every record then brought to length 1; tf is how often the word w occurs in the
+tfidf           (V, N): tf(w, r) idf(w), then every record scaled to length 1; tf is how often the word w occurs in the
                 record r and idf(w) = ln((1 + N) / (1 + df(w))) + 1, with df(w) the number of records that hold w. A
                 text is how often each word occurs in it, times idf(w).
 
-That is the "term specificity" weighting with cosine normalisation of Salton and Buckley 1988, the idf smoothed as
-scikit-learn's TfidfVectorizer does it: the matrix is that class's, transposed.
+This is the "term specificity" weighting with cosine normalisation of Salton and Buckley 1988, with the smoothed idf of
+scikit-learn's TfidfVectorizer: the matrix is that class's, transposed.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,29 +27,29 @@ from model.word_vectors.embeddings import TextBasis
 from model.word_vectors.learner import Text
 
 Csr = Any  # scipy.sparse.csr_array of float32, whose types are unknown to the checker
-Tables = dict[str, Any]  # "vectors": Csr and, where words weigh differently in a text, "weights" (V,) float32
+Tables = dict[str, Any]  # "vectors": Csr; "weights" (V,) float32 if words weigh differently in a text
 
-MOST_ENTRIES = 1 << 27  # numbers above zero in a table: 1 GB, three times that while it is counted
-_AT_ONCE = 1 << 22  # meetings of two words that are counted before they are added to the others
+MOST_ENTRIES = 1 << 27  # nonzero numbers in a table: 1 GB, three times that while counting
+_AT_ONCE = 1 << 22  # co-occurrences that are counted before they are added to the others
 
 
 @dataclass
 class OneHotConfig:
-    """Nothing to choose but the words."""
+    """Only the choice of words."""
 
     architecture: Literal["one_hot"] = "one_hot"
     name: str = "one_hot"
-    min_count: Count = 5  # rarer words get no vector and leave the text
+    min_count: Count = 5  # rarer words get no vector and are dropped from the text
     texts: ClassVar[TextBasis] = "words"
 
     def check(self) -> None:
-        """Raises UserError: names the key and its least value."""
+        """Raises UserError, which names the key and its least value."""
         check_ranges("model", self)
 
 
 @dataclass
 class BagOfWordsConfig:
-    """A word by the words around it."""
+    """Represents a word by the words around it."""
 
     architecture: Literal["bag_of_words"] = "bag_of_words"
     name: str = "bag_of_words"
@@ -58,13 +58,13 @@ class BagOfWordsConfig:
     texts: ClassVar[TextBasis] = "words"
 
     def check(self) -> None:
-        """Raises UserError: names the key and its least value."""
+        """Raises UserError, which names the key and its least value."""
         check_ranges("model", self)
 
 
 @dataclass
 class TfidfConfig:
-    """A word by the records that it stands in."""
+    """Represents a word by the records that contain it."""
 
     architecture: Literal["tfidf"] = "tfidf"
     name: str = "tfidf"
@@ -72,7 +72,7 @@ class TfidfConfig:
     texts: ClassVar[TextBasis] = "words"
 
     def check(self) -> None:
-        """Raises UserError: names the key and its least value."""
+        """Raises UserError, which names the key and its least value."""
         check_ranges("model", self)
 
 
@@ -80,12 +80,12 @@ Config = OneHotConfig | BagOfWordsConfig | TfidfConfig
 
 
 def count_vectors(config: Config, texts: Iterable[Text], vocabulary: int) -> Tables:
-    """The tables of a bundle, from one pass over the text; one text is in memory at a time, and the table.
+    """Returns the tables of a bundle after one pass over the text; holds one text and the table in memory.
 
     `vocabulary`: V, the number of rows.
 
     Raises:
-        UserError: a table of more than MOST_ENTRIES numbers above zero.
+        UserError: a table of more than MOST_ENTRIES nonzero numbers.
     """
     config.check()
     if isinstance(config, OneHotConfig):
@@ -97,7 +97,7 @@ def count_vectors(config: Config, texts: Iterable[Text], vocabulary: int) -> Tab
 
 
 def one_hot(vocabulary: int) -> Csr:
-    """(V, V) the identity."""
+    """Returns the identity (V, V)."""
     from scipy.sparse import csr_array
 
     rows = np.arange(vocabulary + 1, dtype=np.int32)
@@ -105,10 +105,10 @@ def one_hot(vocabulary: int) -> Csr:
 
 
 def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
-    """(V, V) how often word j stands within `window` words of word i; symmetric.
+    """Returns (V, V), how often word j occurs within `window` words of word i; symmetric.
 
     Raises:
-        UserError: more than MOST_ENTRIES pairs of words meet.
+        UserError: more than MOST_ENTRIES pairs of words co-occur.
     """
     from scipy.sparse import csr_array
 
@@ -116,14 +116,14 @@ def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
 
     def counted(firsts: list[NDArray[np.int32]], seconds: list[NDArray[np.int32]]) -> Csr:
         i, j = np.concatenate(firsts), np.concatenate(seconds)
-        return csr_array((np.ones(len(i), np.int32), (i, j)), shape=shape)  # equal places are added up
+        return csr_array((np.ones(len(i), np.int32), (i, j)), shape=shape)  # adds up equal places
 
     parts = _Sum(lambda entries: _check_size("bag_of_words", 2 * entries, "a narrower model.window"))
     parts.add(csr_array(shape, dtype=np.int32))
     lower: list[NDArray[np.int32]] = []
     upper: list[NDArray[np.int32]] = []
     for text in texts:
-        for before, after in _meetings(text, window):
+        for before, after in _cooccurrences(text, window):
             lower.append(np.minimum(before, after))
             upper.append(np.maximum(before, after))
             if sum(map(len, lower)) >= _AT_ONCE:
@@ -131,12 +131,12 @@ def bag_of_words(texts: Iterable[Text], vocabulary: int, window: int) -> Csr:
                 lower, upper = [], []
     if lower:
         parts.add(counted(lower, upper))
-    half = parts.total()  # every meeting once, the lower row first
-    return (half + half.T).tocsr().astype(np.float32)  # two equal words that meet are each other's context: twice
+    half = parts.total()  # every co-occurrence once, the lower row first
+    return (half + half.T).tocsr().astype(np.float32)  # two equal words are each other's context: counted twice
 
 
 def tfidf(texts: Iterable[Text], vocabulary: int) -> tuple[Csr, NDArray[np.float32]]:
-    """(V, N) weights of words in records, and (V,) idf.
+    """Returns (V, N), the weights of words in records, and (V,), the idf.
 
     Raises:
         UserError: more than MOST_ENTRIES different words in all records together.
@@ -145,13 +145,13 @@ def tfidf(texts: Iterable[Text], vocabulary: int) -> tuple[Csr, NDArray[np.float
 
     parts, entries = [csr_array((0, vocabulary), dtype=np.float32)], 0
     for text in texts:
-        words, records = _present(text)
+        words, records = _drop_unknown(text)
         ones = np.ones(len(words), np.float32)
         parts.append(csr_array((ones, (records, words)), shape=(len(text.offsets) - 1, vocabulary)))
         entries += parts[-1].nnz
         _check_size("tfidf", entries, "fewer records")
     counts = vstack(parts, format="csr")  # (N, V)
-    frequencies = np.bincount(counts.indices, minlength=vocabulary)  # (V,) records that hold the word
+    frequencies = np.bincount(counts.indices, minlength=vocabulary)  # (V,) records that contain the word
     idf = inverse_frequencies(frequencies, counts.shape[0])
     counts.data *= idf[counts.indices]
     lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1))).ravel()  # (N,)
@@ -160,7 +160,7 @@ def tfidf(texts: Iterable[Text], vocabulary: int) -> tuple[Csr, NDArray[np.float
 
 
 def inverse_frequencies(frequencies: NDArray[Any], records: int) -> NDArray[np.float32]:
-    """(V,) idf of words that stand in so many of `records`; finite for those that stand in none."""
+    """Returns (V,), the idf of words that occur in so many of `records`; finite for words that occur in none."""
     idf: NDArray[np.float32] = (np.log((1 + records) / (1 + np.asarray(frequencies, np.float64))) + 1).astype(
         np.float32
     )
@@ -168,10 +168,10 @@ def inverse_frequencies(frequencies: NDArray[Any], records: int) -> NDArray[np.f
 
 
 class _Sum:
-    """A sum of many sparse matrices that are small at first: equal ones are added first, as in a binary counter."""
+    """A sum of many sparse matrices that are small at first: adds equal sizes first, like a binary counter."""
 
     def __init__(self, check: Callable[[int], None]) -> None:
-        """`check` is told the size of every partial sum."""
+        """`check` gets the size of every partial sum."""
         self._parts: list[Csr] = []
         self._check = check
 
@@ -191,9 +191,9 @@ class _Sum:
         self._check(self._parts[-1].nnz)
 
 
-def _meetings(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """For each distance up to `window` the words that are so far from each other in one record."""
-    words, records = _present(text)
+def _cooccurrences(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Yields, for each distance up to `window`, the pairs of words at that distance in one record."""
+    words, records = _drop_unknown(text)
     for distance in range(1, min(window, len(words) - 1) + 1):
         together = records[distance:] == records[:-distance]
         if not together.any():  # no record is that long
@@ -201,8 +201,8 @@ def _meetings(text: Text, window: int) -> Iterable[tuple[NDArray[np.int32], NDAr
         yield words[:-distance][together], words[distance:][together]
 
 
-def _present(text: Text) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """(rows, record of each), left-out words gone."""
+def _drop_unknown(text: Text) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Returns (rows, record of each), without dropped words."""
     records = np.repeat(np.arange(len(text.offsets) - 1), np.diff(text.offsets))
     kept = text.rows >= 0
     return text.rows[kept], records[kept]

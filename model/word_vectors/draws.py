@@ -1,7 +1,7 @@
-"""What chance decides about a segment, drawn for all of its words at once on any device.
+"""The random draws of a segment, made for all of its words at once on any device.
 
-m kept words, K negatives, W the widest window. The stream of kept words stands between margins that belong to no
-record, so that every window of a step of fixed size can be read without asking where the text ends.
+m kept words, K negatives, W the widest window. Margins that belong to no record surround the stream of kept words, so
+that every window of a step of fixed size can be read without bounds checks.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Sampler:
     def __init__(
         self, config: Word2VecConfig, keep: NDArray[np.float64], noise: AliasTable | None, device: torch.device
     ) -> None:
-        """`keep` (V,): the probability that a word stays; `noise`: what negatives are drawn from, if any are."""
+        """`keep` (V,): the probability that a word stays; `noise`: the distribution of negatives, if any."""
         self.window, self.dynamic_window = config.window, config.dynamic_window
         self.negatives = config.negatives if noise else 0
         self.device = device
@@ -72,7 +72,7 @@ class Sampler:
         )
 
     def _noise(self, size: int, chance: torch.Generator) -> Tensor:
-        """(size, K) rows by the alias method: a uniform row, or with what its share lacks the row that fills it up."""
+        """(size, K) rows by the alias method: a uniform row, or with the complementary probability its alias."""
         shape = (size, self.negatives)
         if not self.negatives:
             return torch.empty(shape, dtype=torch.int64, device=self.device)

@@ -1,7 +1,7 @@
-"""What a person asks of word vectors: similarities, neighbours, analogies, the vector of a text.
+"""Queries on word vectors: similarities, neighbours, analogies, the vector of a text.
 
-V words, d width. All answers are exact: every word's cosine is computed, by one matrix product for all that is asked at
-once. The table is read once for it, and reading it is what takes the time.
+V words, d width. All results are exact: one matrix product gives every word's cosine for all queries of a call. It
+reads the table once, and reading dominates the time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,13 +32,13 @@ from model.word_vectors.search import (
 Method = Literal["3cosadd", "3cosmul"]
 TextBasis = Literal["vectors", "words"]
 METHODS: tuple[Method, ...] = get_args(Method)
-MOST_SPELLINGS = 3  # that an unknown word is answered with
-SPELLINGS = 20_000  # frequent words among which a close spelling of an unknown one is looked for
+MOST_SPELLINGS = 3  # suggestions for an unknown word
+SPELLINGS = 20_000  # frequent words searched for similar spellings of an unknown one
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A word and how near it is: its cosine, or for 3CosMul its score."""
+    """A word and its similarity: its cosine, or for 3CosMul its score."""
 
     word: str
     similarity: float
@@ -46,20 +46,20 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Search:
-    """A question as what the table is compared with."""
+    """A query as the vectors to compare the table with."""
 
     directions: Table  # (n, d) of length 1 or 0, sparse as the table is; n = 1, or 3 for 3CosMul
-    limit: int  # of so many most frequent words
-    k: int  # answers
-    out: frozenset[int]  # rows that are none
+    limit: int  # searches this many most frequent words
+    k: int  # results
+    out: frozenset[int]  # rows to exclude
 
     def scores(self, found: Floats) -> Floats:
-        """The score of each word, (limit,), from the cosines (n, limit)."""
+        """Returns the score of each word, (limit,), from the cosines (n, limit)."""
         return found[0] if len(found) == 1 else three_cos_mul(*found)
 
 
 class Embeddings:
-    """Words with their vectors, most frequent first. Never changed once made, so safe from several threads."""
+    """Words with their vectors, most frequent first. Immutable, so several threads may use it."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Embeddings:
         texts: TextBasis = "vectors",
         language: str = "",
     ) -> None:
-        """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None where unknown (zeros then).
+        """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None if unknown (then zeros).
 
-        `weights` (V,): how much a word counts in the vector of a text (idf), 1 each by default. `texts`: what that is
-        the sum of, the words' vectors or, for methods that count, the words themselves, each a dimension of its own.
+        `weights` (V,): the weight of a word in the vector of a text (idf), 1 by default. `texts`: whether that is the
+        sum of the words' vectors or, for count-based methods, of the words themselves, each its own dimension.
         `language` of the words (empty: not known) decides their lower case.
 
         Raises:
-            UserError: counts that do not agree, no words, a word twice, a vector that is not finite (named).
+            UserError: sizes that differ, no words, a repeated word, a vector that is not finite (named).
         """
         self.words, self.texts, self.language = list(words), texts, language
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
@@ -109,16 +109,16 @@ class Embeddings:
 
     @property
     def width(self) -> int:
-        """d."""
+        """Returns d."""
         return int(self.vectors.shape[1])
 
     @property
     def sparse(self) -> bool:
-        """Whether the vectors are a CSR matrix."""
+        """Returns True if the vectors are a CSR matrix."""
         return is_sparse(self.vectors)
 
     def row(self, word: str) -> int | None:
-        """Return the row of the word as it is written, else as texts are normalised (NFC, NFKC); None if not known."""
+        """Returns the row of the word as written, else as texts are normalised (NFC, NFKC); None if unknown."""
         row = self.rows.get(word)
         if row is None:
             found = (self.rows.get(normalise(word, form)) for form in FORMS)
@@ -126,12 +126,12 @@ class Embeddings:
         return row
 
     def find(self, word: str) -> int | None:
-        """Return the row of the word, else of its lower case: how lists of questions are looked up."""
+        """Returns the row of the word, else of its lower case, as question lists are looked up."""
         row = self.row(word)
         return self.row(fold_case(word, self.language)) if row is None else row
 
     def known(self, word: str) -> int:
-        """The word's row.
+        """Returns the word's row.
 
         Raises:
             UserError: not in the vocabulary; suggests close spellings.
@@ -144,7 +144,7 @@ class Embeddings:
         raise UserError(f"{word!r} is not among the {len(self):,} words of these vectors.{hint}")
 
     def spellings(self, word: str) -> list[str]:
-        """At most MOST_SPELLINGS known words that are written much like `word`, its other cases first."""
+        """Returns at most MOST_SPELLINGS known words with a similar spelling; other cases of `word` first."""
         lower = fold_case(word, self.language)
         cases = [form for form in dict.fromkeys((lower, word.capitalize(), word.upper())) if form in self.rows]
         begin, length = lower[:1], len(word)
@@ -153,7 +153,7 @@ class Embeddings:
         return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
     def vector(self, word: str) -> Floats:
-        """The word's vector (d,), as it was trained; a copy.
+        """Returns the word's vector (d,), as trained; a copy.
 
         Raises:
             UserError: an unknown word.
@@ -162,7 +162,7 @@ class Embeddings:
         return vector
 
     def similarity(self, a: str, b: str) -> float:
-        """The cosine of two words.
+        """Returns the cosine of two words.
 
         Raises:
             UserError: an unknown word.
@@ -171,7 +171,7 @@ class Embeddings:
         return float(self.similarities(rows)[0])
 
     def similarities(self, pairs: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-        """The cosine of each pair of rows (n, 2): (n,)."""
+        """Returns the cosine of each pair of rows (n, 2): (n,)."""
         found = np.empty(len(pairs), np.float64)
         for part in blocks(len(pairs), 16 * (1 if self.sparse else self.width)):
             left, right = (units(self.vectors, self.inverse, pairs[part, side]) for side in (0, 1))
@@ -182,9 +182,9 @@ class Embeddings:
     def neighbours(
         self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0
     ) -> list[Neighbour]:
-        """The `k` words nearest to a word, which is not among them, or to a vector (d,); nearest first.
+        """Returns the `k` words nearest to another word, or to a vector (d,); nearest first.
 
-        `restrict`: of the so many most frequent words only; 0: of all. Of equals the more frequent comes first.
+        `restrict`: search only this many most frequent words; 0: all. Of equals the more frequent comes first.
 
         Raises:
             UserError: an unknown word, a vector of another width or not finite, `k` below 1.
@@ -192,7 +192,7 @@ class Embeddings:
         return self.search_all([self.near(query, k, exclude, restrict)])[0]
 
     def near(self, query: str | NDArray[Any], k: int = 10, exclude: Iterable[str] = (), restrict: int = 0) -> Search:
-        """The question of `neighbours`, to be searched with others.
+        """Returns the search of `neighbours`, to run together with others.
 
         Raises:
             UserError: as `neighbours`.
@@ -209,10 +209,10 @@ class Embeddings:
     def analogy(
         self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0
     ) -> list[Neighbour]:
-        """The `k` best words for "a is to b as c is to ?"; a, b and c are not among them.
+        """Returns the `k` best words for "a is to b as c is to ?", without a, b and c.
 
-        3CosAdd (Mikolov et al. 2013c) or 3CosMul, both as in Levy and Goldberg 2014; the similarity is the cosine
-        with the normalised b - a + c, or the score of 3CosMul, from 0 up. `restrict` as for `neighbours`.
+        3CosAdd (Mikolov et al. 2013c) or 3CosMul, both as in Levy and Goldberg 2014; the similarity is the cosine with
+        the normalised b - a + c, or the score of 3CosMul, 0 or more. `restrict` as for `neighbours`.
 
         Raises:
             UserError: an unknown word or method, `k` below 1.
@@ -220,7 +220,7 @@ class Embeddings:
         return self.search_all([self.like(a, b, c, k, method, restrict)])[0]
 
     def like(self, a: str, b: str, c: str, k: int = 1, method: Method = "3cosadd", restrict: int = 0) -> Search:
-        """The question of `analogy`, to be searched with others.
+        """Returns the search of `analogy`, to run together with others.
 
         Raises:
             UserError: as `analogy`.
@@ -229,13 +229,13 @@ class Embeddings:
             raise unknown("method", method, METHODS)
         rows = np.array([self.known(word) for word in (a, b, c)])
         directions = units(self.vectors, self.inverse, rows)
-        if method == "3cosadd":  # linear: one direction to compare with, where the other method needs three
+        if method == "3cosadd":  # linear: needs one direction, the other method three
             of_a, of_b, of_c = self._dense(directions)
             directions = self._direction((of_b - of_a + of_c).astype(np.float64))
         return self._search(directions, k, set(rows.tolist()), restrict)
 
     def search_all(self, searches: Sequence[Search]) -> list[list[Neighbour]]:
-        """The answers of each search: one product for all of the same limit, or for as many as memory allows."""
+        """Returns the results of each search: one product for all with the same limit, as far as memory allows."""
         answers: list[list[Neighbour]] = [[] for _ in searches]
         order = sorted(range(len(searches)), key=lambda place: searches[place].limit)
         for limit, group in groupby(order, key=lambda place: searches[place].limit):
@@ -251,15 +251,15 @@ class Embeddings:
         return answers
 
     def row_cosines(self, rows: NDArray[np.integer[Any]], restrict: int = 0) -> Floats:
-        """The cosines of words by their rows (n,) with the `restrict` most frequent words (0: all): (n, words)."""
+        """Returns the cosines of words by rows (n,) with the `restrict` most frequent words (0: all): (n, words)."""
         queries = units(self.vectors, self.inverse, rows)
         return cosines(self.vectors, self.inverse, queries, self.limit(restrict))
 
     def text_vectors(self, texts: Iterable[Iterable[str]], weights: NDArray[np.floating[Any]] | None = None) -> Table:
-        """A row a text, (n, d) or CSR: the sum of its words' vectors, each times its weight or that of `weights` (V,).
+        """Returns one row per text, (n, d) or CSR: the sum of its words' vectors times their weights or `weights` (V,).
 
-        A word that occurs twice counts twice; unknown ones are left out, so a text of none but those has zeros. CSR
-        rows, where the vectors are sparse, are as wide as those, or (V,) where texts are sums of words.
+        A word that occurs twice counts twice. Unknown words are skipped, so a text of only unknown words has zeros. CSR
+        rows (for sparse vectors) are as wide as those, or (V,) if texts are sums of words.
         """
         from scipy.sparse import csr_array
 
@@ -272,18 +272,18 @@ class Embeddings:
         return chosen if self.texts == "words" else chosen @ self.vectors
 
     def limit(self, restrict: int) -> int:
-        """How many of the most frequent words `restrict` leaves.
+        """Returns the number of most frequent words that `restrict` leaves.
 
         Raises:
             UserError: negative.
         """
         if restrict < 0:
-            raise UserError(f"restrict: {restrict} words cannot be; 0 means all")
+            raise UserError(f"restrict: must be 0 (all words) or more, not {restrict}")
         return min(restrict, len(self)) or len(self)
 
     def _search(self, directions: Table, k: int, out: set[int], restrict: int) -> Search:
         if k < 1:
-            raise UserError(f"k: {k} words cannot be asked for; at least 1")
+            raise UserError(f"k: must be at least 1, not {k}")
         return Search(directions, self.limit(restrict), k, frozenset(out))
 
     def _best(self, search: Search, found: Floats) -> list[Neighbour]:

@@ -1,11 +1,11 @@
 """Word vectors in the formats of other programs.
 
-    text       the word2vec tool's: a line `V d`, then a line a word (fastText's .vec too; GloVe's lacks the first line)
+    text       the word2vec tool's: a line `V d`, then one line per word (fastText's .vec too; GloVe: no first line)
     binary     the word2vec tool's: the same line, then each word, a space and d little-endian float32
     numpy      vectors.npy and vocabulary.json {"words", "counts"}: a folder
     projector  tensors.tsv, metadata.tsv and the configurations of TensorBoard's projector: a folder
 
-The first three come back as they were, to the bit. V words, d width.
+The first three are read back exactly, to the bit. V words, d width.
 """
 
 import json
@@ -26,16 +26,16 @@ from model.word_vectors.embeddings import Embeddings
 Format = Literal["text", "binary", "numpy", "projector"]
 PLACES: dict[Format, str] = {"text": "vectors.txt", "binary": "vectors.bin", "numpy": "numpy", "projector": "projector"}
 HEADER = re.compile(rb"\s*(\d+)[ \t]+(\d+)\s*\n")
-LONGEST_WORD = 1 << 16  # bytes; a file that goes on for longer without a space is none of words
-PROJECTED = 10_000  # the most frequent words; the projector's page does not take many more
-BYTES_A_NUMBER = {"text": 2, "binary": 4}  # at least
+LONGEST_WORD = 1 << 16  # bytes; a file with a longer run without a space is no word list
+PROJECTED = 10_000  # the most frequent words; the projector's page takes few more
+BYTES_A_NUMBER = {"text": 2, "binary": 4}  # the minimum
 
 
 def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
-    """Write the vectors into `folder` in one of the formats; the file or folder that was made.
+    """Writes the vectors into `folder` in one of the formats; returns the new file or folder.
 
     Raises:
-        UserError: an unknown format, or vectors that it cannot hold.
+        UserError: an unknown format, or vectors that the format cannot hold.
     """
     writers: dict[Format, Callable[[Path, Embeddings], None]] = {
         "text": write_text,
@@ -51,7 +51,7 @@ def write_format(folder: Path, name: Format, embeddings: Embeddings) -> Path:
 
 
 def write_text(path: Path, embeddings: Embeddings) -> None:
-    """The word2vec tool's text: nine digits, which give every float32 back.
+    """Writes the word2vec tool's text format with nine digits, which restore every float32.
 
     Raises:
         UserError: a word with white space in it (named), or sparse vectors.
@@ -66,7 +66,7 @@ def write_text(path: Path, embeddings: Embeddings) -> None:
 
 
 def read_text(path: Path) -> Embeddings:
-    """Vectors in the word2vec tool's text, with its first line or (GloVe's way) without it.
+    """Reads vectors in the word2vec tool's text format, with its first line or without it (GloVe).
 
     Raises:
         UserError: not such a file; names the line.
@@ -80,7 +80,7 @@ def read_text(path: Path) -> Embeddings:
         words: list[str] = []
         rows: list[NDArray[np.float32]] = []
         for number, line in enumerate(file, start=2 if header else 1):
-            parts = line.rstrip().rsplit(b" ", width) if width else []  # a word may hold spaces: count from the end
+            parts = line.rstrip().rsplit(b" ", width) if width else []  # words may contain spaces: count from the end
             try:
                 if len(parts) != width + 1:
                     raise ValueError(f"{len(parts) - 1} numbers, not {width}")
@@ -94,7 +94,7 @@ def read_text(path: Path) -> Embeddings:
 
 
 def write_binary(path: Path, embeddings: Embeddings) -> None:
-    """The word2vec tool's binary, with its line break after each vector.
+    """Writes the word2vec tool's binary format, with its line break after each vector.
 
     Raises:
         UserError: a word with white space in it (named), or sparse vectors.
@@ -108,10 +108,10 @@ def write_binary(path: Path, embeddings: Embeddings) -> None:
 
 
 def read_binary(path: Path) -> Embeddings:
-    """Vectors in the word2vec tool's binary, with or without line breaks after them.
+    """Reads vectors in the word2vec tool's binary format, with or without line breaks after them.
 
     Raises:
-        UserError: not such a file, or one that was cut off.
+        UserError: not such a file, or a truncated one.
     """
     with path.open("rb") as file:
         header = sizes(file.readline(), path, "binary")
@@ -140,7 +140,7 @@ def read_binary(path: Path) -> Embeddings:
 
 
 def write_numpy(folder: Path, embeddings: Embeddings) -> None:
-    """vectors.npy (V, d) float32 and vocabulary.json; takes any word.
+    """Writes vectors.npy (V, d) float32 and vocabulary.json; accepts any word.
 
     Raises:
         UserError: sparse vectors.
@@ -153,10 +153,10 @@ def write_numpy(folder: Path, embeddings: Embeddings) -> None:
 
 
 def read_numpy(folder: Path) -> Embeddings:
-    """What `write_numpy` wrote.
+    """Reads the files of `write_numpy`.
 
     Raises:
-        UserError: a file that is missing, damaged or holds something else.
+        UserError: a file is missing, damaged or holds something else.
     """
     try:
         vectors = np.load(folder / "vectors.npy", allow_pickle=False)
@@ -167,10 +167,10 @@ def read_numpy(folder: Path) -> Embeddings:
 
 
 def write_projector(folder: Path, embeddings: Embeddings) -> None:
-    """The files of TensorBoard's projector, of the PROJECTED most frequent words.
+    """Writes the files of TensorBoard's projector, with the PROJECTED most frequent words.
 
     `tensorboard --logdir FOLDER` finds them by projector_config.pbtxt; on projector.tensorflow.org, load the two .tsv.
-    A tab, line break or control character inside a word, which is only shown there, becomes a space.
+    A tab, line break or control character inside a word becomes a space, since words are only shown there.
 
     Raises:
         UserError: sparse vectors.
@@ -199,7 +199,7 @@ def write_projector(folder: Path, embeddings: Embeddings) -> None:
 
 
 def sizes(line: bytes, path: Path, kind: str) -> tuple[int, int] | None:
-    """Words and width by a file's first line; None where it says neither.
+    """Returns words and width from a file's first line; None if it gives neither.
 
     Raises:
         UserError: more than the file can hold.
@@ -217,7 +217,7 @@ def sizes(line: bytes, path: Path, kind: str) -> tuple[int, int] | None:
 
 
 def make_embeddings(path: Path, words: list[str], vectors: NDArray[np.float32]) -> Embeddings:
-    """The vectors of a file, which names them when they are none."""
+    """Returns the embeddings of a file; errors name the file."""
     try:
         return Embeddings(words, None, vectors)
     except UserError as problem:
@@ -225,7 +225,7 @@ def make_embeddings(path: Path, words: list[str], vectors: NDArray[np.float32]) 
 
 
 def check_dense(embeddings: Embeddings, path: Path) -> None:
-    """Raises UserError where the vectors are sparse: as wide as the vocabulary, they would fill the disk with zeros."""
+    """Raises UserError for sparse vectors: as wide as the vocabulary, they would fill the disk with zeros."""
     if embeddings.sparse:
         raise UserError(
             f"{path.name}: counted vectors ({len(embeddings):,} words of {embeddings.width:,} numbers, nearly all 0) "
@@ -234,7 +234,7 @@ def check_dense(embeddings: Embeddings, path: Path) -> None:
 
 
 def check_words(embeddings: Embeddings, path: Path) -> None:
-    """Raises UserError for a word that a space or line break would cut in two, or that is empty."""
+    """Raises UserError for an empty word, or one that a space or line break would split."""
     for word in embeddings.words:
         if word.split() != [word]:
             raise UserError(

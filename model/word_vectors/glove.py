@@ -1,7 +1,7 @@
-"""GloVe (Pennington, Socher and Manning 2014): vectors whose products are the logarithms of how often words meet.
+"""GloVe (Pennington, Socher and Manning 2014): vectors whose products approximate the log of co-occurrence counts.
 
-V words, d width, X the matrix of co-occurrences. The method fits w_i w~_j + b_i + b~_j to log X_ij over the entries
-above zero (equation 8), the entries weighted by f (equation 9).
+V words, d width, X the co-occurrence matrix. The method fits w_i w~_j + b_i + b~_j to log X_ij over the nonzero entries
+(equation 8), weighted by f (equation 9).
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -21,28 +21,28 @@ Floats = NDArray[np.float32]
 
 @dataclass
 class GloveConfig:
-    """The defaults are the paper's, but for `window` and `width`, where it tries several.
+    """The defaults are the paper's, except `window` and `width`, where it tries several.
 
-    They are for billions of words. Ten million need x_max=10 and 15 epochs.
+    They suit billions of words. Ten million need x_max=10 and 15 epochs.
     """
 
     architecture: Literal["glove"] = "glove"
     name: str = "glove"
     width: Count = 100  # d
     window: Count = 15  # words on each side; a pair at distance n counts 1 / n
-    symmetric: bool = True  # false: only the words on the left are a word's context
-    x_max: Positive = 100.0  # co-occurrences from which on an entry weighs 1
+    symmetric: bool = True  # false: only words on the left are a word's context
+    x_max: Positive = 100.0  # co-occurrences from which an entry weighs 1
     alpha: Amount = 0.75  # f(x) = (x / x_max)^alpha below
-    min_count: Count = 5  # rarer words get no vector and leave the text
-    lr: Positive = 0.05  # of the first step; AdaGrad lowers it by itself
+    min_count: Count = 5  # rarer words get no vector and are dropped from the text
+    lr: Positive = 0.05  # of the first step; AdaGrad lowers it
 
     @property
     def min_lr(self) -> float:
-        """The learning rate at the end: the same, for a decay on top of AdaGrad's is not part of the method."""
+        """Returns the learning rate at the end: unchanged, since the method adds no decay to AdaGrad's."""
         return self.lr
 
     def check(self) -> None:
-        """Refuse values that no training can have.
+        """Refuses invalid values.
 
         Raises:
             UserError: names the key and its least value.
@@ -52,7 +52,7 @@ class GloveConfig:
 
 @dataclass(frozen=True)
 class Cooccurrences:
-    """A run of entries of X in a random order; every entry above zero stands in one run only."""
+    """A run of entries of X in a random order; every nonzero entry is in one run only."""
 
     words: NDArray[np.int32]  # (n,) i
     contexts: NDArray[np.int32]  # (n,) j
@@ -62,24 +62,24 @@ class Cooccurrences:
         return len(self.values)
 
     def digest(self) -> int:
-        """crc32 of some of the words: equal runs have equal digests on any machine."""
+        """Returns the crc32 of some of the words: equal runs have equal digests on any machine."""
         return sampled_digest(self.words)
 
 
 class Glove:
     """A `Learner` over `Cooccurrences`.
 
-    The step is AdaGrad's (Duchi et al. 2011) on half of equation 8, as the authors' program takes it: the gradient g
-    of an entry, times the rate, over the square root of 1 + the sum of all (rate x g)^2 so far, g's own included. So
-    no number moves by more than 1 at once, whatever the text. The sums are tables like the others: what is saved and
-    averaged goes on as if nothing had been.
+    The step is AdaGrad's (Duchi et al. 2011) on half of equation 8, as in the authors' program: the gradient g of an
+    entry, times the rate, over the square root of 1 + the sum of all (rate x g)^2 so far, including g's own. So no
+    number moves by more than 1 at once, whatever the text. The sums are tables like the others, so training resumes
+    exactly after saving or averaging.
     """
 
     def __init__(self, config: GloveConfig, counts: NDArray[np.int64], seed: int) -> None:
         """`counts` (V,) of the words, most frequent first; only their number matters.
 
         Raises:
-            UserError: a configuration that cannot be.
+            UserError: an invalid configuration.
         """
         config.check()
         self.config = config
@@ -92,10 +92,11 @@ class Glove:
         }
 
     def train(self, segment: Cooccurrences, lr: float, seed: int, threads: int) -> tuple[float, int]:
-        """One pass over the entries; (equation 8 summed over them, each before its own step; their number).
+        """Makes one pass over the entries; returns (equation 8 summed over them, each before its own step; their
+        number).
 
-        The entries are taken as they lie, for they were shuffled on disk: `seed` decides nothing. Threads share the
-        tables without locks (Recht et al. 2011, "HogWild!"); with one the result is the same to the bit.
+        Uses the order on disk, which is shuffled already, so `seed` has no effect. Threads share the tables without
+        locks (Recht et al. 2011, "HogWild!"); with one thread the result is the same to the bit.
 
         Raises:
             UserError: an entry that is not above zero.
@@ -124,7 +125,7 @@ class Glove:
         return loss, len(segment)
 
     def vectors(self) -> dict[str, Floats]:
-        """vectors (V, d): w + w~, which the paper evaluates (section 4.2); contexts (V, d): w~."""
+        """Returns vectors (V, d): w + w~, which the paper evaluates (section 4.2); contexts (V, d): w~."""
         d = self.config.width
         contexts = self.tables["contexts"][:, :d].copy()
         return {"vectors": self.tables["words"][:, :d] + contexts, "contexts": contexts}

@@ -22,7 +22,7 @@ def fit_entries(
     width: int,
     lr: float,
 ) -> float:
-    """A step for each entry in order; the sum of f(X_ij) (w_i w~_j + b_i + b~_j - log X_ij)^2, each before its step."""
+    """Updates the tables for each entry in order; returns the sum of f(X_ij) (w_i w~_j + b_i + b~_j - log X_ij)^2."""
     loss = 0.0
     for n in range(len(words)):
         i, j = words[n], contexts[n]

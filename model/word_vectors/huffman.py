@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PIECE = 65_536  # words looked at together
+PIECE = 65_536  # words processed together
 
 
 @dataclass(frozen=True)
 class HuffmanTree:
-    """Every word's way from the root; V words, V - 1 inner nodes.
+    """Every word's path from the root; V words, V - 1 inner nodes.
 
     Word v passes `nodes[offsets[v]:offsets[v + 1]]` and takes at each the branch in `codes`. Inner nodes are numbered
-    by falling weight, the root 0: the rows of the output table then stand most visited first, as words do.
+    by falling weight, the root 0, so that the most visited rows of the output table come first, as for words.
     """
 
     offsets: NDArray[np.int64]  # (V + 1,)
@@ -23,12 +23,12 @@ class HuffmanTree:
 
     @classmethod
     def of(cls, counts: NDArray[Any]) -> "HuffmanTree":
-        """The optimal prefix code of `counts` (V,), which must fall; V of at least 2."""
+        """Returns the optimal prefix code of `counts` (V,), which must fall; V is at least 2."""
         parents, branches = _merge_nodes(np.asarray(counts, dtype=np.int64).tolist())
         words = len(counts)
         depths = np.zeros(2 * words - 1, dtype=np.int64)
         up, level = parents[:words], np.arange(words)
-        while len(level):  # all words climb together, one level a turn
+        while len(level):  # all words climb together, one level per turn
             depths[level] += 1
             level, up = level[up != 2 * words - 2], up[up != 2 * words - 2]
             up = parents[up]
@@ -45,11 +45,11 @@ class HuffmanTree:
 
     @property
     def longest(self) -> int:
-        """The most inner nodes that a word passes."""
+        """Returns the number of inner nodes on the longest path."""
         return int(np.diff(self.offsets).max())
 
     def visits(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(V - 1,) the weight of the words that pass each inner node, of words' `weights` (V,)."""
+        """Returns (V - 1,): for each inner node the summed `weights` (V,) of the words that pass it."""
         found, lengths = np.zeros(len(weights) - 1), np.diff(self.offsets)
         for first in range(0, len(weights), PIECE):
             words = slice(first, first + PIECE)
@@ -59,10 +59,10 @@ class HuffmanTree:
 
 
 def _merge_nodes(counts: list[int]) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
-    """Parent and branch of every node but the root: words 0 .. V - 1, then inner nodes in the order of their making.
+    """Returns parent and branch of every node but the root: words 0 .. V - 1, then inner nodes in order of creation.
 
-    The two lightest nodes are merged until one is left. Words wait in falling order and inner nodes are made in rising
-    order, so the lightest is at the end of the one or at the head of the other and nothing has to be sorted.
+    Merges the two lightest nodes until one is left. Words are in falling order and inner nodes are created in rising
+    order, so the lightest is at the end of the first or the head of the second and nothing is sorted.
     """
     words = len(counts)
     weights = counts + [0] * (words - 1)

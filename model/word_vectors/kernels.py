@@ -1,9 +1,9 @@
-"""word2vec's inner loop: one minibatch a window, lock-free, in machine code (Ji et al. 2016).
+"""word2vec's inner loop: one minibatch per window, lock-free, in machine code (Ji et al. 2016).
 
-The C words around a centre are one side, T targets that the whole window shares the other: the centre and its
+One side is the C words around a centre. The other is T targets that the whole window shares: the centre and its
 negatives, or the inner nodes of its Huffman path, or every word. Their C x T scores, errors and both updates are small
-dense products (products.py), so each row is read and written once a window. CBOW is the same with the one mean of the
-window's rows as its only row. Letters: C rows of the window, T targets, W padded width, V words.
+dense products (products.py), so each row is read and written once per window. CBOW is the same with a single row, the
+mean of the window. Letters: C rows of the window, T targets, W padded width, V words.
 """
 
 import math
@@ -31,10 +31,10 @@ from model.word_vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Rules, Sa
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]
 Places: TypeAlias = NDArray[np.int64]
-Home: TypeAlias = tuple[int, int, int]  # W, rows with copies, how far the copies are from the table
+Home: TypeAlias = tuple[int, int, int]  # W, rows with copies, distance of the copies from the table
 STEP, FIRST, SECOND = (np.uint64(k) for k in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 LOW = np.uint64(0xFFFFFFFF)
-FOLD = 1024  # windows after which the loss is summed up
+FOLD = 1024  # windows after which the loss is summed
 LEAST = np.float32(-3e38)
 
 
@@ -50,24 +50,24 @@ def train_records(
     replicas: tuple[Replica, Replica],
     lr: np.float32,
 ) -> tuple[float, int]:
-    """One pass over the records rows[offsets[r]:offsets[r + 1]]; (summed loss, predictions).
+    """Makes one pass over the records rows[offsets[r]:offsets[r + 1]]; returns (summed loss, predictions).
 
     inputs (V, W), outputs (V or V - 1, W). A prediction is one context word (skip-gram) or one window (CBOW).
     """
-    keep, noise, paths, nodes, branches = tables  # unpacked: what stays packed is counted at each use
+    keep, noise, paths, nodes, branches = tables  # unpacked: numba counts references at each use of a tuple
     state, drawn, kept, spots, around, order, old, moved, targets, signs, errors, product, powers = scratch
     (near, near_before, near_shares, near_due, near_shift), (far, far_before, far_shares, far_due, far_shift) = replicas
     near_home, far_home = (inputs.shape[1], len(near), near_shift), (outputs.shape[1], len(far), far_shift)
     cbow, half = rules.cbow, len(targets) // 2
-    apart = cbow or half > TILE  # one tile reads each row once before it moves; several need the rows as they were
+    apart = cbow or half > TILE  # one tile reads each row once before it moves; several need the old rows
     before, places = (old, order) if apart else (inputs, around)
     loss, predictions, windows = 0.0, 0, 0
     radius, radius_ahead, radius_drawn, count, count_ahead = 0, 0, 0, 0, 0
     by_noise, by_path = rules.output == NEGATIVE, rules.output == HIERARCHICAL
     for record in range(len(offsets) - 1):
         words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept, spots, near_home)
-        for ahead in range(-1, words + 1):  # chance is drawn for ahead + 1, targets are chosen for ahead, then
-            place = ahead - 1  # is trained: what a step needs from memory is asked for a step before
+        for ahead in range(-1, words + 1):  # draws random numbers for ahead + 1, chooses targets for ahead, then
+            place = ahead - 1  # trains place: memory is prefetched one step before its use
             begin, start = ahead % 2 * half, place % 2 * half
             radius, radius_ahead, count = radius_ahead, radius_drawn, count_ahead
             if 0 <= ahead < words:
@@ -76,7 +76,7 @@ def train_records(
                 elif by_path:
                     count_ahead = follow(kept[ahead], begin, paths, nodes, branches, targets, signs, far_home)
                 else:
-                    count_ahead = len(keep)  # all words, written once into the scratch
+                    count_ahead = len(keep)  # all words, written once into the scratch arrays
             if ahead + 1 < words:
                 radius_drawn = 1 + below(state, rules.window) if rules.dynamic else rules.window
                 if by_noise:
@@ -87,7 +87,7 @@ def train_records(
             if size == 0:
                 continue
             soon = begin + count_ahead // 2 if by_noise or by_path else begin
-            prefetch(outputs, targets, begin, soon)  # half of the rows now: too many at once would be waited for
+            prefetch(outputs, targets, begin, soon)  # half of the rows now: more at once would stall
             lines = size
             if cbow:
                 lines = 1
@@ -106,7 +106,7 @@ def train_records(
                 loss += softmax(lines, count, kept[place], lr, errors)
             for tile in range(tiles):
                 first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
-                if cbow:  # with a number that the compiler sees the loop over it goes away
+                if cbow:  # with a constant the compiler removes the loop over it
                     learn_apart(old, 1, moved, order, outputs, targets, first, inside, errors, tile)
                 elif apart:
                     learn_apart(old, size, inputs, around, outputs, targets, first, inside, errors, tile)
@@ -128,7 +128,7 @@ def train_records(
 
 @inlined
 def draw(state: NDArray[np.uint64]) -> np.uint64:
-    """The next 64 random bits: SplitMix64 (Steele et al. 2014), a counter and a mixing of its bits."""
+    """Returns the next 64 random bits: SplitMix64 (Steele et al. 2014), a counter and a mix of its bits."""
     state[0] += STEP
     z: np.uint64 = state[0]
     z = (z ^ (z >> np.uint64(30))) * FIRST
@@ -138,20 +138,20 @@ def draw(state: NDArray[np.uint64]) -> np.uint64:
 
 @inlined
 def below(state: NDArray[np.uint64], limit: int) -> int:
-    """A whole number from 0 to limit - 1, limit below 2^32."""
+    """Returns a random integer from 0 to limit - 1, limit below 2^32."""
     return int(np.int64(((draw(state) >> np.uint64(32)) * np.uint64(limit)) >> np.uint64(32)))
 
 
 @inlined
 def locate(row: int, home: Home) -> int:
-    """Where a row begins, counted in numbers from where the table begins: of the first rows, the thread's copy."""
+    """Returns the start of a row, in numbers from the start of the table; for the first rows, of the thread's copy."""
     width, hot, shift = home
     return row * width + (shift if row < hot else 0)
 
 
 @inlined
 def rows_due(due: NDArray[np.int64], meeting: int) -> int:
-    """How many rows meet at meeting 1, 2, 3, ...: those of the highest power of two that divides its number."""
+    """Returns the number of rows that meet at meeting 1, 2, 3, ...: by the highest power of two that divides it."""
     level = 0
     while level < len(due) and meeting % 2 == 0:
         level, meeting = level + 1, meeting // 2
@@ -169,7 +169,7 @@ def subsample(
     spots: Places,
     home: Home,
 ) -> int:
-    """Copy to `kept` the rows that chance leaves; how many."""
+    """Copies to `kept` the rows that subsampling keeps; returns their number."""
     words = 0
     for i in range(first, last):
         row = rows[i]
@@ -181,17 +181,17 @@ def subsample(
 
 @inlined
 def surround(place: int, radius: int, words: int, spots: Places, around: Places) -> int:
-    """Copy to `around` the rows of the window, the centre left out; how many."""
+    """Copies to `around` the rows of the window, without the centre; returns their number."""
     size = 0
     for i in range(max(0, place - radius), min(words, place + radius + 1)):
         around[size] = spots[i]
-        size += i != place  # the centre is written over
+        size += i != place  # the next row overwrites the centre
     return size
 
 
 @inlined
 def draw_noise(state: NDArray[np.uint64], noise: NDArray[np.uint32], drawn: NDArray[np.uint64]) -> None:
-    """Draw a word's negatives, K numbers each for a row and for its threshold, and ask for those rows of `noise`."""
+    """Draws a word's negatives, K numbers that give a row and a threshold each, and prefetches the rows of `noise`."""
     for i in range(len(drawn)):
         drawn[i] = draw(state)
         prefetch_row(noise, np.int64(((drawn[i] >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32)))
@@ -207,12 +207,12 @@ def choose(
     signs: Floats,
     home: Home,
 ) -> int:
-    """Write the centre and its negatives from `first` on; T. A negative that is the centre itself is left out."""
+    """Writes the centre and its negatives from `first` on; returns T. Drops a negative that is the centre itself."""
     targets[first], signs[first], count = locate(centre, home), np.float32(1), 1
     for i in range(len(drawn)):
         row = np.int64(((drawn[i] >> np.uint64(32)) * np.uint64(len(noise))) >> np.uint64(32))
         other, stays = np.int64(noise[row, 1]), np.uint32(drawn[i] & LOW) <= noise[row, 0]
-        row = other + (row - other) * stays  # no branch: it would be guessed wrong every other time
+        row = other + (row - other) * stays  # no branch, which would be mispredicted half of the time
         if row != centre:
             targets[first + count], signs[first + count] = locate(row, home), np.float32(-1)
             count += 1
@@ -232,7 +232,7 @@ def follow(
     signs: Floats,
     home: Home,
 ) -> int:
-    """Write the inner nodes of the centre's Huffman path from `first` on, with sign +1 for code 0; T."""
+    """Writes the inner nodes of the centre's Huffman path from `first` on, with sign +1 for code 0; returns T."""
     count = 0
     for i in range(paths[centre], paths[centre + 1]):
         targets[first + count], signs[first + count] = locate(nodes[i], home), branches[i]
@@ -244,7 +244,7 @@ def follow(
 
 @inlined
 def softmax(lines: int, count: int, centre: int, lr: np.float32, errors: Floats) -> float:
-    """Scores to lr (label - p) over all words; the loss -log p(centre), summed over the rows."""
+    """Turns scores into lr (label - p) over all words; returns the loss -log p(centre), summed over the rows."""
     loss = 0.0
     for c in range(lines):
         highest, total, right = LEAST, 0.0, centre // TILE * lines + c
@@ -264,7 +264,7 @@ def softmax(lines: int, count: int, centre: int, lr: np.float32, errors: Floats)
 
 @inlined
 def folded(product: Floats, powers: Rows) -> float:
-    """The loss that the running product holds, which begins anew."""
+    """Returns the loss in the running product, and resets it."""
     loss = 0.0
     for t in range(len(product)):
         loss += math.log(product[t]) + powers[t] * math.log(2.0)

@@ -1,4 +1,4 @@
-"""The configurations of the methods, by architecture, free of torch; model/networks/architectures.py has their rows."""
+"""The methods' configurations by architecture, free of torch; model/networks/architectures.py has their rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,10 +19,10 @@ METHODS: dict[str, type[Any]] = {
 
 
 def method_type(name: str) -> type[Any]:
-    """The configuration's class of a method.
+    """Returns a method's configuration class.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: no method has that name.
     """
     if name not in METHODS:
         raise unknown("model.architecture", name, METHODS)
@@ -30,7 +30,7 @@ def method_type(name: str) -> type[Any]:
 
 
 def method_config(values: Mapping[str, Any]) -> Any:
-    """The typed configuration of one method from plain values, chosen by their key `architecture`.
+    """Returns a method's typed configuration from plain values; their key `architecture` chooses its type.
 
     Raises:
         UserError: an unknown architecture, an unknown key, a value of the wrong type.

@@ -1,8 +1,8 @@
-"""word2vec's inner loop as the original has it (Mikolov et al. 2013b): a pair at a time, with negatives of its own.
+"""word2vec's original inner loop (Mikolov et al. 2013b): one pair at a time, each with its own negatives.
 
-For skip-gram with negative sampling alone. kernels.py draws negatives once for all words of a window instead, which is
-several times faster; the products are the same, of one row instead of C. Pairs are listed a record at a time, so that
-what a pair needs from memory is asked for LEAD pairs before. Letters: P pairs of a record, T targets, W padded width.
+Only for skip-gram with negative sampling. kernels.py draws negatives once for all words of a window, which is several
+times faster; the products are the same, with one row instead of C. The pairs of a record are listed first, so that a
+pair's memory can be prefetched LEAD pairs ahead. Letters: P pairs of a record, T targets, W padded width.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def train_pairs(
     replicas: tuple[Replica, Replica],
     lr: np.float32,
 ) -> tuple[float, int]:
-    """One pass over the records rows[offsets[r]:offsets[r + 1]]; (summed loss, pairs). inputs, outputs (V, W)."""
+    """Makes one pass over the records rows[offsets[r]:offsets[r + 1]]; returns (summed loss, pairs)."""
     keep, noise, _, _, _ = tables
     state, drawn, kept, spots, around, order, old, _, targets, signs, errors, product, powers = scratch
     centres, sides, counts = pairs
@@ -58,8 +58,8 @@ def train_pairs(
     for record in range(len(offsets) - 1):
         words = subsample(rows, offsets[record], offsets[record + 1], keep, state, kept, spots, near_home)
         listed = pair_up(words, rules.window, rules.dynamic, state, kept, spots, centres, sides)
-        for ahead in range(-1, listed + LEAD):  # negatives are drawn for ahead + 1, targets chosen for ahead, and
-            pair = ahead - LEAD  # is trained
+        for ahead in range(-1, listed + LEAD):  # draws negatives for ahead + 1, chooses targets for ahead, and
+            pair = ahead - LEAD  # trains pair
             if 0 <= ahead < listed:
                 slot = ahead % len(counts)
                 counts[slot] = choose(centres[ahead], slot * room, drawn, noise, targets, signs, far_home)
@@ -70,7 +70,7 @@ def train_pairs(
                 continue
             slot = pair % len(counts)
             start, count, around[0] = slot * room, counts[slot], sides[pair]
-            if room > TILE:  # several tiles need the row as it was, one reads it once before it moves
+            if room > TILE:  # several tiles need the old row; one reads it once before it moves
                 copy(inputs, around, 1, old)
                 for tile in range(-(-count // TILE)):
                     first, inside = start + tile * TILE, min(TILE, count - tile * TILE)
@@ -105,11 +105,11 @@ def pair_up(
     centres: Rows,
     sides: Places,
 ) -> int:
-    """List the pairs of a record: the row of the centre, and where that of the word beside it begins; P."""
+    """Lists the pairs of a record: the centre's row, and the start of its neighbour's; returns P."""
     listed = 0
     for place in range(words):
         radius = 1 + below(state, window) if dynamic else window
         for i in range(max(0, place - radius), min(words, place + radius + 1)):
             centres[listed], sides[listed] = kept[place], spots[i]
-            listed += i != place  # the centre beside itself is written over
+            listed += i != place  # the next pair overwrites the centre paired with itself
     return listed

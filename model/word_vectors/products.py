@@ -1,9 +1,9 @@
-"""The dense products of one window, written as vector instructions: what C would need intrinsics for.
+"""The dense products of one window, written as vector instructions: C would need intrinsics for them.
 
-Plain loops in numba reach half of the machine: LLVM keeps to 256-bit registers, folds every dot product on its own and
-reads rows again for each pair. Here rows are taken two at a time against a tile of up to TILE targets, whose sums stay
-in registers. `emitted` functions are programs that write such code once for every size of a tile; kernels.py calls
-them like any function. Letters: C rows of the window, T targets, W padded width, V words.
+Plain numba loops reach half of the machine's speed: LLVM keeps to 256-bit registers, folds every dot product by itself
+and reads rows again for each pair. Here two rows at a time meet a tile of up to TILE targets, whose sums stay in
+registers. `emitted` functions are programs that write such code once for every size of a tile; kernels.py calls them
+like any function. Letters: C rows of the window, T targets, W padded width, V words.
 """
 
 import math
@@ -27,7 +27,7 @@ def scores(
 ) -> tuple[Any, Emit]:
     """Dot products of the `lines` rows rows[own] with a tile: the `count` <= TILE rows table[targets[start:]].
 
-    rows (.., W), own (C,), table (V, W); they go to out[lines at + c, t] (.., TILE), 0 from t = count on.
+    rows (.., W), own (C,), table (V, W); the results go to out[lines at + c, t] (.., TILE), 0 from t = count on.
     """
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
@@ -107,10 +107,10 @@ def _learn(apart: bool) -> Callable[..., None]:
     return learn
 
 
-# learn_apart(old, lines, inputs, around, table, targets, start, count, errors, at): both sides move by the errors e of
-# a tile, errors[lines at + c, t]. inputs[around[c]] += sum over t of e * table[targets[start + t]]; then the other way
-# around, table[targets[start + t]] += sum over c of e * old[c]. A row that stands twice moves twice.
-# learn_in_place: the same with inputs[around] for `old`, each row read before it moves, but for one that stands twice.
+# learn_apart(old, lines, inputs, around, table, targets, start, count, errors, at): moves both sides by the errors e
+# of a tile, errors[lines at + c, t]. inputs[around[c]] += sum over t of e * table[targets[start + t]]; then in reverse,
+# table[targets[start + t]] += sum over c of e * old[c]. A row that occurs twice moves twice.
+# learn_in_place: the same with inputs[around] for `old`; reads each row before it moves, unless it occurs twice.
 learn_apart, learn_in_place = _learn(apart=True), _learn(apart=False)
 
 
@@ -152,7 +152,7 @@ def copy(typing: Any, inputs: Any, around: Any, size: Any, old: Any) -> tuple[An
 
 @emitted
 def spread(typing: Any, moved: Any, around: Any, size: Any, inputs: Any) -> tuple[Any, Emit]:
-    """inputs[around[:size]] += moved[0], for a row that stands twice two times."""
+    """inputs[around[:size]] += moved[0], twice for a row that occurs twice."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
@@ -169,7 +169,7 @@ def spread(typing: Any, moved: Any, around: Any, size: Any, inputs: Any) -> tupl
 
 @emitted
 def exchange(typing: Any, table: Any, own: Any, before: Any, shares: Any, rows: Any) -> tuple[Any, Emit]:
-    """table[r] += shares[r] (own[r] - before[r]) for the first `rows` rows; own and before go on from there."""
+    """table[r] += shares[r] (own[r] - before[r]) for the first `rows` rows; then sets own and before to the result."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
@@ -192,11 +192,11 @@ def exchange(typing: Any, table: Any, own: Any, before: Any, shares: Any, rows: 
 def likelihoods(
     typing: Any, errors: Any, lines: Any, at: Any, signs: Any, start: Any, lr: Any, product: Any, powers: Any
 ) -> tuple[Any, Emit]:
-    """Scores s in errors[lines at + c, t] to lr sign sigmoid(-sign s): a step along log sigmoid(sign s).
+    """Turns scores s in errors[lines at + c, t] into lr sign sigmoid(-sign s): a step along log sigmoid(sign s).
 
-    sign = signs[start + t], 0 where there is no target. The loss, a sum of log(1 + exp(-sign s)), is kept as the
-    `product` of these numbers, with its `powers` of two taken out and counted, so that one logarithm is left for
-    thousands. Scores are held within LIMIT, where float32 cannot tell a sigmoid from 0 or 1: nothing overflows.
+    sign = signs[start + t], 0 if there is no target. The loss, a sum of log(1 + exp(-sign s)), is kept as the `product`
+    of these numbers, with its `powers` of two counted apart, so that thousands of terms need one logarithm. Scores are
+    clamped to LIMIT, beyond which float32 cannot tell a sigmoid from 0 or 1, so nothing overflows.
     """
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
@@ -236,7 +236,7 @@ def likelihoods(
 
 
 def exponential(code: Code, x: Value) -> Value:
-    """e^x for |x| < 87: a power of two times a polynomial of the rest, which lies within ln(2) / 2 of 0."""
+    """Returns e^x for |x| < 87: a power of two times a polynomial of the rest, which is within ln(2) / 2 of 0."""
     size = x.type.count
 
     def every(value: float) -> Value:
@@ -247,7 +247,7 @@ def exponential(code: Code, x: Value) -> Value:
     rest = code.fma(whole, every(LN2_HIGH - math.log(2)), rest)
     squared = code.builder.fmul(rest, rest)
     value = every(0.0)
-    for power in (6, 4, 2, 0):  # two terms at a time: half as long a wait
+    for power in (6, 4, 2, 0):  # two terms at a time halve the latency
         pair = code.fma(rest, every(1 / math.factorial(power + 1)), every(1 / math.factorial(power)))
         value = code.fma(value, squared, pair)
     exponent = code.builder.add(code.builder.fptosi(whole, ir.VectorType(INT, size)), _whole(127, size))
@@ -260,7 +260,7 @@ def _whole(value: int, size: int) -> Value:
 
 @emitted
 def prefetch(typing: Any, table: Any, numbers: Any, start: Any, end: Any) -> tuple[Any, Emit]:
-    """Ask for the rows table[numbers[start:end]], so that they are there when they are needed."""
+    """Prefetches the rows table[numbers[start:end]]."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
@@ -274,7 +274,7 @@ def prefetch(typing: Any, table: Any, numbers: Any, start: Any, end: Any) -> tup
 
 @emitted
 def prefetch_row(typing: Any, table: Any, row: Any) -> tuple[Any, Emit]:
-    """The same of one row."""
+    """Prefetches one row."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Value:
         code = Code(context, builder, sig, args)
@@ -285,7 +285,7 @@ def prefetch_row(typing: Any, table: Any, row: Any) -> tuple[Any, Emit]:
 
 
 def _prefetch(code: Code, array: Array, start: Value, write: int) -> None:
-    """The cache lines of the row that begins at `start`, into the nearest cache, to be read or (1) to be written."""
+    """Prefetches the row that begins at `start` into the nearest cache, for reading or (`write` 1) writing."""
     builder, line, byte = code.builder, WORD(16), ir.PointerType(ir.IntType(8))
     call = ir.FunctionType(ir.VoidType(), [byte, INT, INT, INT])
     function = builder.module.declare_intrinsic("llvm.prefetch", [byte], call)

@@ -1,10 +1,11 @@
-"""Copies of a table's most used rows, one set a thread: so threads do not take these rows out of each other's caches.
+"""Each thread's own copies of a table's most used rows, so that threads do not compete for their cache lines.
 
-Every thread writes the rows of frequent words and the nodes near the tree's root, and a cache line that two cores write
-travels between them at each use, which takes longer than the arithmetic. So a thread moves copies of its own, and adds
-what they have moved to the shared rows when it has used them about USES times: at meetings after every MEET windows
-(or pairs, where each has negatives of its own), some rows at each of them, some at every second, at every fourth, and
-so on. Letters: R rows that have copies.
+Every thread writes the rows of frequent words and the nodes near the tree's root. A cache line that two cores write
+moves between them at each use, which takes longer than the arithmetic. So a thread moves its own copies, and adds their
+changes to the shared rows after about USES uses: at meetings after every MEET windows (or pairs, if each has its own
+negatives). Some rows meet each time, some every second time, every fourth, and so on.
+
+Letters: R rows that have copies.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -16,29 +17,29 @@ from model.word_vectors import tables
 
 Floats: TypeAlias = NDArray[np.float32]
 Uses: TypeAlias = NDArray[np.float64]
-MEET, USES, MOST = 64, 48, 4096  # windows or pairs, uses, R at most
-STIFFNESS = 0.1  # of the pull to where a row's gradient is 0: of a use at a rate of 1
+MEET, USES, MOST = 64, 48, 4096  # windows or pairs, uses, the limit of R
+STIFFNESS = 0.1  # pull of one use, at rate 1, towards the point where a row's gradient is 0
 
 
 class Replica(NamedTuple):
-    """The first rows of a table as one thread moves them."""
+    """The first rows of a table, as one thread moves them."""
 
     own: Floats  # (R, W)
-    before: Floats  # (R, W) when they last met
+    before: Floats  # (R, W) at their last meeting
     shares: Floats  # (R,) of its moves that a thread adds
-    due: NDArray[np.int64]  # (levels,) how many of the rows meet every 1, 2, 4, ... meetings
-    shift: int  # where `own` begins, counted in numbers from where the table begins
+    due: NDArray[np.int64]  # (levels,) the number of rows that meet every 1, 2, 4, ... meetings
+    shift: int  # start of `own`, in numbers from the start of the table
 
 
 class Copies:
-    """The memory of one thread's copies, used for one segment after the other."""
+    """The memory of one thread's copies, reused for each segment."""
 
     def __init__(self, table: Floats) -> None:
         rows = min(MOST, len(table))
         self._own, self._before = (tables.zeros(rows, table.shape[1]) for _ in range(2))
 
     def of(self, table: Floats, plan: "Plan") -> Replica:
-        """Copies of the first rows as they are now."""
+        """Copies the first rows as they are now."""
         rows = len(plan.shares)
         own, before = self._own[:rows], self._before[:rows]
         own[:] = table[:rows]
@@ -47,19 +48,19 @@ class Copies:
 
 
 class Plan(NamedTuple):
-    """Which rows of a table get copies, and when and how they meet."""
+    """The rows of a table that get copies, and when and how they meet."""
 
     shares: Floats  # (R,)
     due: NDArray[np.int64]  # (levels,)
 
     @classmethod
     def of(cls, uses: Uses, windows: float, threads: int, lr: float) -> "Plan":
-        """`uses` of the first rows in a window, falling; `windows` of the segment. One thread makes no copies.
+        """`uses` of the first rows per window, falling; `windows` of the segment. One thread makes no copies.
 
-        Rows are pulled to where their gradients are 0, and m steps leave exp(-m s) of the way, s = STIFFNESS lr. Each
-        thread alone has gone 1 - exp(-m s) of it when they meet, and all of them, one after the other, would have gone
-        1 - exp(-n m s): together they add that. Where little has moved they add all of their moves, where all have
-        arrived the mean.
+        Rows move to where their gradients are 0; m steps leave exp(-m s) of the distance, with s = STIFFNESS lr. At a
+        meeting each of n threads alone has covered 1 - exp(-m s) of it, and all of them in turn would have covered
+        1 - exp(-n m s). So they add that in total: if little has moved all of their moves, if all have arrived the
+        mean.
         """
         levels = int(np.log2(max(windows / threads / MEET, 1))) if threads > 1 else 0
         between = MEET * 2.0 ** np.arange(levels)  # windows

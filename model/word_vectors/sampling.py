@@ -1,4 +1,4 @@
-"""What chance decides in word2vec: which words stay, and which are drawn as negatives. V words, most frequent first."""
+"""word2vec's sampling: subsampling of frequent words, and negatives. V words, most frequent first."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 
 def keep_probability(counts: NDArray[Any], sample: float) -> NDArray[np.float64]:
-    """(V,) probability that an occurrence stays in the text; 1 for all where `sample` is 0.
+    """Returns (V,) the probability that an occurrence stays in the text; 1 for all if `sample` is 0.
 
-    As in the original tool: (sqrt(f / t) + 1) t / f with f the word's share of the text and t = `sample`, a little
-    more than the sqrt(t / f) of Mikolov et al. 2013b, equation 5.
+    As in the original tool: (sqrt(f / t) + 1) t / f with f the word's share of the text and t = `sample`, slightly more
+    than the sqrt(t / f) of Mikolov et al. 2013b, equation 5.
     """
     if sample <= 0:
         return np.ones(len(counts))
@@ -21,9 +21,9 @@ def keep_probability(counts: NDArray[Any], sample: float) -> NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AliasTable:
-    """A distribution over V rows that one draw costs two looks at (Walker 1977, Vose 1991).
+    """A distribution over V rows; one draw costs two look-ups (Walker 1977, Vose 1991).
 
-    A row r is drawn uniformly; it stays with probability `thresholds[r]`, else it becomes `aliases[r]`.
+    A draw picks a row r uniformly, keeps it with probability `thresholds[r]`, and else takes `aliases[r]`.
     """
 
     thresholds: NDArray[np.float64]  # (V,) in [0, 1]
@@ -31,30 +31,30 @@ class AliasTable:
 
     @classmethod
     def of(cls, counts: NDArray[Any], exponent: float) -> "AliasTable":
-        """Rows in proportion to counts ** exponent (0.75: Mikolov et al. 2013b; 0: uniform)."""
+        """Makes the table of rows in proportion to counts ** exponent (0.75: Mikolov et al. 2013b; 0: uniform)."""
         weights = np.asarray(counts, dtype=np.float64)
         weights = (weights / weights.max()) ** exponent  # no overflow, whatever the exponent
         shares = (weights * (len(weights) / weights.sum())).tolist()
         aliases = list(range(len(shares)))
         small = [row for row, share in enumerate(shares) if share < 1]
         large = [row for row, share in enumerate(shares) if share >= 1]
-        while small and large:  # what a small row lacks is filled from a large one
+        while small and large:  # fills each small row from a large one
             row, giver = small.pop(), large[-1]
             aliases[row] = giver
             shares[giver] -= 1 - shares[row]
             if shares[giver] < 1:
                 small.append(large.pop())
-        for row in small + large:  # what rounding left over
+        for row in small + large:  # left over by rounding
             shares[row] = 1.0
         return cls(np.array(shares), np.array(aliases, dtype=np.int32))
 
     def probabilities(self) -> NDArray[np.float64]:
-        """(V,) the distribution itself."""
+        """Returns (V,), the distribution itself."""
         found = self.thresholds.copy()
         np.add.at(found, self.aliases, 1 - self.thresholds)
         return found / len(found)
 
 
 def as_bits(probability: NDArray[np.float64]) -> NDArray[np.uint32]:
-    """Probabilities as thresholds for 32 random bits: `bits <= threshold`; 1 is always true, 0 once in 2^32."""
+    """Returns probabilities as thresholds for 32 random bits: `bits <= threshold`; 1 always holds, 0 once in 2^32."""
     return np.clip(np.round(probability * 2.0**32) - 1, 0, 2**32 - 1).astype(np.uint32)

@@ -1,8 +1,8 @@
 """Exact search in a table of vectors: cosines by one matrix product, and the best of them.
 
-V words, d width, Q queries. A table is a dense float32 array (V, d) or a scipy CSR matrix of that shape. Its rows are
-never copied to be normalised: a cosine is the product times the inverse norm of the row, and a row of zeros, which has
-no direction, has the cosine 0 with everything.
+V words, d width, Q queries. A table is a dense float32 array (V, d) or a scipy CSR matrix of that shape. Rows are never
+copied to normalise them: a cosine is the product times the inverse norm of the row. A row of zeros, which has no
+direction, has the cosine 0 with everything.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 Table = Any  # (V, d): NDArray[np.float32] or scipy CSR, whose types are unknown to the checker
 Floats = NDArray[np.float32]
-BLOCK_BYTES = 64 << 20  # of what a search holds beside the table, apart from one row of V cosines
-FEW, SMALL = 12, 1 << 19  # queries; multiplications of a product that OpenBLAS does without repacking
-SHORTEST = 1e-30  # a shorter vector counts as zeros: the inverse of its length is no float32
+BLOCK_BYTES = 64 << 20  # memory of a search beside the table, apart from one row of V cosines
+FEW, SMALL = 12, 1 << 19  # queries; multiplications that OpenBLAS does without repacking
+SHORTEST = 1e-30  # shorter vectors count as zeros: their inverse length exceeds float32
 EPSILON = 1e-3  # Levy and Goldberg 2014, equation 4: keeps 3CosMul from dividing by zero
 
 
 def is_sparse(table: Table) -> bool:
-    """Whether it is one of scipy's, not an array."""
+    """Returns True for a scipy matrix, False for an array."""
     return hasattr(table, "tocsr")
 
 
 def inverse_norms(table: Table) -> Floats:
-    """1 / |row| of each row, (V,); 0 for a row of zeros, nan for one that holds nan or infinity."""
+    """Returns 1 / |row| of each row, (V,); 0 for a row of zeros, nan for one that holds nan or infinity."""
     norms = np.empty(table.shape[0], np.float64)
     for part in blocks(table.shape[0], 1 if is_sparse(table) else 8 * table.shape[1]):
         rows = table[part]
@@ -40,7 +40,7 @@ def inverse_norms(table: Table) -> Floats:
 
 
 def cosines(table: Table, inverse: Floats, queries: Table, limit: int) -> Floats:
-    """The cosine of each query with each of the first `limit` rows, (Q, limit); `queries` (Q, d) of length 1 or 0."""
+    """Returns each query's cosines with the first `limit` rows, (Q, limit); `queries` (Q, d) of length 1 or 0."""
     product: Table = few_products(table[:limit], queries) if is_few(queries) else queries @ table[:limit].T
     answer: Floats = np.asarray(product.toarray() if is_sparse(product) else product, np.float32)
     answer *= inverse[:limit]
@@ -48,12 +48,12 @@ def cosines(table: Table, inverse: Floats, queries: Table, limit: int) -> Floats
 
 
 def is_few(queries: Table) -> bool:
-    """Whether BLAS would take longer to repack the table for these queries than to multiply it with them."""
+    """Returns True if BLAS would take longer to repack the table for these queries than to multiply it with them."""
     return not is_sparse(queries) and 1 < len(queries) < FEW
 
 
 def few_products(table: Floats, queries: Floats) -> Floats:
-    """queries @ table.T, (Q, V), in pieces that are so small that BLAS takes them as they are."""
+    """Returns queries @ table.T, (Q, V), in pieces small enough for BLAS to skip repacking."""
     found, columns = np.empty((len(queries), len(table)), np.float32), np.ascontiguousarray(queries.T)
     size = max(1, SMALL // queries.size)
     for begin in range(0, len(table), size):
@@ -62,13 +62,13 @@ def few_products(table: Floats, queries: Floats) -> Floats:
 
 
 def units(table: Table, inverse: Floats, rows: NDArray[np.integer[Any]]) -> Table:
-    """Those rows at length 1 (0 stays 0): (n, d) of the table's own kind."""
+    """Returns those rows at length 1 (0 stays 0): (n, d), dense or sparse as the table."""
     picked = table[rows]
     return picked.multiply(inverse[rows, None]).tocsr() if is_sparse(picked) else picked * inverse[rows, None]
 
 
 def stack_tables(tables: Sequence[Table]) -> Table:
-    """Tables of one kind as one, below each other."""
+    """Stacks tables of one kind below each other."""
     if not is_sparse(tables[0]):
         return np.concatenate(tables)
     from scipy.sparse import vstack
@@ -77,7 +77,7 @@ def stack_tables(tables: Sequence[Table]) -> Table:
 
 
 def top(scores: Floats, k: int) -> NDArray[np.intp]:
-    """The places of the `k` highest of (n,), the highest first; of equals, the first. What is -inf is left out."""
+    """Returns the places of the `k` highest of (n,), highest first, the first of equals first; skips -inf."""
     there = int(np.count_nonzero(scores > -np.inf))
     k = min(k, there)
     if k <= 0:
@@ -88,7 +88,7 @@ def top(scores: Floats, k: int) -> NDArray[np.intp]:
 
 
 def three_cos_mul(a: Floats, b: Floats, c: Floats) -> Floats:
-    """The score of each word x for a : b = c : x, from its cosines (n,), which are shifted to [0, 1].
+    """Returns the score of each word x for a : b = c : x, from its cosines (n,), which are shifted to [0, 1].
 
     Levy and Goldberg 2014, equation 4.
     """
@@ -96,7 +96,7 @@ def three_cos_mul(a: Floats, b: Floats, c: Floats) -> Floats:
 
 
 def blocks(count: int, item_bytes: int) -> Iterator[slice]:
-    """Slices of `range(count)` that hold at most BLOCK_BYTES, one item at least."""
+    """Yields slices of `range(count)` that hold at most BLOCK_BYTES, but at least one item."""
     size = max(1, BLOCK_BYTES // max(1, item_bytes))
     for begin in range(0, count, size):
         yield slice(begin, min(count, begin + size))

@@ -1,6 +1,6 @@
-"""Vector instructions by name: the words that products.py is written in.
+"""Vector instructions by name, the vocabulary of products.py.
 
-LLVM turns them into what the machine has (AVX-512, AVX2, NEON), so nobody needs a compiler. W padded width.
+LLVM turns them into the machine's own (AVX-512, AVX2, NEON), so no compiler is needed. W padded width.
 """
 
 import contextlib
@@ -13,7 +13,7 @@ from numba.core import cgutils, config
 from numba.np.arrayobj import make_array
 
 FEATURES = llvm.get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
-LANES = 16 if "+avx512f" in FEATURES else 8  # float32 of a register
+LANES = 16 if "+avx512f" in FEATURES else 8  # float32 numbers in a register
 FLOAT, INT, WORD = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)
 ZEROS = ir.Constant(VECTOR, [0.0] * LANES)
@@ -21,7 +21,7 @@ Value: TypeAlias = Any  # an LLVM value
 
 
 class Array:
-    """Addresses inside of a C-contiguous array."""
+    """Addresses within a C-contiguous array."""
 
     def __init__(self, context: Any, builder: Any, kind: Any, value: Value) -> None:
         if kind.layout != "C":
@@ -31,15 +31,15 @@ class Array:
         self.columns = cgutils.unpack_tuple(builder, array.shape)[-1]
 
     def row(self, index: Value) -> Value:
-        """The address of a row of a 2-D array."""
+        """Returns the address of a row of a 2-D array."""
         return self.place(self.builder.mul(index, self.columns))
 
     def place(self, index: Value) -> Value:
-        """The address of an element, counted from the first."""
+        """Returns the address of an element, counted from the first."""
         return self.builder.gep(self.start, [index])
 
     def number(self, index: Value) -> Value:
-        """The whole number of 64 bits at a place."""
+        """Returns the 64-bit integer at a place."""
         return self.builder.load(self.place(index))
 
 
@@ -51,11 +51,11 @@ class Code:
         self._arguments = list(zip(signature.args, arguments, strict=True))
 
     def array(self, position: int) -> Array:
-        """An argument of the function that is an array."""
+        """Returns the function's argument at `position` as an array."""
         return Array(self._context, self.builder, *self._arguments[position])
 
     def vectors(self, array: Array) -> Value:
-        """How many vectors a row of it fills."""
+        """Returns the number of vectors in a row of the array."""
         return self.builder.udiv(array.columns, WORD(LANES))
 
     def plus(self, a: Value, b: int) -> Value:
@@ -63,19 +63,19 @@ class Code:
 
     @contextlib.contextmanager
     def loop(self, count: Value) -> Iterator[Value]:
-        """A loop over 0 .. count - 1, whose number it gives."""
+        """Loops over 0 .. count - 1 and yields the index."""
         with cgutils.for_range(self.builder, count, intp=WORD) as loop:
             yield loop.index
 
     def pairs(self, count: Value, emit: Callable[[Value, int], None]) -> None:
-        """`emit(first, 2)` for 0, 2, 4, ... and, where the count is odd, `emit(last, 1)`."""
+        """Emits `emit(first, 2)` for 0, 2, 4, ... and, if the count is odd, `emit(last, 1)`."""
         with self.loop(self.builder.lshr(count, WORD(1))) as half:
             emit(self.builder.shl(half, WORD(1)), 2)
         with self.builder.if_then(self.builder.trunc(count, ir.IntType(1))):
             emit(self.plus(count, -1), 1)
 
     def choice(self, number: Value, most: int, emit: Callable[[int], None]) -> None:
-        """Code for every number from 1 to `most`, of which the right one is jumped to."""
+        """Emits code for every number from 1 to `most`, and a jump to the right one."""
         done = self.builder.append_basic_block("done")
         switch = self.builder.switch(number, done)
         for n in range(1, most + 1):
@@ -87,13 +87,13 @@ class Code:
         self.builder.position_at_end(done)
 
     def variable(self) -> Value:
-        """A vector variable, zero at first; LLVM keeps it in a register."""
+        """Returns a vector variable, initially zero; LLVM keeps it in a register."""
         variable = cgutils.alloca_once(self.builder, VECTOR)
         self.builder.store(ZEROS, variable)
         return variable
 
     def load(self, row: Value, k: Value, kind: Any = VECTOR) -> Value:
-        """Vector k of a row."""
+        """Loads vector k of a row."""
         return self.builder.load(self._vector(row, k, kind), align=4)
 
     def store(self, vector: Value, row: Value, k: Value) -> None:
@@ -104,30 +104,30 @@ class Code:
         return self.builder.bitcast(place, ir.PointerType(kind))
 
     def call(self, name: str, *vectors: Value) -> Value:
-        """What LLVM knows as a function of float vectors, by its name without their type."""
+        """Calls LLVM's function of float vectors with this name (without the type)."""
         kind = vectors[0].type
         call = ir.FunctionType(kind, [kind] * len(vectors))
         function = cgutils.get_or_insert_function(self.builder.module, call, f"{name}.v{kind.count}f32")
         return self.builder.call(function, vectors)
 
     def fma(self, a: Value, b: Value, c: Value) -> Value:
-        """a * b + c, fused where the machine can."""
+        """a * b + c, fused if the machine can."""
         return self.call("llvm.fmuladd", a, b, c)
 
     def shuffle(self, a: Value, b: Value, lanes: Sequence[int]) -> Value:
-        """Chosen lanes of two vectors; those of `b` are counted on from those of `a`."""
+        """Selects lanes of two vectors; those of `b` are numbered after those of `a`."""
         return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INT, len(lanes)), list(lanes)))
 
     def spread(self, scalar: Value, count: int = LANES) -> Value:
-        """A vector of one number."""
+        """Returns a vector that repeats one number."""
         one = self.builder.insert_element(ir.Constant(ir.VectorType(FLOAT, count), ir.Undefined), scalar, INT(0))
         return self.shuffle(one, one, [0] * count)
 
     def store_totals(self, vectors: Sequence[Value], out: Value) -> None:
-        """The sum of each vector's lanes to out[0], out[1], ...; a power of two of vectors.
+        """Stores the sum of each vector's lanes in out[0], out[1], ...; the number of vectors is a power of two.
 
-        Pairs of vectors are added so that each sum keeps half of either's lanes, until one vector holds the total of
-        vector i in lane i: one shuffle a vector, not one for each halving of each vector.
+        Adds pairs of vectors so that each sum keeps half of the lanes of both, until one vector holds the total of
+        vector i in lane i: one shuffle per vector, instead of one for each halving of each vector.
         """
         for first in range(0, len(vectors), LANES):
             group, step = list(vectors[first : first + LANES]), 1

@@ -1,10 +1,10 @@
-"""One step of word2vec in torch: the gradients of some hundred words written out as products of small matrices.
+"""One step of word2vec in torch: the gradients of some hundred words as products of small matrices.
 
-Mikolov et al. 2013a, b; windows as minibatches with shared negatives: Ji et al. 2016. A step reads the tables as the
-step before left them and adds up the changes of all its words.
+Mikolov et al. 2013a, b; windows as minibatches with shared negatives: Ji et al. 2016. A step reads the tables of the
+previous step and adds up the changes of all its words.
 
-Letters: n blocks of b neighbouring words a step, R = b + 2 W places that the windows of a block touch, T targets a
-word (itself and K negatives, or the inner nodes of its path), D padded width, V words.
+Letters: n blocks of b adjacent words in a step, R = b + 2 W places in the windows of a block, T targets of a word
+(itself and K negatives, or the inner nodes of its path), D padded width, V words.
 """
 
 import math
@@ -18,20 +18,20 @@ from model.word_vectors.draws import NO_RECORD, Draws
 from model.word_vectors.huffman import HuffmanTree
 from model.word_vectors.word2vec import Word2VecConfig
 
-BLOCK = 8  # words whose windows share one product: more waste more of it, fewer make it too small to be fast
+BLOCK = 8  # words whose windows share one product: more waste work, fewer make it too small to be fast
 
 
 @dataclass(frozen=True)
 class Targets:
-    """What the words of a step are told apart from: rows of the output table."""
+    """The targets of a step's words: rows of the output table."""
 
     rows: Tensor  # (n, b, T) int64
-    labels: Tensor  # (n, b, T) 1 where the model shall say yes
+    labels: Tensor  # (n, b, T) 1 for positive targets
     counted: Tensor  # (n, b, T) 0 at a negative that is the word itself, and after the end of a path
 
 
 def negatives(words: Tensor, drawn: Tensor) -> Targets:
-    """The words (n, b) and their drawn negatives (n, b, K)."""
+    """Returns the words (n, b) and their drawn negatives (n, b, K) as targets."""
     rows = torch.cat([words[..., None], drawn], -1)
     labels = torch.zeros(rows.shape, device=rows.device)
     labels[..., 0] = 1.0
@@ -41,7 +41,7 @@ def negatives(words: Tensor, drawn: Tensor) -> Targets:
 
 
 class Paths:
-    """The Huffman tree: for every word the inner nodes from the root, and the branch taken at each."""
+    """The Huffman tree: for every word the inner nodes from the root, and the branch at each."""
 
     def __init__(self, tree: HuffmanTree, device: torch.device) -> None:
         lengths = np.diff(tree.offsets)
@@ -53,7 +53,7 @@ class Paths:
         self._places = torch.from_numpy(place).to(device)
 
     def targets(self, words: Tensor) -> Targets:
-        """The paths of the words (n, b)."""
+        """Returns the paths of the words (n, b)."""
         counted = self._places < self.lengths[words][..., None]
         return Targets(self.nodes[words].long(), self.labels[words].float(), counted.float())
 
@@ -61,28 +61,28 @@ class Paths:
 def logistic(
     inputs: Tensor, pairs: Tensor, table: Tensor, targets: Targets, lr: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Each input (n, I, D) against the targets of the words that it is paired with (`pairs` (n, I, b), 1 or 0).
+    """Trains each input (n, I, D) on the targets of the words that it is paired with (`pairs` (n, I, b), 1 or 0).
 
-    Returns the summed loss -log s(+-x.y), and lr times minus its gradient by the inputs (n, I, D) and by the targets'
-    rows (n, b T, D).
+    Returns the summed loss -log s(+-x.y), and lr times minus its gradient with respect to the inputs (n, I, D) and to
+    the targets' rows (n, b T, D).
     """
     y = rows_of(table, targets.rows.flatten(1))  # (n, b T, D)
     scores = torch.bmm(inputs, y.mT)  # (n, I, b T)
     weight = (pairs[..., None] * targets.counted[:, None]).flatten(2)
     labels = targets.labels.flatten(1)[:, None]
-    away = torch.exp(-scores.abs())  # log(1 + e^x) in two parts that cannot overflow, faster than the library's own
+    away = torch.exp(-scores.abs())  # log(1 + e^x) in two parts that cannot overflow, faster than torch's own
     loss = ((scores.relu() - labels * scores + torch.log(1 + away)) * weight).sum()
     change = (labels - torch.sigmoid(scores)) * weight * lr
     return loss, torch.bmm(change, y), torch.bmm(change.mT, inputs)
 
 
 def rows_of(table: Tensor, at: Tensor) -> Tensor:
-    """table[at] (..., D): on a CPU four times as fast as that."""
+    """Returns table[at] (..., D), four times as fast on a CPU."""
     return table.index_select(0, at.flatten()).view(*at.shape, -1)
 
 
 def softmax(inputs: Tensor, pairs: Tensor, table: Tensor, words: Tensor, lr: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Each input against all V words: the full softmax of small vocabularies. `table` (V, D); otherwise `logistic`.
+    """Trains each input on all V words: the full softmax of small vocabularies. `table` (V, D); else as `logistic`.
 
     An input's distribution is the same for all of its pairs, so it is computed once: the third result is (V, D).
     """
@@ -98,7 +98,7 @@ def softmax(inputs: Tensor, pairs: Tensor, table: Tensor, words: Tensor, lr: Ten
 
 
 class Step:
-    """The update of `tokens` words on one device: all shapes are fixed, nothing is read back."""
+    """The update of `tokens` words on one device: all shapes are fixed, and nothing is copied back to the CPU."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Step:
         self.totals = torch.zeros(2, dtype=torch.float64, device=device)  # loss, predictions
 
     def __call__(self, draws: Draws, start: Tensor, lr: Tensor) -> None:
-        """Learn from the kept words `start` (a whole number) to `start` + tokens."""
+        """Trains on the kept words `start` (an integer) to `start` + tokens."""
         at = self._places + start  # (n, R)
         words_at = at[:, self.config.window : self.config.window + self.block]  # (n, b)
         run, words = draws.rows[at], draws.rows[words_at]
@@ -134,13 +134,13 @@ class Step:
             share = near / number.clamp_min(1) if self.config.mean else near
             pairs = self._itself * (number > 0)  # (n, b, b)
             loss, change, predictions = self._predict(torch.bmm(share.mT, x), pairs, draws, words, words_at, lr)
-            # the whole error to every word of the window, as in the original tool: a share of it ruins the vectors
+            # the whole error goes to every word of the window, as in the original tool: a share of it ruins the vectors
             change = torch.bmm(near, change)
         self.vectors.index_add_(0, run.flatten(), change.flatten(0, 1))
         self.totals += torch.stack([loss, predictions])
 
     def _near(self, draws: Draws, at: Tensor, words_at: Tensor) -> Tensor:
-        """(n, R, b) 1 where the place lies in the word's window: not the word itself, nor of another record."""
+        """Returns (n, R, b): 1 if the place is in the word's window, without the word itself and other records."""
         records = draws.records[words_at]  # (n, b)
         same = (draws.records[at][:, :, None] == records[:, None]) & (records != NO_RECORD)[:, None]
         inside = (self._distance <= draws.radius[words_at][:, None]) & (self._distance > 0)
@@ -149,7 +149,7 @@ class Step:
     def _predict(
         self, inputs: Tensor, pairs: Tensor, draws: Draws, words: Tensor, words_at: Tensor, lr: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Updates the contexts; the loss, the inputs' change and the number of pairs."""
+        """Updates the contexts; returns the loss, the inputs' change and the number of pairs."""
         if self.config.output == "softmax":
             loss, change, all_rows = softmax(inputs, pairs, self.contexts, words, lr)
             self.contexts += all_rows

@@ -1,7 +1,7 @@
-"""A segment cut into shares, one for each thread; all write the same tables without locks (Recht et al. 2011).
+"""Splits a segment between threads; all write the same tables without locks (Recht et al. 2011).
 
-Two threads seldom meet in a rare row, and where they do an update is lost, which stochastic gradient descent forgives;
-of frequent rows each has a copy (replicas.py).
+Two threads seldom write a rare row at once; if they do an update is lost, which stochastic gradient descent forgives.
+Of frequent rows each thread has a copy (replicas.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,11 +14,11 @@ import numpy as np
 from model.word_vectors.learner import Text
 
 T = TypeVar("T")
-LEAST = 1000  # tokens: a smaller share is not worth a thread
+LEAST = 1000  # tokens; a smaller part is not worth a thread
 
 
 def shares(text: Text, threads: int) -> list[Text]:
-    """The text in at most `threads` parts of as many tokens each; a record that a cut goes through becomes two."""
+    """Splits the text into at most `threads` parts with equal tokens; a record at a cut becomes two."""
     count = max(1, min(threads, len(text) // LEAST))
     if count == 1:
         return [text]
@@ -31,13 +31,13 @@ def shares(text: Text, threads: int) -> list[Text]:
 
 
 class ThreadPool:
-    """Threads that wait for the next segment: to start one takes as long as to train on a thousand words."""
+    """Threads that wait for the next segment, since starting one takes as long as training on a thousand words."""
 
     def __init__(self) -> None:
-        self._pool, self._size = ThreadPoolExecutor(1, "word-vectors"), 1  # which starts threads when work comes
+        self._pool, self._size = ThreadPoolExecutor(1, "word-vectors"), 1  # starts threads on demand
 
     def work(self, work: Callable[[int, Text], T], parts: Sequence[Text]) -> list[T]:
-        """`work(number, part)` of every part at once, the first in this thread; the work must let go of the GIL."""
+        """Runs `work(number, part)` on every part at once, the first in this thread; the work must release the GIL."""
         if len(parts) - 1 > self._size:
             self._pool.shutdown()
             self._pool, self._size = ThreadPoolExecutor(len(parts) - 1, "word-vectors"), len(parts) - 1

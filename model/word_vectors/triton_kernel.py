@@ -1,10 +1,10 @@
-"""word2vec as one Triton kernel: a program learns from a run of neighbouring words, one window after the other.
+"""word2vec as one Triton kernel: each program trains on a run of adjacent words, one window after the other.
 
-The window's words against its word and the negatives (or the nodes of the path) that they share, as in
-model/word_vectors/step.py; programs run side by side and add to the tables by atomic additions. What one program writes
-another may read late, so as many windows are in flight as there are programs: as few hundred as words in a step.
+A window's words meet the negatives (or path nodes) that they share, as in model/word_vectors/step.py. Programs run in
+parallel and add to the tables by atomic additions. A program may read another's writes late, so as many windows are in
+flight as there are programs: a few hundred, like the words of a step.
 
-Needs the package triton, which torch's builds for GPUs bring along; imported when a GPU is there, not before.
+Needs the package triton, which torch's GPU builds include; imported only when a GPU is there.
 """
 
 import torch
@@ -18,20 +18,20 @@ PROGRAMS = 512
 
 
 def learn(step: Step, draws: Draws, lr: float, programs: int = PROGRAMS) -> None:
-    """All kept words of `draws` into the tables and totals of `step`, by `programs` runs of words side by side.
+    """Trains the tables and totals of `step` on all kept words of `draws`, by `programs` parallel runs of words.
 
-    One program alone takes the words in their order: then the result is that of steps of one word.
+    A single program takes the words in order: its result equals that of steps of one word.
     """
     if not draws.kept:
         return
     config, paths = step.config, step.paths
     words = -(-draws.kept // programs)
-    if paths is None:  # of each word of the text: itself and its negatives
+    if paths is None:  # for each word of the text: itself and its negatives
         targets = torch.cat([draws.rows[:, None], draws.negatives], 1)  # (M, 1 + K)
         labels = -(draws.negatives == draws.rows[:, None]).to(torch.int8)
         labels = torch.nn.functional.pad(labels, (1, 0), value=1)
         lengths = draws.rows  # not read
-    else:  # of each word of the vocabulary
+    else:  # for each word of the vocabulary
         targets, labels, lengths = paths.nodes, paths.labels, paths.lengths
     _learn[(-(-draws.kept // words),)](
         draws.rows,
@@ -58,7 +58,7 @@ def learn(step: Step, draws: Draws, lr: float, programs: int = PROGRAMS) -> None
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton has no types
-def _learn(  # type: ignore[no-untyped-def]  # what the compiler reads are pointers, numbers and constants
+def _learn(  # type: ignore[no-untyped-def]  # the compiler reads pointers, numbers and constants
     rows,  # (M,) int64, as in Draws
     records,  # (M,) int64
     radius,  # (M,) int64
@@ -70,9 +70,9 @@ def _learn(  # type: ignore[no-untyped-def]  # what the compiler reads are point
     totals,  # (2,) float64: loss, predictions
     lr,
     kept,
-    words,  # of a program
+    words,  # per program
     each,  # T
-    WIDTH: tl.constexpr,  # noqa: N803  # constants are written like constants
+    WIDTH: tl.constexpr,  # noqa: N803  # constants have upper-case names
     COLUMNS: tl.constexpr,  # noqa: N803
     WINDOW: tl.constexpr,  # noqa: N803
     PLACES: tl.constexpr,  # noqa: N803
@@ -81,7 +81,7 @@ def _learn(  # type: ignore[no-untyped-def]  # what the compiler reads are point
     MEAN: tl.constexpr,  # noqa: N803
 ):
     first = tl.program_id(0) * words
-    place = tl.arange(0, PLACES)  # of the window, the word itself at WINDOW
+    place = tl.arange(0, PLACES)  # in the window, the word itself at WINDOW
     column = tl.arange(0, COLUMNS)
     inside = column < WIDTH
     far = tl.abs(place - WINDOW)
@@ -90,19 +90,19 @@ def _learn(  # type: ignore[no-untyped-def]  # what the compiler reads are point
     for word in range(first, tl.minimum(first + words, kept)):
         at = word + WINDOW
         row = tl.load(rows + at)
-        near = (far > 0) & (far <= tl.load(radius + at))  # radius <= WINDOW: places after the window are none
+        near = (far > 0) & (far <= tl.load(radius + at))  # radius <= WINDOW excludes places after the window
         near = near & (tl.load(records + word + place, near, -1) == tl.load(records + at))
         around = tl.load(rows + word + place, near, 0)
         at_vectors = vectors + around[:, None] * WIDTH + column[None, :]
         both = near[:, None] & inside[None, :]
-        x = tl.load(at_vectors, both, 0.0, cache_modifier=".cg")  # (PLACES, COLUMNS), past the cache of this processor
+        x = tl.load(at_vectors, both, 0.0, cache_modifier=".cg")  # (PLACES, COLUMNS), bypassing this processor's cache
         pairs = near
         if CBOW:
             number = tl.sum(near.to(tl.int32), 0)
             mean = tl.sum(x, 0)
             if MEAN:
                 mean = mean / tl.maximum(number, 1)
-            pairs = (place == 0) & (number > 0)  # one input, in the first place
+            pairs = (place == 0) & (number > 0)  # one input, at the first place
             x = tl.where(pairs[:, None], mean[None, :], 0.0)
         change = tl.zeros((PLACES, COLUMNS), tl.float32)
         if TREE:
@@ -121,7 +121,7 @@ def _learn(  # type: ignore[no-untyped-def]  # what the compiler reads are point
             error = tl.where(counted, label - tl.sigmoid(score), 0.0) * lr
             change += error[:, None] * y[None, :]
             tl.atomic_add(at_contexts, tl.sum(error[:, None] * x, 0), inside)
-        if CBOW:  # the whole error to every word of the window
+        if CBOW:  # the whole error goes to every word of the window
             change = tl.where(both, tl.sum(change, 0)[None, :], 0.0)
         tl.atomic_add(at_vectors, change, both)
         predictions += pairs.to(tl.float32)

@@ -1,4 +1,4 @@
-"""The words that have a vector: token ids of a tokenizer to rows of the tables, most frequent first."""
+"""The vocabulary of word vectors: maps a tokenizer's ids to rows of the tables, most frequent first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class Vocabulary:
 
     @classmethod
     def of(cls, pieces: Sequence[str], counts: NDArray[Any], min_count: int = 1) -> "Vocabulary":
-        """The vocabulary of a tokenizer's `pieces` and how often each of its ids stands in the text.
+        """Returns the vocabulary of a tokenizer's `pieces`, given how often each of its ids occurs in the text.
 
-        Special ids have no vector, and neither has an id that the text does not hold: both are left out of the text,
-        so that the words around them move together, as in word2vec.
+        Special ids and ids that do not occur have no vector. They are dropped from the text, so that the words around
+        them move together, as in word2vec.
 
         Raises:
-            UserError: nothing is left, or one word alone, which has no neighbours to learn from.
+            UserError: no word is left, or only one, which has no neighbours to train on.
         """
         if len(pieces) != len(counts):
             raise ValueError(f"{len(pieces)} pieces but {len(counts)} counts")
@@ -39,13 +39,13 @@ class Vocabulary:
         ids = np.flatnonzero(kept)
         ids = ids[np.argsort(-seen[ids], kind="stable")]  # (V,)
         if len(ids) < 2:
-            raise UserError(cls._too_few(pieces, seen, ids, min_count))
+            raise UserError(cls._explain_too_few(pieces, seen, ids, min_count))
         rows = np.full(len(seen), LEFT_OUT, dtype=np.int32)
         rows[ids] = np.arange(len(ids), dtype=np.int32)
         return cls([pieces[int(i)] for i in ids], seen[ids], rows)
 
     @staticmethod
-    def _too_few(pieces: Sequence[str], seen: NDArray[np.int64], ids: NDArray[np.int64], min_count: int) -> str:
+    def _explain_too_few(pieces: Sequence[str], seen: NDArray[np.int64], ids: NDArray[np.int64], min_count: int) -> str:
         words = seen[len(SPECIAL) :]
         if not words.any():
             return "the training text holds no words: word vectors need a text of at least two different words"
@@ -61,5 +61,5 @@ class Vocabulary:
 
     @property
     def tokens(self) -> int:
-        """Words of the training text that have a vector: what a learning rate decays over."""
+        """Returns the number of words of the training text that have a vector; the learning rate decays over them."""
         return int(self.counts.sum())

@@ -17,8 +17,8 @@ from model.word_vectors.threads import ThreadPool, shares
 from model.word_vectors.workspace import OUTPUTS, Pairs, Rules, SamplingTables, Scratch
 
 NAMES = ("vectors", "contexts")
-REACH = 1.0  # of the first vectors: twice the original tool's, which CBOW is a little slow to leave
-SOFTMAX_WORDS = 50_000  # a full softmax scores every word at every step: a reference, not for large vocabularies
+REACH = 1.0  # of the initial vectors: twice the original tool's, which CBOW is slow to leave
+SOFTMAX_WORDS = 50_000  # a full softmax scores every word at every step: a reference, only for small vocabularies
 
 
 @dataclass
@@ -29,26 +29,26 @@ class Word2VecConfig:
     name: str = "skipgram"
     algorithm: Literal["skipgram", "cbow"] = "skipgram"
     output: Literal["negative", "hierarchical", "softmax"] = "negative"
-    width: Count = 100  # d, numbers a vector
-    window: Count = 5  # words on each side, at most
-    dynamic_window: bool = True  # 1 to `window` words, drawn anew for every position: near words count more
+    width: Count = 100  # d, numbers per vector
+    window: Count = 5  # most words on each side
+    dynamic_window: bool = True  # 1 to `window` words, drawn for every position, so that near words count more
     mean: bool = True  # CBOW predicts from the mean of the window's vectors; false: from their sum
-    negatives: Whole = 5  # drawn words a prediction, with output=negative
-    shared_negatives: bool = True  # drawn once for a window (Ji et al. 2016); false: for each pair (the original)
-    exponent: Finite = 0.75  # of the counts that negatives are drawn by
+    negatives: Whole = 5  # drawn words per prediction, with output=negative
+    shared_negatives: bool = True  # drawn once per window (Ji et al. 2016); false: for each pair (the original)
+    exponent: Finite = 0.75  # of the counts, for drawing negatives
     sample: Amount = 1e-3  # threshold of Mikolov's subsampling of frequent words; 0: keep all
-    min_count: Count = 5  # rarer words get no vector and leave the text
-    lr: Amount = 0.025  # at the start, falling linearly to
+    min_count: Count = 5  # rarer words get no vector and are dropped from the text
+    lr: Amount = 0.025  # at the start; it falls linearly to
     min_lr: Amount = 1e-4
 
     @property
     def pairwise(self) -> bool:
-        """Each pair has negatives of its own: CBOW has one prediction a window, a Huffman path none."""
+        """Returns True if each pair has its own negatives: never with CBOW or Huffman paths."""
         return self.algorithm == "skipgram" and self.output == "negative" and not self.shared_negatives
 
 
 class Place(NamedTuple):
-    """What one thread works in, for one segment after the other."""
+    """The memory of one thread, reused for each segment."""
 
     scratch: Scratch
     pairs: Pairs
@@ -59,18 +59,18 @@ class Place(NamedTuple):
 class Word2Vec:
     """A `Learner` over `Text`. V words, d = width, W = d padded to whole cache lines.
 
-    Words are predicted from each word around them (skip-gram) or from all of these together (CBOW); "vectors" (V, W)
-    holds the rows of the words predicted from, "contexts" the rows of what is predicted: (V, W), or (V - 1, W) inner
-    nodes of the Huffman tree.
+    Words are predicted from each word around them (skip-gram) or from all of these together (CBOW). "vectors" (V, W)
+    holds the rows of the input words, "contexts" those of the predicted ones: (V, W), or (V - 1, W) inner nodes of the
+    Huffman tree.
 
     Raises:
-        UserError: a setting out of its range, a vocabulary of less than two words, a full softmax over too many.
+        UserError: a setting out of its range, a vocabulary of fewer than two words, a full softmax over too many.
     """
 
     tables: dict[str, NDArray[np.float32]]
 
     def __init__(self, config: Word2VecConfig, counts: NDArray[Any], seed: int) -> None:
-        """`counts` (V,) of the training text, most frequent first; `seed` of the first vectors."""
+        """`counts` (V,) of the training text, most frequent first; `seed` of the initial vectors."""
         check(config, len(counts))
         self.config = config
         self.keep = keep_probability(counts, config.sample)  # (V,)
@@ -91,20 +91,21 @@ class Word2Vec:
             config.pairwise,
         )
         kept = np.asarray(counts) * self.keep
-        self._stays = float(kept.sum() / np.sum(counts))  # share of the text that subsampling leaves
+        self._stays = float(kept.sum() / np.sum(counts))  # share of the text after subsampling
         self._uses = self._expected_uses(kept / max(kept.sum(), 1e-300))
         self._tables = SamplingTables.of(self.keep, self.noise, self.tree)
         self._pool, self._places = ThreadPool(), dict[int, Place]()
 
     def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
-        """One pass over the segment; (summed loss, predictions), a prediction being a pair, with CBOW a window.
+        """Makes one pass over the segment; returns (summed loss, predictions); a prediction is a pair, in CBOW a
+        window.
 
-        The loss of a prediction is its -log likelihood, that of the noise words included. Nothing here asks whether the
-        tables are finite: the loop does, before it keeps them.
+        The loss of a prediction is its -log likelihood, including the noise words. The training loop, not this method,
+        checks that the tables are finite before it keeps them.
         """
-        from model.word_vectors import kernels, pairwise  # numba: a machine that trains on its GPU alone needs none
+        from model.word_vectors import kernels, pairwise  # numba: not needed on a machine that trains only on its GPU
 
-        rows = np.require(segment.rows, np.int32, ["C", "W"])  # one type of array, so one compilation
+        rows = np.require(segment.rows, np.int32, ["C", "W"])  # one array type, so one compilation
         parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)
         rate, steps = np.float32(lr), float(segment.offsets[-1] - segment.offsets[0]) * self._stays
         steps *= self._pairs if self._rules.pairwise else 1
@@ -124,7 +125,7 @@ class Word2Vec:
         return sum(loss for loss, _ in found), sum(predictions for _, predictions in found)
 
     def _place(self, number: int, longest: int) -> "Place":
-        """Where thread `number` works; made anew for longer records than before."""
+        """Returns the memory of thread `number`; makes it anew for longer records than before."""
         place = self._places.get(number)
         if place is None or len(place.scratch.kept) < longest:
             scratch = Scratch.of(self._rules, self._targets, self.config.width, longest)
@@ -133,12 +134,12 @@ class Word2Vec:
         return place
 
     def _expected_uses(self, kept: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
-        """How often a window, or a pair with negatives of its own, uses each of the first rows, falling.
+        """Returns how often a window, or a pair with its own negatives, uses each of the first rows, falling.
 
-        `kept` (V,) shares of the words trained on.
+        `kept` (V,): the shares of the trained words.
         """
         config, around = self.config, 1.0 if self._rules.pairwise else self._pairs
-        outputs = np.zeros(len(kept))  # softmax: every window uses all of them, none is hotter than another
+        outputs = np.zeros(len(kept))  # softmax: every window uses all of them equally
         if self.noise:
             outputs = kept + config.negatives * self.noise.probabilities()
         elif self.tree:
@@ -147,26 +148,26 @@ class Word2Vec:
 
     @property
     def _pairs(self) -> float:
-        """Words around a word, on average."""
+        """Returns the mean number of words around a word."""
         return self.config.window + 1.0 if self.config.dynamic_window else 2.0 * self.config.window
 
     @property
     def _targets(self) -> int:
-        """The most targets that a word has."""
+        """Returns the most targets of a word."""
         if self.tree:
             return self.tree.longest
         return 1 + self.config.negatives if self.noise else len(self.keep)
 
     def vectors(self) -> dict[str, NDArray[np.float32]]:
-        """(V, d) "vectors" and (V or V - 1, d) "contexts", copies without the padding."""
+        """Returns (V, d) "vectors" and (V or V - 1, d) "contexts", copies without the padding."""
         return {name: np.ascontiguousarray(table[:, : self.config.width]) for name, table in self.tables.items()}
 
 
 def check_drawn(config: Word2VecConfig) -> None:
-    """Refuse what torch does not draw.
+    """Refuses settings that torch does not draw.
 
     Raises:
-        UserError: negatives of its own for every pair.
+        UserError: separate negatives for every pair.
     """
     if config.pairwise:
         raise UserError(
@@ -176,10 +177,10 @@ def check_drawn(config: Word2VecConfig) -> None:
 
 
 def check(config: Word2VecConfig, words: int) -> None:
-    """Refuse what cannot be trained.
+    """Refuses settings that cannot be trained.
 
     Raises:
-        UserError: names the key, its value and what it may be.
+        UserError: names the key, its value and the choices.
     """
     check_ranges("model", config)
     if config.output == "negative" and not config.negatives:

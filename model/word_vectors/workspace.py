@@ -1,7 +1,7 @@
-"""What the compiled loop is given: the rules, what chance goes by, and the arrays that one thread works in.
+"""The inputs of the compiled loop: the rules, the sampling tables, and one thread's work arrays.
 
-Letters: C rows of the window at most, T' targets at most in whole tiles, S words or pairs that have theirs at a time,
-W padded width, V words.
+Letters: C most rows of the window, T' most targets in whole tiles, S words or pairs whose targets are held at a time, W
+padded width, V words.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -15,8 +15,8 @@ from model.word_vectors.sampling import AliasTable, as_bits
 
 NO_NOISE = np.empty((0, 2), dtype=np.uint32)
 Floats: TypeAlias = NDArray[np.float32]
-TILE = 8  # target rows that stand in registers at a time
-LEAD = 3  # pairs that targets are chosen before, where each pair has its own
+TILE = 8  # target rows held in registers at a time
+LEAD = 3  # pairs by which targets are chosen ahead, if each pair has its own
 NEGATIVE, HIERARCHICAL, SOFTMAX = range(3)
 OUTPUTS = {"negative": NEGATIVE, "hierarchical": HIERARCHICAL, "softmax": SOFTMAX}
 
@@ -34,7 +34,7 @@ class Rules(NamedTuple):
 
 
 class SamplingTables(NamedTuple):
-    """What words are kept and drawn by, and how they are reached."""
+    """The tables for keeping and drawing words, and for reaching them."""
 
     keep: NDArray[np.uint32]  # (V,) thresholds for 32 random bits
     noise: NDArray[np.uint32]  # (V, 2) the alias table: threshold, alias; empty without negatives
@@ -44,7 +44,7 @@ class SamplingTables(NamedTuple):
 
     @classmethod
     def of(cls, keep: NDArray[np.float64], noise: AliasTable | None, tree: HuffmanTree | None) -> "SamplingTables":
-        """`keep` (V,) probabilities; of `noise` and `tree` what the output layer needs."""
+        """`keep` (V,): probabilities; `noise` and `tree`: whatever the output layer needs."""
         return cls(
             as_bits(keep),
             np.stack([as_bits(noise.thresholds), noise.aliases.astype(np.uint32)], axis=1) if noise else NO_NOISE,
@@ -55,17 +55,17 @@ class SamplingTables(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """What one thread works in."""
+    """The work arrays of one thread."""
 
-    state: NDArray[np.uint64]  # (1,) of the random numbers
-    drawn: NDArray[np.uint64]  # (K,) of them, for the negatives of a word
-    kept: NDArray[np.int32]  # (longest record,) rows that subsampling left
-    spots: NDArray[np.int64]  # (longest record,) where these rows begin in the inputs
-    around: NDArray[np.int64]  # (C,) of the window
-    order: NDArray[np.int64]  # (C,) where the rows of `old` begin
-    old: Floats  # (C, W) the window's rows as they were; CBOW: (1, W) their mean
-    moved: Floats  # (1, W) CBOW: what is added to each
-    targets: NDArray[np.int64]  # (S T',) where the outputs' rows begin, of this word (or pair) and of those to come
+    state: NDArray[np.uint64]  # (1,) of the random number generator
+    drawn: NDArray[np.uint64]  # (K,) random numbers for a word's negatives
+    kept: NDArray[np.int32]  # (longest record,) rows after subsampling
+    spots: NDArray[np.int64]  # (longest record,) starts of these rows in the inputs
+    around: NDArray[np.int64]  # (C,) starts of the window's rows
+    order: NDArray[np.int64]  # (C,) starts of the rows of `old`
+    old: Floats  # (C, W) the window's rows before the update; CBOW: (1, W) their mean
+    moved: Floats  # (1, W) CBOW: the change of each
+    targets: NDArray[np.int64]  # (S T',) starts of the outputs' rows, for this word (or pair) and the next ones
     signs: Floats  # (S T',) +1: yes, -1: no, 0: no target
     errors: Floats  # (C T' / TILE, TILE) scores, then errors: all rows for the first TILE targets, then for the next
     product: Floats  # (2 TILE,) of the likelihoods' inverses, each in [1, 2), and
@@ -73,7 +73,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, rules: Rules, targets: int, width: int, longest: int) -> "Scratch":
-        """For at most so many `targets` a word and words a record."""
+        """Allocates the arrays for at most so many `targets` per word and words per record."""
         lines, size, slots = 2 * rules.window, -(-targets // TILE) * TILE, LEAD + 1 if rules.pairwise else 2
         made = cls(
             tables.lines(1, np.uint64),
@@ -92,29 +92,29 @@ class Scratch(NamedTuple):
         )
         made.product[:] = 1
         made.order[:] = np.arange(lines) * tables.pad_width(width)
-        if rules.output == SOFTMAX:  # the targets of every word are all words
+        if rules.output == SOFTMAX:  # all words are targets of every word
             made.targets[:] = np.tile(np.minimum(np.arange(size), targets - 1) * tables.pad_width(width), 2)
         return made
 
     def begin(self, seed: int, thread: int) -> None:
-        """Every thread has its own stream of chance."""
+        """Starts this thread's own random stream."""
         self.state[0] = first_state(seed, thread)
 
 
 class Pairs(NamedTuple):
-    """The pairs of one record, where each has negatives of its own: P of them at most."""
+    """The pairs of one record, if each has its own negatives: at most P."""
 
-    centres: NDArray[np.int32]  # (P,) rows that are predicted
-    sides: NDArray[np.int64]  # (P,) where the rows that they are predicted from begin in the inputs
-    counts: NDArray[np.int64]  # (S,) targets of the pairs to come
+    centres: NDArray[np.int32]  # (P,) rows to predict
+    sides: NDArray[np.int64]  # (P,) starts of the input rows to predict them from
+    counts: NDArray[np.int64]  # (S,) targets of the next pairs
 
     @classmethod
     def of(cls, rules: Rules, longest: int) -> "Pairs":
-        """For at most so many words a record."""
+        """Allocates the arrays for at most so many words per record."""
         most = 2 * rules.window * longest if rules.pairwise else 0
         return cls(tables.lines(most + 1, np.int32), tables.lines(most + 1, np.int64), tables.lines(LEAD + 1, np.int64))
 
 
 def first_state(seed: int, thread: int) -> int:
-    """Where a thread's stream of 64-bit numbers begins: far from the others', whatever the seed."""
+    """Returns the start of a thread's stream of 64-bit numbers: far from the others', whatever the seed."""
     return int(np.random.SeedSequence([seed & (2**64 - 1), thread]).generate_state(1, np.uint64)[0])

@@ -1,4 +1,4 @@
-"""The network interface that a node talks to the others over."""
+"""The network interface for a node's traffic with others."""
 
 import os
 
@@ -8,11 +8,11 @@ VARIABLES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 
 
 def use_interface(address: str) -> None:
-    """Have gloo listen on the interface that has this node's `address` (IP).
+    """Makes gloo listen on the interface that has this node's `address` (IP).
 
-    By itself it takes the interface that the host's name leads to: other nodes may not reach that one, and a Ray on the
-    loopback interface must not be reached from it. On the loopback interface NCCL gets the same setting; elsewhere NCCL
-    chooses the fastest interfaces itself. Variables that the user set stay.
+    By default it takes the interface of the host's name, which other nodes may not reach, and from which a Ray on the
+    loopback interface must not be reached. On the loopback interface NCCL gets the same setting; elsewhere NCCL itself
+    chooses the fastest interfaces. The user's own variables win.
     """
     loopback = address.startswith("127.") or address == "::1"
     for name, addresses in psutil.net_if_addrs().items():

@@ -1,4 +1,4 @@
-"""Sharding's tasks: where they run, and all of them at once with a line of progress now and then."""
+"""Runs sharding's tasks, in parallel and with an occasional line of progress."""
 
 import contextlib
 import dataclasses
@@ -13,24 +13,24 @@ from pipelines.settings import ClusterConfig
 Argument = TypeVar("Argument")
 logger = logging.getLogger(__name__)
 
-# Below this many lines the work is done before a Ray of our own would have started (about 6 s).
+# With fewer lines the work is done before our own Ray would have started (about 6 s).
 WORTH_RAY_LINES = 200_000
 PROGRESS_SECONDS = 10.0
 
 
 @contextlib.contextmanager
 def workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
-    """Where tasks run, connected once for all stages: this process alone where the corpus is small."""
+    """Yields the place of tasks, connected once for all stages: only this process for a small corpus."""
     if cluster.backend == "local" or (cluster.address is None and (cluster.most <= 1 or lines < WORTH_RAY_LINES)):
         yield here()
         return
-    needs = dataclasses.replace(cluster, device="cpu")  # sharding wants no GPU
+    needs = dataclasses.replace(cluster, device="cpu")  # sharding needs no GPU
     with connect_ray(needs):
         yield needs
 
 
 def here() -> ClusterConfig:
-    """This process alone."""
+    """Returns the settings for this process alone."""
     return ClusterConfig(backend="local", workers=1)
 
 
@@ -42,10 +42,10 @@ def all_of(
     load: Callable[[Argument], Any] = lambda task: task,
     keep: Callable[[Any], Any] = lambda result: result,
 ) -> list[Any]:
-    """The results of all tasks, as they come.
+    """Returns the results of all tasks, as they come.
 
-    `load` makes the function's argument of a task, here and when it is its turn; `keep` is called here with what came
-    back and gives the result.
+    `load` makes the function's argument from a task, in this process, when it is its turn; `keep` turns each returned
+    value into the result, also in this process.
     """
     results: list[Any] = []
     said = time.monotonic()

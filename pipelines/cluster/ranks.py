@@ -1,6 +1,6 @@
-"""The processes of one training run, as the loop sees them: sums, gathers and broadcasts that work alone too.
+"""The processes of one training run, for the training loop: sums, gathers and broadcasts that also work alone.
 
-Everything the ranks decide together goes through here, so that no rank ever decides alone.
+All common decisions of the ranks go through here, so that no rank ever decides alone.
 """
 
 import os
@@ -17,7 +17,7 @@ from model.device import kernels, pick_device, use_cores
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's place among `world` processes."""
+    """This process among `world` processes."""
 
     rank: int
     world: int
@@ -25,17 +25,17 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this process writes journals, checkpoints and metrics."""
+        """Returns True if this process writes journals, checkpoints and metrics."""
         return self.rank == 0
 
     def sum(self, values: Tensor) -> Tensor:
-        """The element-wise sum over all ranks, in place."""
+        """Returns the element-wise sum over all ranks, in place."""
         if self.world > 1:
             dist.all_reduce(values)
         return values
 
     def gather(self, value: Any) -> list[Any]:
-        """Every rank's value (small, plain data), in the order of ranks."""
+        """Returns every rank's value (small, plain data), in the order of ranks."""
         if self.world == 1:
             return [value]
         values: list[Any] = [None] * self.world
@@ -43,7 +43,7 @@ class Ranks:
         return values
 
     def from_first(self, value: Any) -> Any:
-        """Rank 0's value (small, plain data) on every rank."""
+        """Returns rank 0's value (small, plain data) on every rank."""
         if self.world == 1:
             return value
         holder = [value]
@@ -51,20 +51,20 @@ class Ranks:
         return holder[0]
 
     def wait(self) -> None:
-        """Returns when every rank has come here."""
+        """Waits until every rank has called it."""
         if self.world > 1:
             dist.barrier()
 
 
 def alone(device: str = "auto") -> Ranks:
-    """One process, nothing to talk to."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")  # a user's word; Ray and torchrun set it themselves, always to 1
+    """Returns the ranks of a single process."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")  # the user's setting; Ray and torchrun set it only in their workers
     use_cores(1, int(wanted) if wanted.isdigit() else 0)
     return Ranks(0, 1, pick_device(device))
 
 
 def from_environment(device: str = "auto", timeout_minutes: float = 30.0) -> Ranks:
-    """The ranks that `torchrun` describes in RANK, WORLD_SIZE and LOCAL_RANK; alone where it does not."""
+    """Returns the ranks from `torchrun`'s RANK, WORLD_SIZE and LOCAL_RANK, or a single process without them."""
     if "RANK" not in os.environ:
         return alone(device)
     local = int(os.environ["LOCAL_RANK"])

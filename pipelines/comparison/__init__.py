@@ -1,1 +1,1 @@
-"""`dragoman compare`: networks trained with equal budgets, measured alike, side by side on one page."""
+"""`dragoman compare`: trains networks with equal budgets, measures them alike, and shows them on one page."""

@@ -1,4 +1,4 @@
-"""Where a network looked while it translated: attention weights over its own finished translation, words to words."""
+"""Attention of a network over its own finished translation, words to words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,15 +15,14 @@ from model.text.normalise import normalise
 
 @dataclass(frozen=True)
 class SentenceMaps:
-    """One sentence by one network. Letters: L layers, H heads, W target and U source words."""
+    """One sentence as one network aligns it. Letters: L layers, H heads, W target and U source words."""
 
     translation: str
-    chosen: AttentionMap  # the head that shows most, or the mean of a layer: see model/alignment/attention_map.py
+    chosen: AttentionMap  # the best head, or the mean of a layer: see model/alignment/attention_map.py
     heads: list[list[Weights]]  # L x H of (W, U), rows and columns as in `chosen`
 
     def cut(self) -> "SentenceMaps":
-        """The same as far as a translation of this source could reasonably go: one that repeats itself to the end of
-        what it may write would be a picture of metres."""
+        """Returns the maps cut to a sensible length, since a translation that repeats itself can be very long."""
         most = 2 * len(self.chosen.source_tokens) + 4
         words = self.chosen.target_tokens
         if len(words) <= most:
@@ -34,13 +33,13 @@ class SentenceMaps:
 
 
 def translations(bundle: TranslationBundle, sentences: Sequence[str]) -> list[str]:
-    """By the bundle's own decoding settings, in PyTorch."""
+    """Translates with the bundle's own decoding settings, in PyTorch."""
     translator = network_translator(bundle.network, bundle.tokenizers, bundle.decode, bundle.normalisation)
     return [answer.text for answer in translator.translate(sentences)]
 
 
 def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Sequence[str]) -> list[SentenceMaps]:
-    """The maps of the sentences and the network's translations `texts` of them; none where it has no attention."""
+    """Returns the maps of the sentences and the network's translations `texts`; empty without attention."""
     try:
         aligner = open_aligner(bundle, AlignmentConfig(units="words"))
     except UserError:  # a network without attention: nothing to show
@@ -52,13 +51,13 @@ def sentence_maps(bundle: TranslationBundle, sentences: Sequence[str], texts: Se
     for row, weights in aligner.weights(pairs):  # (L, H, T, S)
         place = pairs[row], sources[row], targets[row]
         heads = [[aligner.make_map(*place, one).weights for one in layer] for layer in weights]
-        chosen = aligner.make_map(*place, aligner.head.of_all(weights))
+        chosen = aligner.make_map(*place, aligner.head.select(weights))
         found[row] = SentenceMaps(texts[row], chosen, heads).cut()
     return [found[row] for row in range(len(pairs))]
 
 
 def sharpness(weights: Weights) -> float:
-    """How far from an even spread the rows of (W, U) are: 0 even, 1 each on one word alone (1 - entropy / log U)."""
+    """Returns how far the rows of (W, U) are from an even spread: 0 even, 1 on one word each (1 - entropy / log U)."""
     if weights.shape[1] < 2:
         return 1.0
     rows = np.maximum(weights.astype(np.float64), 1e-12)

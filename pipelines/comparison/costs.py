@@ -1,8 +1,8 @@
-"""Time and memory of a layer against the sequence's length n: recurrent n d^2, self-attention n^2 d (table 1 of
-Vaswani et al. 2017).
+"""Time and memory of a layer against the sequence's length n: recurrent n d^2, self-attention n^2 d.
 
-A batch has the same number of tokens whatever n, as in training, and what it takes is divided by its sequences.
-Forwards and backwards. Memory is what the forward pass keeps for the backward pass, without the weights.
+Table 1 of Vaswani et al. 2017. A batch has the same number of tokens whatever n, as in training, and its cost is
+divided by its sequences. Both passes are timed. Memory is the part that the forward pass keeps for the backward pass,
+without the weights.
 
 Letters: B sequences, n their length, d width.
 """
@@ -21,23 +21,23 @@ from model.layers.attention import SelfAttention
 from model.layers.recurrent import Recurrent
 from pipelines.evaluation.comparison_settings import HEADS
 
-TOKENS = 4096  # of a batch
-REPEATS = 3  # the fastest counts: what else runs on the machine only ever adds
+TOKENS = 4096  # in a batch
+REPEATS = 3  # the fastest counts: other load only ever adds time
 
 
 @dataclass
 class LayerCost:
-    """One layer over all lengths."""
+    """The cost of one layer over all lengths."""
 
     label: str
     recurrent: bool
     lengths: list[int]
-    seconds: list[float]  # a sequence
-    kept: list[float]  # bytes a sequence
+    seconds: list[float]  # per sequence
+    kept: list[float]  # bytes per sequence
 
 
 def layer_costs(width: int, lengths: Sequence[int], device: torch.device) -> list[LayerCost]:
-    """A plain recurrent layer, an LSTM and self-attention, all from d to d, in float32."""
+    """Returns the costs of a plain recurrent layer, an LSTM and self-attention, all from d to d, in float32."""
     torch.manual_seed(1)
     layers: list[tuple[str, bool, nn.Module]] = [
         ("RNN", True, Recurrent("rnn_tanh", width, width, 1, 0.0)),
@@ -48,7 +48,7 @@ def layer_costs(width: int, lengths: Sequence[int], device: torch.device) -> lis
 
 
 def cost(label: str, recurrent: bool, layer: nn.Module, width: int, lengths: Sequence[int]) -> LayerCost:
-    """One layer, the longest sequences last."""
+    """Measures one layer, the longest sequences last."""
     device = next(layer.parameters()).device
     seconds, kept = [], []
     ordered = sorted(set(lengths))
@@ -61,7 +61,7 @@ def cost(label: str, recurrent: bool, layer: nn.Module, width: int, lengths: Seq
 
 
 def time_layer(layer: nn.Module, x: Tensor) -> float:
-    """Seconds for the batch, forwards and backwards."""
+    """Returns the seconds for the batch, forward and backward."""
     if x.is_cuda:
         torch.cuda.synchronize(x.device)
     begin = time.perf_counter()
@@ -72,9 +72,9 @@ def time_layer(layer: nn.Module, x: Tensor) -> float:
 
 
 def kept_bytes(layer: nn.Module, x: Tensor) -> int:
-    """Bytes that the forward pass keeps for the backward pass: each storage once, weights and input left out."""
+    """Returns the bytes kept for the backward pass: each storage once, without weights and input."""
     known = {tensor.untyped_storage().data_ptr() for tensor in (x, *layer.parameters())}
-    held: list[Tensor] = []  # so that no storage is given away and counted as another
+    held: list[Tensor] = []  # holds every storage, so that none is freed and counted as another
 
     def keep(tensor: Tensor) -> Tensor:
         held.append(tensor)
@@ -88,7 +88,7 @@ def kept_bytes(layer: nn.Module, x: Tensor) -> int:
 
 
 def theory(one: LayerCost, values: Sequence[float]) -> NDArray[np.float64]:
-    """The curve a n (recurrent) or a n + b n^2 (attention; a n is for its four products, n d^2 each) that fits best.
+    """Fits the curve a n (recurrent) or a n + b n^2 (attention; a n for its four products, n d^2 each).
 
     a, b >= 0, by least squares of the relative error.
     """
@@ -103,8 +103,9 @@ def theory(one: LayerCost, values: Sequence[float]) -> NDArray[np.float64]:
 
 
 def crossing(first: LayerCost, second: LayerCost, what: str = "seconds") -> float | None:
-    """The length from which on `first` costs more than `second`: between two lengths measured, a straight line in
-    logarithms; None where it does so at all or at none of them."""
+    """Returns the length from which `first` costs more than `second`, interpolated on a log-log line.
+
+    None if it costs more at all measured lengths or at none."""
     gaps = [math.log(a / b) for a, b in zip(getattr(first, what), getattr(second, what), strict=True)]
     for place in range(len(gaps) - 1, 0, -1):
         before, after = gaps[place - 1], gaps[place]

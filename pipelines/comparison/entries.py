@@ -1,4 +1,4 @@
-"""What is compared: each item of `models`, resolved before anything starts."""
+"""The networks of a comparison: resolves each item of `models` before anything starts."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -20,22 +20,22 @@ from pipelines.settings import OptimizerConfig
 
 @dataclass(frozen=True)
 class Entry:
-    """One network: its label in every table and picture, and either how it is trained or where it lies."""
+    """One network: its label in every table and picture, and either its training or its bundle."""
 
     label: str
     config: Config | None = None  # of the run that trains it with the comparison's budget
-    bundle: Path | None = None  # as it stands
-    again: str = ""  # the label of the network that this is another seed of
+    bundle: Path | None = None  # an existing bundle
+    again: str = ""  # the label of the network that this one repeats with another seed
 
 
 def resolve(config: Config) -> list[Entry]:
-    """An entry for every item of `models`, in their order.
+    """Returns an entry for every item of `models`, in their order.
 
-    An item is the name of a file in conf/model (a network that is trained), a path, a run's name, NAME@ALIAS or
-    NAME/VERSION (a bundle that is taken as it stands).
+    An item is the name of a file in conf/model (a network to train), or a path, a run's name, NAME@ALIAS or
+    NAME/VERSION (an existing bundle).
 
     Raises:
-        UserError: no items, one twice, a name of nothing, or what is no translation network of this pair.
+        UserError: no items, a repeated or unknown one, or one that is no translation network of this pair.
     """
     config.compare.check()
     wanted: object = config.models
@@ -49,12 +49,12 @@ def resolve(config: Config) -> list[Entry]:
     labels = [one.label for one in entries]
     for label in labels:
         if labels.count(label) > 1:
-            raise UserError(f"models: {label!r} stands twice; a network is compared with others")
+            raise UserError(f"models: {label!r} is listed twice; name each network once")
     return entries
 
 
 def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
-    """A key that changes nothing is a mistake: of `compare.model` one that no network trained here has."""
+    """Refuses keys of `compare.model` that no network trained here has, since a key without effect is a mistake."""
     known = {key for one in entries if one.config is not None for key in one.config.model}
     for key in config.compare.model:
         if key not in known:
@@ -66,7 +66,7 @@ def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
 
 
 def entry(config: Config, item: str) -> Entry:
-    """The entry of one item."""
+    """Returns the entry of one item."""
     name = model_file(item)
     if name:
         return Entry(name, config=run_config(config, name))
@@ -84,14 +84,14 @@ def entry(config: Config, item: str) -> Entry:
 
 
 def label_of(item: str, bundle: Path) -> str:
-    """A path by its run's folder, everything else as it was written."""
+    """Returns the folder of a path's run; any other item unchanged."""
     if not Path(item).exists():
         return item.removeprefix("models:/")
     return bundle.parent.name if bundle.name == BUNDLE else bundle.name
 
 
 def run_config(config: Config, name: str) -> Config:
-    """The configuration of the run that trains conf/model/NAME.yaml: what `dragoman train` would be given.
+    """Returns the configuration that trains conf/model/NAME.yaml, as `dragoman train` would get it.
 
     Raises:
         UserError: it is no translation network, or `compare.networks`, `model` or `recipes` do not fit it.
@@ -119,11 +119,11 @@ def run_config(config: Config, name: str) -> Config:
 
 
 def translation_models() -> list[str]:
-    """The names in conf/model that can be trained and compared."""
+    """Returns the names in conf/model that can be trained and compared."""
     return [name for name in groups.choices("model") if translates(groups.merge_choice("model", name))]
 
 
 def translates(values: dict[str, Any]) -> bool:
-    """Whether a model's plain values are those of a translation network."""
+    """Returns True if a model's plain values describe a translation network."""
     name = values.get("architecture")
     return name in ARCHITECTURES and architecture(name).kind == "translation"

@@ -1,4 +1,4 @@
-"""All pictures of a comparison, drawn from its measures and from the networks themselves."""
+"""All pictures of a comparison, drawn from its measures and from the networks."""
 
 import logging
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Compared:
-    """All that was found out, by label, in the order of the comparison."""
+    """All results by label, in the order of the comparison."""
 
     measures: dict[str, Measures]
     bundles: dict[str, TranslationBundle]
-    records: dict[str, TrainingRecord]  # of those whose journal is there
+    records: dict[str, TrainingRecord]  # of networks whose journal exists
     sources: list[str]
     references: list[str]
-    runs: dict[str, list[Measures]]  # one, or as many as the network was trained from seeds
+    runs: dict[str, list[Measures]]  # one per seed
 
     @property
     def labels(self) -> list[str]:
@@ -38,7 +38,7 @@ class Compared:
 
 
 def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
-    """Every picture, one after the other."""
+    """Yields every picture."""
     logger.info("drawing the pictures")
     yield quality(found)
     if found.records:
@@ -69,15 +69,15 @@ def by_length(found: Compared) -> Picture:
     lengths = {label: one.lengths for label, one in found.measures.items()}
     said = length.caption(lengths)
     text = (
-        "Whatever a sentence's length, a fixed context holds it in a vector of one size; attention looks at every "
-        f"word's own. Left BLEU, after figure 2 of Bahdanau et al. 2015; right how far the reference surprises each "
-        f"network, which can be told of one that is seldom right too. {said}"
+        "A fixed context stores every sentence in one vector of the same size; attention reads a vector per "
+        f"word. Left: BLEU, after figure 2 of Bahdanau et al. 2015; right: how much the reference surprises each "
+        f"network, which also separates weak networks. {said}"
     )
     return picture("length", "length", "Quality against length", text, said, length.draw(lengths))
 
 
 def attention(config: Config, found: Compared) -> Iterator[Picture]:
-    """A picture a sentence of all networks that attend; of those with several heads one of all heads."""
+    """Yields one picture per sentence of all networks with attention, and all heads of those that have several."""
     sentences = map_sentences(config.compare.maps, found.sources, config.compare.map_count)
     if not sentences:
         return
@@ -89,8 +89,8 @@ def attention(config: Config, found: Compared) -> Iterator[Picture]:
     for place, sentence in enumerate(sentences if maps else []):
         chosen = {label: own[place].chosen for label, own in maps.items()}
         text = (
-            f"A row is a word that the network wrote, a column a word of “{sentence}”; the darker, the more it looked "
-            "there. After figure 3 of Bahdanau et al. 2015."
+            f"A row is a word of the translation, a column a word of “{sentence}”; darker cells have more "
+            "attention. After figure 3 of Bahdanau et al. 2015."
         )
         figure = alignment.draw(chosen, sentence)
         yield picture(f"alignment-{place + 1}", "attention", f"Attention, sentence {place + 1}", text,
@@ -117,7 +117,7 @@ def meanings(config: Config, found: Compared) -> Picture:
 
 
 def distances(config: Config, found: Compared) -> Iterator[Picture]:
-    """The gradient's way back, in fresh layers and in the decoders as trained."""
+    """Draws how far the gradient reaches back, in fresh layers and in the trained decoders."""
     fresh = gradients.fresh_curves(config.compare.gradient_distance)
     every = (
         gradients.trained_curve(bundle, label, found.sources, found.references)
@@ -151,5 +151,5 @@ def costs(config: Config) -> Picture:
 
 
 def picture(name: str, section: str, title: str, text: str, alt: str, figure: Figure) -> Picture:
-    """The figure as a PNG with its words."""
+    """Returns the figure as a PNG with its texts."""
     return Picture(name, title, text, alt, png(figure), section)

@@ -1,7 +1,7 @@
-"""How a loss's gradient fares on its way back: norm of d loss_t / d input_(t-k) against the distance k.
+"""The gradient of a loss with distance: norm of d loss_t / d input_(t-k) against k.
 
-In a plain recurrent network the gradient passes k products with the recurrent weights: it vanishes or explodes
-(Bengio et al. 1994; Pascanu et al. 2013). Gates hold a way open; attention is one step away from every position.
+In a plain recurrent network the gradient passes k products with the recurrent weights, so it vanishes or explodes
+(Bengio et al. 1994; Pascanu et al. 2013). Gates keep a path open; attention is one step away from every position.
 
 Letters: B sequences, T positions, D width.
 """
@@ -27,8 +27,8 @@ from model.text.normalise import normalise
 from model.text.tokenizer import EOS, PAD
 
 WIDTH, SEQUENCES, SEEDS, CLASSES = 64, 16, 4, 10  # of the fresh layers
-SENTENCES = 64  # that trained networks are asked about: the longest
-FEWEST = 8  # sentences that reach as far back, for a point
+SENTENCES = 64  # the longest ones, for trained networks
+FEWEST = 8  # sentences that a point needs
 
 
 @dataclass
@@ -41,7 +41,7 @@ class GradientCurve:
 
 
 def fresh_curves(distance: int, width: int = WIDTH, seeds: int = SEEDS) -> list[GradientCurve]:
-    """One layer each, freshly initialised, reading standard normal vectors; the loss is the last position's."""
+    """Returns the curves of single layers, freshly initialised, on standard normal vectors; the loss is at the end."""
     layers: dict[str, tuple[str, float]] = {
         "RNN tanh": ("rnn_tanh", 1.0),
         "RNN tanh, recurrence x 0.5": ("rnn_tanh", 0.5),
@@ -58,7 +58,7 @@ def fresh_curves(distance: int, width: int = WIDTH, seeds: int = SEEDS) -> list[
 
 
 def fresh_norms(kind: str, gain: float, distance: int, width: int, seed: int) -> NDArray[np.float64]:
-    """(distance + 1,) mean norms at distances 0, 1, ...; `gain` scales the recurrent weights after initialisation."""
+    """Returns (distance + 1,) mean norms at distances 0, 1, ...; `gain` scales the initial recurrent weights."""
     torch.manual_seed(seed)
     layer: nn.Module
     if kind == "attention":
@@ -90,9 +90,9 @@ def norms_by_distance(gradient: Tensor) -> NDArray[np.float64]:
 def trained_curve(
     bundle: TranslationBundle, label: str, sources: Sequence[str], targets: Sequence[str]
 ) -> GradientCurve | None:
-    """The same of a trained decoder: the loss of the end of sentence, d by the word that it read k steps before.
+    """Returns the curve of a trained decoder: its loss at the end of sentence against the words read before.
 
-    Of the longest of these pairs. None where the decoder's input cannot be told from its other inputs.
+    Uses the longest of these pairs. None if the decoder's input cannot be separated from its other inputs.
     """
     sides = [tokenizer_ids(bundle, texts, side) for texts, side in ((sources, "source"), (targets, "target"))]
     network = bundle.network
@@ -114,7 +114,7 @@ def trained_curve(
 
 
 def input_gradient(network: TranslationNetwork, batch: TranslationBatch) -> Tensor | None:
-    """(B, T, E): d of each row's loss at its end of sentence, by the embedded target inputs."""
+    """Returns (B, T, E): the gradient of each row's loss at its end of sentence by the embedded target inputs."""
     taken: list[Tensor] = []
 
     def take(_: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> Tensor | None:
@@ -137,7 +137,7 @@ def input_gradient(network: TranslationNetwork, batch: TranslationBatch) -> Tens
 
 
 def curve(label: str, gradient: Tensor, lengths: Sequence[int]) -> GradientCurve:
-    """Mean norms by distance from each row's last real position; distances that few rows reach are left out."""
+    """Returns mean norms by distance from each row's last real position; drops distances that few rows reach."""
     norms = gradient.double().norm(dim=2).cpu().numpy()  # (B, T)
     distances, means = [], []
     for distance in range(max(lengths)):
@@ -150,7 +150,7 @@ def curve(label: str, gradient: Tensor, lengths: Sequence[int]) -> GradientCurve
 
 
 def tokenizer_ids(bundle: TranslationBundle, texts: Sequence[str], side: str) -> list[NDArray[Any]]:
-    """Ids of one side with the end of sentence."""
+    """Returns the ids of one side with the end of sentence."""
     tokenizer = bundle.tokenizers.source if side == "source" else bundle.tokenizers.target
     encoded = tokenizer.encode([normalise(text, bundle.normalisation) for text in texts])
     return [np.append(ids.astype(np.int64), EOS) for ids in encoded]

@@ -1,4 +1,4 @@
-"""A corpus score with the interval that resampling its sentences gives."""
+"""A corpus score with its interval from resampled sentences."""
 
 import json
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ Metric = Literal["bleu", "chrf"]
 
 @dataclass
 class Interval:
-    """A score of a set of sentences and where 95 % of resampled sets' scores lie."""
+    """A score of a set of sentences and the range of 95 % of resampled sets' scores."""
 
     score: float
     low: float
@@ -20,11 +20,11 @@ class Interval:
 def interval(
     hypotheses: Sequence[str], references: Sequence[str], metric: Metric, tokenize: str, samples: int = 1000
 ) -> Interval:
-    """Corpus BLEU or chrF with the 95 % interval of bootstrap resampling (Koehn 2004), by sacreBLEU.
+    """Returns corpus BLEU or chrF with the 95 % interval of bootstrap resampling (Koehn 2004), by sacreBLEU.
 
-    The interval is the resampled sets' mean and half the width between their 2.5 and 97.5 percentiles to each side.
-    `tokenize` is BLEU's tokeniser; the seed is sacreBLEU's, so that the answer is always the same. One sample or
-    sentence gives no interval: low and high are the score.
+    The interval is the resampled sets' mean plus and minus half the distance of their 2.5 and 97.5 percentiles.
+    `tokenize` is BLEU's tokeniser. The seed is sacreBLEU's, so the result is always the same. One sample or sentence
+    gives no interval: low and high equal the score.
     """
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF

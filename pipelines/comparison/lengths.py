@@ -1,7 +1,7 @@
-"""Quality against the length of the sentence to translate (figure 2 of Bahdanau et al. 2015).
+"""Quality against the length of the source sentence (figure 2 of Bahdanau et al. 2015).
 
-BLEU says little of a network that is right now and then only; how far the reference surprises it can be told of any
-network, and needs no search.
+BLEU says little about a network that is rarely right. Its surprise at the reference can be measured for any network,
+and needs no search.
 """
 
 from collections.abc import Sequence
@@ -9,25 +9,26 @@ from dataclasses import dataclass
 
 from pipelines.comparison.intervals import Interval, interval
 
-STEP = 5  # words that a bucket spans, where it has enough sentences
-FEWEST = 20  # sentences of a bucket: fewer tell nothing of BLEU
+STEP = 5  # words in a bucket with enough sentences
+FEWEST = 20  # sentences in a bucket: fewer give no useful BLEU
 
 
 @dataclass
 class LengthScore:
-    """The sentences of like length."""
+    """The scores of sentences of similar length."""
 
-    low: int  # words of the source, the shortest and the longest
+    low: int  # source words of the shortest and the longest
     high: int
     sentences: int
     mean: float  # words of the source
     bleu: Interval
-    surprise: float  # nats a character of the reference, by teacher forcing
+    surprise: float  # nats per character of the reference, by teacher forcing
 
 
 def length_buckets(sources: Sequence[str], step: int = STEP, fewest: int = FEWEST) -> list[list[int]]:
-    """Row numbers by the source's length in words: buckets of `step` lengths, the next ones added to those that have
-    fewer than `fewest` sentences; what is left at the end goes to the last."""
+    """Groups row numbers by the source's length in words, in buckets of `step` lengths.
+
+    A bucket with fewer than `fewest` sentences takes in the next lengths; the rest joins the last bucket."""
     by_step: dict[int, list[int]] = {}
     for row, text in enumerate(sources):
         by_step.setdefault(max(0, len(text.split()) - 1) // step, []).append(row)
@@ -51,10 +52,10 @@ def scores_by_length(
     tokenize: str,
     samples: int = 1000,
 ) -> list[LengthScore]:
-    """BLEU with its bootstrap interval and the surprise of every bucket, the shortest sentences first.
+    """Returns every bucket's BLEU with its bootstrap interval, and its surprise; the shortest sentences first.
 
-    `log_probabilities`: of the references. A character is counted, not a token, so that networks with different
-    vocabularies can be compared.
+    `log_probabilities`: of the references. The surprise is per character, not per token, so that networks with
+    different vocabularies can be compared.
     """
     scores = []
     for rows in length_buckets(sources):

@@ -1,4 +1,4 @@
-"""What is measured of one network, kept in the comparison's folder so that a start after a kill finds it."""
+"""The measures of one network, stored in the comparison's folder, where a restart finds them."""
 
 import json
 import logging
@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Measures:
-    """Plain values: a file of JSON."""
+    """Plain values, stored as JSON."""
 
     label: str
     architecture: str
-    trained_here: bool  # with the comparison's budget
+    trained_here: bool  # within the comparison's budget
     bundle: str  # sha256
-    run: str  # name of the run that trained it
+    run: str  # name of the run that trained the network
     parameters: int
     bleu: Interval
     chrf: Interval
@@ -45,10 +45,10 @@ class Measures:
     beam: int
     length_penalty: float
     hypotheses: list[str]
-    key: str  # of everything that the numbers depend on
+    key: str  # hash of everything that the numbers depend on
 
     def figures(self, record: TrainingRecord | None) -> dict[str, float]:
-        """The table's row as metrics."""
+        """Returns the table's row as metrics."""
         found = {
             "bleu": self.bleu.score,
             "bleu_low": self.bleu.low,
@@ -71,7 +71,7 @@ class Measures:
 def measure(
     config: Config, one: Entry, directory: Path, references: Sequence[str]
 ) -> tuple[Measures, TranslationBundle]:
-    """The bundle in `directory` on the held-out set, measured now or found as it was measured before."""
+    """Measures the bundle in `directory` on the held-out set, unless stored measures exist."""
     bundle = load_bundle(directory)
     key = compose.fingerprint(
         {
@@ -95,7 +95,7 @@ def measure(
 def measure_network(
     config: Config, one: Entry, bundle: TranslationBundle, key: str, references: Sequence[str]
 ) -> Measures:
-    """Decode the held-out set and score it."""
+    """Decodes the held-out set and scores it."""
     settings = config.evaluate
     asked = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0))
     evaluation: Evaluation = evaluate(asked, bundle).details
@@ -130,22 +130,22 @@ def measure_network(
 
 
 def record_of(bundle: TranslationBundle) -> TrainingRecord | None:
-    """The training behind a bundle, where its run's journal lies beside it."""
+    """Returns the training of a bundle, if its run's journal is beside it."""
     return training_record(bundle.directory.parent)
 
 
 def place(config: Config, label: str) -> Path:
-    """The file of a network's measures."""
+    """Returns the file of a network's measures."""
     return folder(config) / "measures" / f"{label.replace('/', '-')}.json"
 
 
 def folder(config: Config) -> Path:
-    """The comparison's own run directory."""
+    """Returns the comparison's own run directory."""
     return config.paths.local(config.paths.runs) / config.compare.name
 
 
 def read(path: Path) -> Measures | None:
-    """What was written; None where there is nothing that can be read as measures."""
+    """Reads stored measures; None if there are none or they are not readable."""
     try:
         return build(Measures, json.loads(path.read_text(encoding="utf-8")), str(path))
     except (OSError, ValueError, UserError):
@@ -153,6 +153,6 @@ def read(path: Path) -> Measures | None:
 
 
 def write(path: Path, found: Measures) -> None:
-    """Whole or not at all."""
+    """Writes the measures atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, json.dumps(asdict(found), ensure_ascii=False, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""The report: one HTML page that stands alone. No script, no font, no picture is loaded from anywhere."""
+"""The report: one self-contained HTML page, without scripts, fonts or pictures from elsewhere."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -12,22 +12,22 @@ from pipelines.comparison.pictures.style import Picture
 from pipelines.comparison.table import HEAD, Row
 
 TEMPLATE = Path(__file__).with_name("page.html")
-SECTIONS = {  # of pictures: title, and what stands above them
-    "quality": ("Quality", "What each network reached with its budget."),
+SECTIONS = {  # sections of pictures: title and introduction
+    "quality": ("Quality", "The scores of each network after its budget."),
     "length": ("Long sentences", "The question that attention was invented for."),
-    "attention": ("Where it looks", "Networks with attention say which words they looked at."),
-    "states": ("What it keeps", "The sentence between reading and writing."),
-    "gradient": ("What reaches back", "Learning long dependencies needs a gradient that survives the way."),
-    "cost": ("What it costs", "Recurrent layers take n d² operations, self-attention n² d."),
+    "attention": ("Attention", "Networks with attention show which words they attend to."),
+    "states": ("Sentence states", "The sentence as the network stores it before it writes."),
+    "gradient": ("Gradients", "Learning long dependencies needs a gradient that does not vanish."),
+    "cost": ("Costs", "Recurrent layers take n d² operations, self-attention n² d."),
 }
 PHONE = 640  # pixels: narrower pictures fit a phone's screen, wider ones scroll there (40rem in page.html)
-LONGEST_SAMPLE = 400  # characters: a network that has not learned to end writes on and on
+LONGEST_SAMPLE = 400  # characters: a network that has not learned to stop writes without end
 HIGHEST = (1, 3, 6, 7)  # columns of the table whose largest number is the best
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One held-out sentence by everyone."""
+    """One held-out sentence with every network's translation."""
 
     source: str
     reference: str
@@ -36,18 +36,18 @@ class Sample:
 
 @dataclass
 class Report:
-    """What stands on the page."""
+    """The content of the page."""
 
     title: str
     lead: str
     table: Sequence[Row]
     pictures: Sequence[Picture]
     samples: Sequence[Sample] = ()
-    notes: Sequence[str] = field(default_factory=list)  # how it was measured
+    notes: Sequence[str] = field(default_factory=list)  # how the numbers were measured
 
 
 def render(report: Report) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [("table", "The table", table_html(report.table))]
     for section, (title, lead) in SECTIONS.items():
         shown = [one for one in report.pictures if one.section == section]
@@ -55,7 +55,7 @@ def render(report: Report) -> str:
             figures = "\n".join(map(figure_html, shown))
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
     if report.samples:
-        parts.append(("texts", "The same sentences by all", "\n".join(map(sample_html, report.samples))))
+        parts.append(("texts", "The same sentences by every network", "\n".join(map(sample_html, report.samples))))
     body = "\n".join(
         f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
     )
@@ -67,7 +67,7 @@ def render(report: Report) -> str:
 
 
 def table_html(table: Sequence[Row]) -> str:
-    """The rows, the best of each column in bold."""
+    """Returns the rows as HTML, the best of each column in bold."""
     cells = [row.cells() for row in table]
     best = {column: best_of([one[column][0] for one in cells]) for column in HIGHEST}
     head = "".join(f'<th scope="col">{escape(large)}{small_html(small)}</th>' for large, small in HEAD)
@@ -86,7 +86,7 @@ def table_html(table: Sequence[Row]) -> str:
 
 
 def best_of(texts: Sequence[str]) -> set[int]:
-    """The places of the largest number; none where there is nothing to compare."""
+    """Returns the places of the largest number; empty if there is nothing to compare."""
     numbers = {place: float(text.replace(",", "")) for place, text in enumerate(texts) if text != "–"}
     if len(numbers) < 2:
         return set()
@@ -94,7 +94,7 @@ def best_of(texts: Sequence[str]) -> set[int]:
 
 
 def figure_html(one: Picture) -> str:
-    """The picture inside of the page, with its caption and its words for who does not see it."""
+    """Returns the embedded picture with its caption and its alternative text."""
     data = base64.b64encode(one.png).decode()
     alt = escape(f"{one.title}. {one.alt}")
     wide = ' wide" tabindex="0" role="region" aria-label="Picture' if width_of(one.png) > PHONE else ""
@@ -104,12 +104,12 @@ def figure_html(one: Picture) -> str:
 
 
 def width_of(png: bytes) -> int:
-    """Pixels, from the PNG's first chunk (IHDR)."""
+    """Returns the width in pixels, from the PNG's first chunk (IHDR)."""
     return int.from_bytes(png[16:20], "big")
 
 
 def sample_html(one: Sample) -> str:
-    """A table of one sentence."""
+    """Returns one sentence as an HTML table."""
     lines = [("source", one.source), ("reference", one.reference), *one.translations.items()]
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(clip_text(text))}</td></tr>' for name, text in lines
@@ -118,12 +118,12 @@ def sample_html(one: Sample) -> str:
 
 
 def name_html(name: str) -> str:
-    """A network's name, which may go on in the next line behind a `_`."""
+    """Returns a network's name as HTML, which may break after a `_`."""
     return escape(name).replace("_", "_<wbr>")
 
 
 def clip_text(text: str) -> str:
-    """The beginning of a text that never ends."""
+    """Returns the beginning of an overlong text."""
     return text if len(text) <= LONGEST_SAMPLE else f"{text[:LONGEST_SAMPLE].rstrip()}…"
 
 

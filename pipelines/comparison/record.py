@@ -16,7 +16,7 @@ PAGE = "compare.html"
 
 
 def write(config: Config, report: Report) -> Path:
-    """Write the page and its pictures into the comparison's folder and send all to MLflow; the page's path."""
+    """Writes the page and its pictures to the comparison's folder and to MLflow; returns the page's path."""
     home = folder(config)
     pictures = home / "pictures"
     pictures.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def write(config: Config, report: Report) -> Path:
 
 
 def metrics(table: Sequence[Row]) -> dict[str, float]:
-    """`LABEL/bleu` and so on."""
+    """Returns `LABEL/bleu` and so on."""
     found = {"networks": float(len(table))}
     for row in table:
         label = row.measures.label

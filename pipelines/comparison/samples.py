@@ -1,4 +1,4 @@
-"""Held-out sentences that everyone's translation is shown of: from short to long."""
+"""Held-out sentences for showing every network's translation, from short to long."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ COUNT = 4
 def samples(
     sources: Sequence[str], references: Sequence[str], hypotheses: Mapping[str, Sequence[str]], count: int = COUNT
 ) -> list[Sample]:
-    """`count` sentences whose lengths lie evenly between the shortest and the longest, each once."""
+    """Picks `count` distinct sentences with lengths evenly between the shortest and the longest."""
     order = sorted(
         (row for row, text in enumerate(sources) if text.strip()), key=lambda row: (len(sources[row].split()), row)
     )

@@ -1,4 +1,4 @@
-"""Networks that are trained from several seeds: their runs, and scores with intervals that cover the seeds too."""
+"""Networks trained from several seeds: their runs, and scores with intervals that cover the seeds too."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from pipelines.evaluation.resampling import draw_seeds, score_resampled, welch_p
 
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
-    """The entries, behind each that is trained here the same from the next `seeds - 1` seeds."""
+    """Returns the entries; after each one trained here, the same with the next `seeds - 1` seeds."""
     found = []
     for one in entries:
         found.append(one)
@@ -25,14 +25,14 @@ def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
 
 
 def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int) -> Measures:
-    """The first run's measures with the mean scores of all runs and intervals over sentences and seeds."""
+    """Returns the first run's measures with the runs' mean scores and intervals over sentences and seeds."""
     if len(runs) == 1 or samples < 2:
         return runs[0]
 
     def of(metric: Metric) -> Interval:
         exact, drawn = score_resampled([one.hypotheses for one in runs], references, metric, tokenize, samples)
         low, high = np.percentile(draw_seeds(drawn), (2.5, 97.5))
-        return Interval(float(exact.mean()), max(0.0, float(low)), min(100.0, float(high)))  # what widening may pass
+        return Interval(float(exact.mean()), max(0.0, float(low)), min(100.0, float(high)))  # widened past the range
 
     return replace(runs[0], bleu=of("bleu"), chrf=of("chrf"))
 
@@ -40,9 +40,9 @@ def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: st
 def compare_seeds(
     before: Sequence[Measures], after: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int
 ) -> Significance:
-    """Is the mean of `after`'s runs better than that of `before`'s? The same sentences for all, seeds apart.
+    """Tests whether `after`'s runs are better than `before`'s on average, on the same sentences, seeds apart.
 
-    From a single seed nobody can tell: the p-value is 1 then.
+    A single seed proves nothing: the p-value is then 1.
     """
     runs = [one.hypotheses for one in (*before, *after)]
     exact, drawn = score_resampled(runs, references, "bleu", tokenize, samples)
@@ -62,5 +62,5 @@ def compare_seeds(
 
 
 def covers(runs: Sequence[Measures]) -> str:
-    """What the interval of these runs is over."""
+    """Returns what the interval of these runs covers."""
     return "sentences" if len(runs) == 1 else f"sentences and {len(runs)} seeds"

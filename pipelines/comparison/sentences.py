@@ -1,12 +1,12 @@
-"""Sentences that pictures are drawn of: the user's, ours for a language, or some of the held-out set."""
+"""Sentences for the pictures: the user's, ours for a language, or some of the held-out set."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
-# Three ways each to say four things: who gives to whom, who chases whom. Word order, active and passive change while
-# the meaning stays, and the meaning changes while the words stay (after figure 2 of Sutskever et al. 2014).
+# Three ways each to say four things: who gives to whom, who chases whom. Word order and voice change while the meaning
+# stays, and the meaning changes while the words stay (after figure 2 of Sutskever et al. 2014).
 STATES = {
     "en": """
 A man is giving a ball to a woman.
@@ -43,12 +43,12 @@ Im Park jagt ein Kind einen Hund.
 Ein Hund wird im Park von einem Kind gejagt.
 """,
 }
-MAP_WORDS = (8, 14)  # of a sentence whose map can be read
+MAP_WORDS = (8, 14)  # words of a sentence whose map is readable
 STATE_COUNT = 12
 
 
 def map_sentences(wanted: Sequence[str], sources: Sequence[str], count: int) -> list[str]:
-    """The user's sentences, or some of the held-out set: of readable length, spread over the whole set."""
+    """Returns the user's sentences, or some of the held-out set, of readable length and spread over the whole set."""
     if wanted:
         return list(dict.fromkeys(wanted))
     low, high = MAP_WORDS
@@ -57,9 +57,9 @@ def map_sentences(wanted: Sequence[str], sources: Sequence[str], count: int) -> 
 
 
 def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Sentences, and a number for each that those of one meaning share (all 0 where nobody has said what they mean).
+    """Returns sentences, and a number for each that equal meanings share (all 0 if the meanings are not known).
 
-    The user's, else ours for the language, else some of the held-out set.
+    Uses the user's sentences, else ours for the language, else some of the held-out set.
     """
     if not wanted and language in STATES:
         meanings = STATES[language].strip().split("\n\n")
@@ -75,6 +75,6 @@ def state_sentences(wanted: Sequence[str], language: str, sources: Sequence[str]
 
 
 def pick_evenly(items: Sequence[Item], count: int) -> list[Item]:
-    """`count` of the items, evenly from the first to the last."""
+    """Returns `count` of the items, evenly from the first to the last."""
     count = min(count, len(items))
     return [items[round(place * (len(items) - 1) / max(1, count - 1))] for place in range(count)]

@@ -1,4 +1,4 @@
-"""What a run's own journal says of its training: tokens, time, speed, and the validation loss on the way."""
+"""Reads a run's journal: tokens, time, speed, and the validation loss during training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from typing import Any
 
 from model.runs import journal, paths
 
-PAUSE = 5.0  # a step that took so many times the usual one had an evaluation, a checkpoint or a start before it
+PAUSE = 5.0  # a step this many times longer than usual includes an evaluation, a checkpoint or a start
 
 
 @dataclass
 class TrainingRecord:
-    """A training that is over."""
+    """A finished training."""
 
     steps: int
     tokens: int  # target tokens
-    minutes: float  # evaluations and checkpoints included
+    minutes: float  # with evaluations and checkpoints
     tokens_per_second: float  # without them
-    validation: list[tuple[int, float, float]] = field(default_factory=list)  # (target tokens, minutes, nats a token)
+    validation: list[tuple[int, float, float]] = field(default_factory=list)  # (target tokens, minutes, nats per token)
 
 
 def training_record(run: Path) -> TrainingRecord | None:
-    """The record of a run's directory; None where there is no journal of a translation network."""
+    """Returns the record of a run's directory; None if it has no journal of a translation network."""
     lines = list(journal.lines(run / paths.STEPS))
     steps = [line for line in lines if "nll" in line and "tokens" in line]
     if not steps:
@@ -45,7 +45,7 @@ def training_record(run: Path) -> TrainingRecord | None:
 
 
 def speed(steps: Sequence[Mapping[str, Any]]) -> float:
-    """Target tokens a second of consecutive journal lines, steps after a pause left out; 0 where there are too few."""
+    """Returns target tokens per second of consecutive journal lines, without steps after a pause; 0 if too few."""
     pairs = [
         (float(after["seconds"]) - float(before["seconds"]), int(after["tokens"]))
         for before, after in pairwise(steps)

@@ -1,4 +1,4 @@
-"""What a network keeps of a sentence before it writes the first word (figure 2 of Sutskever et al. 2014)."""
+"""The states that a network keeps of a sentence before it writes (figure 2 of Sutskever et al. 2014)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class StateMap:
-    """n sentences in the plane of largest variance."""
+    """n sentences in the plane of the largest variance."""
 
-    kind: str  # what stands for a sentence
+    kind: str  # the vector that represents a sentence
     places: Floats  # (n, 2)
     explained: float  # share of the variance that the plane holds
-    alike: float | None  # share of sentences whose nearest neighbour means the same; None: meanings are not known
+    alike: float | None  # share of sentences whose nearest neighbour has the same meaning; None: meanings not known
 
 
 def state_map(bundle: TranslationBundle, sentences: Sequence[str], meanings: Sequence[int]) -> StateMap:
-    """The states of the sentences by PCA; neighbours are sought in the states themselves, by cosine."""
+    """Projects the sentences' states by PCA; finds neighbours by cosine in the full states."""
     network = bundle.network
     translator = network_translator(network, bundle.tokenizers, bundle.decode, bundle.normalisation)
     states = sentence_states(network, translator.encode(sentences))
@@ -43,7 +43,7 @@ def state_map(bundle: TranslationBundle, sentences: Sequence[str], meanings: Seq
 
 
 def sentence_states(network: TranslationNetwork, sources: Sequence[NDArray[Any]]) -> Floats:
-    """(n, D): all that the decoder starts from where the context is fixed, else the mean over the real tokens."""
+    """Returns (n, D): the decoder's initial state for a fixed context, else the mean over the real tokens."""
     cut = [fit(ids, row, network.max_source_positions, "truncate") for row, ids in enumerate(sources)]
     with torch.inference_mode():
         memory = network.encode(pad(cut).to(next(network.parameters()).device))
@@ -56,13 +56,13 @@ def sentence_states(network: TranslationNetwork, sources: Sequence[NDArray[Any]]
 
 
 def explained_variance(states: Floats) -> float:
-    """The share of the variance in the first two principal directions."""
+    """Returns the share of the variance in the first two principal directions."""
     spread = np.linalg.svd(states - states.mean(axis=0), compute_uv=False) ** 2
     return float(spread[:2].sum() / spread.sum()) if spread.sum() > 0 else 1.0
 
 
 def nearest_alike(states: Floats, meanings: Sequence[int]) -> float:
-    """The share of sentences whose nearest other sentence, by the cosine of centred states, has their meaning."""
+    """Returns the share of sentences whose nearest other one, by cosine of centred states, has their meaning."""
     centred = states - states.mean(axis=0)
     lengths = np.linalg.norm(centred, axis=1, keepdims=True)
     units = centred / np.where(lengths > 0, lengths, 1.0)

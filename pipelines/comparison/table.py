@@ -1,4 +1,4 @@
-"""The comparison's table: a row a network, with what it won over the row before."""
+"""The comparison's table: one row per network, with its gain over the previous row."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -31,13 +31,13 @@ class Row:
 
     measures: Measures
     record: TrainingRecord | None
-    step: Significance | None  # against the row before; None in the first row
+    step: Significance | None  # against the previous row; None in the first row
     tested: bool = False  # the step has a p-value: both networks were trained from two seeds or more
     corrected: float = 1.0  # its p-value by Holm, for all rows of the table
-    covers: str = "sentences"  # what the intervals are over
+    covers: str = "sentences"  # what the intervals cover
 
     def cells(self) -> list[tuple[str, str]]:
-        """(large, small) text of each column of HEAD."""
+        """Returns the (large, small) text of each column of HEAD."""
         one, record = self.measures, self.record
         dash = ("–", "")
         return [
@@ -66,11 +66,11 @@ def rows(
     samples: int,
     runs: Mapping[str, Sequence[Measures]],
 ) -> list[Row]:
-    """The table; each step's significance by resampling sentences and seeds, where `runs` has several of both labels.
+    """Returns the table, with each step's significance over sentences and seeds if both labels have several `runs`.
 
-    From one seed nobody can tell a better network from a luckier seed: the difference is shown without a p-value.
+    One seed cannot tell a better network from a luckier seed, so that difference has no p-value.
     """
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it tells of every pair
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)  # it logs every pair
     found: list[Row] = []
     for place, one in enumerate(every):
         step, tested = None, False
@@ -91,7 +91,7 @@ def amount(number: int) -> str:
 
 
 def as_text(table: Sequence[Row]) -> str:
-    """For a terminal."""
+    """Returns the table for a terminal."""
     lines = [[" ".join(filter(None, pair)) for pair in HEAD]]
     lines += [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in table]
     return "\n".join(columns(lines))

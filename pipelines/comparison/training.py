@@ -1,7 +1,7 @@
-"""Equal budgets: every network sees the same batches in the same order, as many target tokens, as many minutes.
+"""Equal budgets: every network sees the same batches in the same order, for equal tokens and minutes.
 
-The batches of a step depend on the shards, the loader and the seed alone, so that an equal number of steps is an equal
-number of tokens, sentence by sentence. The runs are those of `dragoman train`: killed, they go on where they were.
+The batches of a step depend only on the shards, the loader and the seed, so equal steps mean equal tokens, sentence by
+sentence. The runs are those of `dragoman train` and resume after a kill.
 """
 
 import logging
@@ -23,17 +23,17 @@ from pipelines.tasks.release import is_released
 from pipelines.tasks.workers import with_lanes
 
 logger = logging.getLogger(__name__)
-ROOM = 1.05  # a step or an evaluation may end a little after the time is over
+ROOM = 1.05  # a step or an evaluation may end a little after the limit
 
 
 def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
-    """The same entries, those to train with their limits; each refused now for what would stop it later.
+    """Returns the entries with limits on their training, and refuses now whatever would stop it later.
 
     Raises:
-        UserError: no shards, a network that does not fit them, or a run that has had more than the budget.
+        UserError: no shards, a network that does not fit them, or a run that has exceeded the budget.
     """
     runs = [one.config.run_dir for one in entries if one.config is not None]
-    config = with_lanes(config, runs)  # the same for all: they see the same batches
+    config = with_lanes(config, runs)  # the same lanes, so the same batches, for all
     steps = budget_steps(config) if runs else 0
     found = []
     for one in entries:
@@ -46,7 +46,7 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def budget_steps(config: Config) -> int:
-    """The first step after which `compare.max_tokens` target tokens were seen; `train.max_steps` where that is 0."""
+    """Returns the first step after `compare.max_tokens` target tokens; `train.max_steps` if that is 0."""
     wanted = config.compare.max_tokens
     if not wanted:
         return config.train.max_steps
@@ -63,7 +63,7 @@ def budget_steps(config: Config) -> int:
 
 
 def with_limits(config: Config, steps: int) -> Config:
-    """A run's configuration with the budget's steps, minutes and warm-up."""
+    """Returns a run's configuration with the budget's steps, minutes and warm-up."""
     settings = config.compare
     optimizer = config.train.optimizer
     if settings.warmup:
@@ -73,7 +73,7 @@ def with_limits(config: Config, steps: int) -> Config:
 
 
 def refuse_more(config: Config) -> None:
-    """A run that was started with other settings, or went on longer than the others may, does not compare with them."""
+    """Refuses a run that was started with other settings, or has exceeded the others' budget."""
     if paths.begun(config.run_dir):
         try:
             claim_run_dir(config, task_for(config.model).fingerprint(config))
@@ -86,12 +86,12 @@ def refuse_more(config: Config) -> None:
         raise UserError(
             f"compare.max_tokens, compare.max_minutes: the run {config.name!r} has had {step:,} steps and "
             f"{minutes:.1f} minutes, more than this budget ({limits.max_steps:,} steps, {limits.max_minutes:g} "
-            f"minutes). Choose a larger one, or another compare.name to begin anew"
+            f"minutes). Choose a larger one, or another compare.name to start again"
         )
 
 
 def bundle_of(one: Entry) -> Path:
-    """The entry's bundle, trained now where it is not there yet."""
+    """Returns the entry's bundle; trains it now if needed."""
     if one.config is None:
         assert one.bundle is not None
         return one.bundle
@@ -104,7 +104,7 @@ def bundle_of(one: Entry) -> Path:
 
 
 def is_finished(config: Config) -> bool:
-    """Whether the run has come to its end and its bundle is of its last weights."""
+    """Returns True if the run has finished and its bundle has its last weights."""
     task = task_for(config.model)
     known = paths.begun(config.run_dir) and checkpoints.newest(config.run_dir) is not None
     return known and not task.needs_training(config) and is_released(config, task)

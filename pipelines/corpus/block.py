@@ -21,34 +21,34 @@ SIDES = ("source", "target")
 
 @dataclass(frozen=True)
 class CleaningTask:
-    """Everything that cleaning a block depends on."""
+    """The inputs of cleaning one block."""
 
     block: Block
     clean: CleanConfig
     on_error: OnError
     folder: Path  # of clean blocks
     encodings: tuple[str, ...] = ("utf-8",)
-    near: bool = True  # whether both sides are hashed for the leak guard, or the source alone
+    near: bool = True  # True: hash both sides for the leak guard; False: only the source
 
 
 @dataclass
 class CleanBlock:
-    """The pairs of a block that passed the rules, or the records of a block of text, in order."""
+    """The pairs of a block that passed the rules, or the records of a text block, in order."""
 
     source: npt.NDArray[np.uint8]  # UTF-8, lines joined by line feeds
     target: npt.NDArray[np.uint8] | None  # None: text of one language
     line: npt.NDArray[np.int32]  # (n,) line within the block
-    source_key: Keys  # (n,) hash of the case-folded source sentence; 0: one that may be anywhere
+    source_key: Keys  # (n,) hash of the case-folded source sentence; 0: may be in any split
     pair_key: Keys  # (n,) hash of both sides
 
     def texts(self) -> tuple[list[str], ...]:
-        """Each side as a list of lines: two, or one of text."""
+        """Returns each side as a list of lines: two sides, or one for text."""
         sides = [self.source] if self.target is None else [self.source, self.target]
         return tuple(_lines(side, len(self.line)) for side in sides)
 
 
 def clean_block(task: CleaningTask) -> int:
-    """Clean one block unless that was finished before; the block's number."""
+    """Cleans one block unless that was done before; returns the block's number."""
     path = block_path(task.folder, task.block.number)
     if path.exists():
         return task.block.number
@@ -66,7 +66,7 @@ def clean_block(task: CleaningTask) -> int:
     from pipelines.corpus.compiled_keys import folded_keys, pair_keys
 
     folded = source.casefold()
-    source_key = text_keys(folded.split("\n")[: len(line)])  # of no line there is none
+    source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys
     both = zip(folded_keys(folded), folded_keys(target.casefold()), strict=True) if task.near else ()
     leak = [key[: len(line)] for sides in both for key in sides]
     pair_key = pair_keys(source.encode(), target.encode())[: len(line)]
@@ -83,8 +83,9 @@ def save_block(
     facts: Mapping[str, Any],
     leak_keys: Sequence[Keys] = (),
 ) -> None:
-    """Write a clean block: its one or two sides, lines joined by line feeds, and what `CleanBlock`, `load_facts` and
-    `load_leak_keys` give back."""
+    """Writes a clean block: its one or two sides, lines joined by line feeds, and its keys and facts.
+
+    `CleanBlock`, `load_facts` and `load_leak_keys` return them."""
     arrays: dict[str, Any] = {name: _bytes(side) for name, side in zip(SIDES, sides, strict=False)}
     arrays |= {"line": line, "source_key": source_key, "pair_key": pair_key, "facts": _bytes(json.dumps(facts))}
     if leak_keys:
@@ -94,37 +95,37 @@ def save_block(
 
 
 def block_path(folder: Path, number: int) -> Path:
-    """Where the clean block of that number lies."""
+    """Returns the path of the clean block with that number."""
     return folder / f"{number:06d}.npz"
 
 
 def load_block(folder: Path, number: int) -> CleanBlock:
-    """The clean pairs of a block."""
+    """Loads the clean pairs of a block."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         target = arrays.get("target")
         return CleanBlock(arrays["source"], target, arrays["line"], arrays["source_key"], arrays["pair_key"])
 
 
 def load_lines(folder: Path, number: int, side: int) -> list[str]:
-    """One side of the clean pairs of a block, without the other; 0: the source, or the only one."""
+    """Loads one side of a block's clean pairs without the other; 0: the source, or the only side."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         return _lines(arrays[SIDES[side]], len(arrays["line"]))
 
 
 def load_facts(folder: Path, number: int) -> dict[str, Any]:
-    """How many lines the block had, what was dropped and what was changed."""
+    """Returns the number of lines in the block, and the counts of drops and changes."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         return cast(dict[str, Any], json.loads(arrays["facts"].tobytes()))
 
 
 def load_keys(folder: Path, number: int) -> tuple[npt.NDArray[np.int32], Keys, Keys]:
-    """Line numbers, source keys and pair keys, without the text."""
+    """Loads line numbers, source keys and pair keys, without the text."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         return arrays["line"], arrays["source_key"], arrays["pair_key"]
 
 
 def load_leak_keys(folder: Path, number: int) -> Keys:
-    """(4, n) hashes of source and target as they are but for case, then of both as near-copies share them."""
+    """Loads (4, n) hashes: source and target case-folded, then both as near-copies share them."""
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         found: Keys = arrays["leak_keys"]
         return found

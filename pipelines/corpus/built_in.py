@@ -1,4 +1,4 @@
-"""The built-in corpus as sources: generated into the scratch folder, once."""
+"""The built-in corpus as sources; generated once, into the scratch folder."""
 
 import os
 import shutil
@@ -14,10 +14,10 @@ LANGUAGES = ("en", "de")
 
 
 def check_phrasebook(config: CorpusConfig, pair: str) -> None:
-    """Refuse what the phrasebook cannot give.
+    """Refuses settings that the phrasebook does not support.
 
     Raises:
-        UserError: another language pair, or no number of pairs.
+        UserError: another language pair, or an invalid number of pairs.
     """
     if {*map(base_language, split_pair(pair))} != set(LANGUAGES):
         raise UserError(f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en")
@@ -26,7 +26,7 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
 
 
 def phrasebook_sources(config: CorpusConfig, pair: str, seed: int, scratch: Path) -> list[Source]:
-    """Generate the phrasebook (unless that was finished before) and name its files as a Moses corpus does."""
+    """Generates the phrasebook (unless that was done before) and returns its files as a Moses corpus' sources."""
     folder = scratch / "phrasebook"
     if not folder.is_dir():
         temporary = scratch / f"phrasebook.{os.getpid()}"
@@ -37,7 +37,7 @@ def phrasebook_sources(config: CorpusConfig, pair: str, seed: int, scratch: Path
         temporary.rename(folder)
     order = [LANGUAGES.index(base_language(language)) for language in split_pair(pair)]
     sources = []
-    for split in SPLITS[:3]:  # it has no gate
+    for split in SPLITS[:3]:  # it has no gate split
         files = [next(folder.glob(f"{split}*.{language}")) for language in LANGUAGES]
         sources.append(
             Source(f"{split}-0", split, "moses", (files[order[0]], files[order[1]]), ("corpus.pairs", "corpus.pairs"))

@@ -1,4 +1,4 @@
-"""Normalisation and the rules that a pair passes or fails by itself. Each has a name, and what it does is counted.
+"""Normalisation, and the rules that judge each pair by itself. Each rule has a name, and its effects are counted.
 
 Rules that need the whole corpus (duplicates, leakage, splits) are in `plan`.
 """
@@ -17,28 +17,28 @@ from pipelines.corpus.settings import CleanConfig
 
 Mask = npt.NDArray[np.bool_]
 
-# Sides of a few characters have wild ratios ("Go." - "Geht schon!"): this many are added to both before dividing.
+# Short sides have extreme ratios ("Go." - "Geht schon!"): this many characters are added to both before dividing.
 RATIO_SLACK = 10
 
 
 @dataclass
 class Cleaned:
-    """Both sides normalised, all lines of the block; `kept` says which of them passed."""
+    """All lines of the block with both sides normalised; `kept` marks those that passed."""
 
     source: list[str]
     target: list[str]
     kept: Mask  # (n,)
     dropped: Counter[str]  # rule -> pairs
-    changed: Counter[str]  # what was normalised -> lines, either side
+    changed: Counter[str]  # normalisation -> lines that it changed, on either side
 
 
 def clean(
     source: Sequence[str], target: Sequence[str], bad: dict[int, str], config: CleanConfig, held_out: bool
 ) -> Cleaned:
-    """Normalise all lines and judge them, in the order blank, too_long, length_ratio, copy.
+    """Normalises all lines and judges them, in the order blank, too_long, length_ratio, copy.
 
-    `bad` holds lines that could not be read, with the reason. A given test set is not ours to shorten: of held-out
-    lines only those with a blank side (or unreadable) are dropped.
+    `bad` holds unreadable lines with the reason. A given test set must stay complete: of held-out lines only unreadable
+    ones and those with a blank side are dropped.
     """
     changed: Counter[str] = Counter()
     left = normalise_side(source, config.form, changed)
@@ -58,7 +58,7 @@ def clean(
 
 
 def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> list[str]:
-    """Every line as tokenizers read it; `changed` counts what was different before."""
+    """Returns every line as tokenizers read it; `changed` counts the lines that differed before."""
     text = "\n".join(lines)
     clean_text = normalise_lines(text, form)
     if clean_text == text:
@@ -72,7 +72,7 @@ def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> li
 
 
 def _drop(kept: Mask, dropped: Counter[str], rule: str, failed: Mask) -> None:
-    """Pairs still kept that fail `rule` are dropped and counted."""
+    """Drops and counts the kept pairs that fail `rule`."""
     failed = failed & kept
     number = int(failed.sum())
     if number:
@@ -85,7 +85,7 @@ def _too_long(left: Sequence[str], right: Sequence[str], lengths: npt.NDArray[np
     if config.max_chars:
         failed |= (lengths > config.max_chars).any(0)
     if config.max_words:
-        # n words need 2n - 1 characters: only longer lines are worth counting
+        # n words need 2n - 1 characters, so only longer lines are counted
         for side, row in ((left, lengths[0]), (right, lengths[1])):
             for number in np.flatnonzero(row > 2 * config.max_words).tolist():
                 if side[number].count(" ") >= config.max_words:
@@ -94,10 +94,10 @@ def _too_long(left: Sequence[str], right: Sequence[str], lengths: npt.NDArray[np
 
 
 def _uneven(left: Sequence[str], right: Sequence[str], lengths: npt.NDArray[np.int64], limit: float) -> Mask:
-    """Pairs whose sides differ too much both in characters and in UTF-8 bytes.
+    """Returns the pairs whose sides differ too much both in characters and in UTF-8 bytes.
 
-    A Chinese or Japanese sentence has few characters and many bytes for its meaning, a Greek or Thai one the other way
-    round: a pair that is even by either measure is even.
+    A Chinese or Japanese sentence has few characters and many bytes for its meaning, a Greek or Thai one the reverse: a
+    pair passes if either measure is even.
     """
     if not limit:
         return np.zeros(lengths.shape[1], bool)

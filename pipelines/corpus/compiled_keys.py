@@ -1,10 +1,10 @@
-"""Hashes that live within one sharding, by compiled code: which pairs are equal, which sentences are near-copies.
+"""Compiled hashes that live within one sharding: they find equal pairs and near-copies.
 
-Loading numba takes a second, so only the task that cleans imports this. What decides where a pair goes must be the same
-for ever and is hashed by BLAKE2b (`keys.text_keys`); these may change from version to version.
+Loading numba takes a second, so only the cleaning task imports this. Hashes that decide a pair's split must never
+change and use BLAKE2b (`keys.text_keys`); these may change between versions.
 
-A hash takes in symbol after symbol: times 2^64 over the golden ratio, the upper half onto the lower. Each step is
-one-to-one, and two symbols next to each other never undo each other.
+A hash takes in symbol after symbol: times 2^64 over the golden ratio, then the upper half XORed onto the lower. Each
+step is one-to-one, and two adjacent symbols never cancel.
 """
 
 import unicodedata
@@ -20,23 +20,23 @@ from pipelines.corpus.keys import Keys
 Points = npt.NDArray[np.uint32]
 
 _DROPPED, _LETTER, _DIGIT = range(3)
-_CLASSIFIED = 0x20000  # code points; above are ideographs, and tags that normalisation has taken out
+_CLASSIFIED = 0x20000  # code points; above are ideographs, and tags that normalisation has removed
 _FEED, _ZERO = ord("\n"), ord("0")
 _START, _GOLDEN = np.uint64(0x243F6A8885A308D3), np.uint64(0x9E3779B97F4A7C15)  # digits of pi, and 2^64 / 1.618...
 
 
 def pair_keys(source: bytes, target: bytes) -> Keys:
-    """(n,) hashes of pairs; the sides in UTF-8, lines joined by line feeds."""
+    """Returns (n,) hashes of pairs; the sides are UTF-8, lines joined by line feeds."""
     first, second = (_line_keys(np.frombuffer(side, np.uint8), side.count(b"\n") + 1) for side in (source, target))
     return first * _GOLDEN + second
 
 
 def folded_keys(folded: str) -> tuple[Keys, Keys]:
-    """(n,) hashes of case-folded lines, joined by line feeds, and (n,) hashes that near-copies share.
+    """Returns (n,) hashes of case-folded lines, joined by line feeds, and (n,) hashes that near-copies share.
 
-    Near-copies have the same letters and accents: blanks, punctuation and symbols are left out, a run of digits is 0.
-    "Tom's 2 dogs bark!" and "toms 12 dogs bark" are one, and so are a text and its tokenised form. A text without
-    letters is a near-copy of nothing and has 0.
+    Near-copies have the same letters and accents: blanks, punctuation and symbols are ignored, a run of digits is 0.
+    "Tom's 2 dogs bark!" and "toms 12 dogs bark" are equal, and so are a text and its tokenised form. A text without
+    letters has no near-copies and gets 0.
     """
     points = np.frombuffer(folded.encode("utf-32-le"), "<u4")
     count = folded.count("\n") + 1
@@ -84,7 +84,7 @@ def _hash_letters(points: Points, classes: npt.NDArray[np.uint8], keys: Keys) ->
 
 @lru_cache
 def _classes() -> npt.NDArray[np.uint8]:
-    """What becomes of each code point, by Unicode's general category; the last is of all above."""
+    """Returns the class of each code point, from Unicode's general category; the last covers all above."""
     by_category = {"N": _DIGIT, "P": _DROPPED, "S": _DROPPED, "Z": _DROPPED, "C": _DROPPED}
     categories = (unicodedata.category(chr(point))[0] for point in range(_CLASSIFIED))
     found = np.fromiter((by_category.get(category, _LETTER) for category in categories), np.uint8, _CLASSIFIED)

@@ -1,7 +1,7 @@
-"""Exact counts of more different words than memory holds: a bounded table that spills sorted runs, merged at the end.
+"""Exact counts of more words than fit in memory: a bounded table spills sorted runs, which are merged at the end.
 
-A run is a text file of `unit TAB count` lines, sorted by unit in code point order. Runs add up: the counts are the same
-however the text was divided and however often a table spilled.
+A run is a text file of `unit TAB count` lines, sorted by unit in code point order. Runs add up, so the counts do not
+depend on how the text was divided or how often a table spilled.
 """
 
 import heapq
@@ -11,17 +11,17 @@ from pathlib import Path
 
 from model.files import atomic_open
 
-TABLE_BYTES = 128 << 20  # of a table, roughly
-ENTRY_BYTES = 110  # of an entry besides the unit's own characters: the text's head, the number, its share of the table
+TABLE_BYTES = 128 << 20  # approximate size of a table
+ENTRY_BYTES = 110  # of an entry besides the unit's own characters: the string header, the number, its table slot
 MOST_RUNS = 64  # open at a time
 
 Entry = tuple[str, int]
 
 
 class BoundedCounts:
-    """Counts of units, which hold neither TAB nor line feed, in about `most_bytes` of memory.
+    """Counts of units, which contain neither TAB nor line feed, in about `most_bytes` of memory.
 
-    What does not fit goes to files beside `path`, under which `finish` leaves one sorted run.
+    The rest goes to files beside `path`; `finish` leaves one sorted run at `path`.
     """
 
     def __init__(self, path: Path, most_bytes: int | None = None) -> None:
@@ -33,7 +33,7 @@ class BoundedCounts:
         self._files = 0
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Count each unit so many times more."""
+        """Adds to the count of each unit."""
         table = self.table
         for unit, number in counts.items():
             if unit in table:
@@ -46,7 +46,7 @@ class BoundedCounts:
                 table = self.table
 
     def finish(self) -> Path:
-        """All counts as one run; nothing else is left."""
+        """Writes all counts as one run and removes everything else."""
         self.spilled = reduce_runs(self.spilled, self._next_path)
         write_run(self.path, merge_runs([*map(read_run, self.spilled), sorted(self.table.items())]))
         for path in self.spilled:
@@ -61,12 +61,12 @@ class BoundedCounts:
         self.table, self.bytes = {}, 0
 
     def _next_path(self) -> Path:
-        self._files += 1  # the ending: what a killed process left is found by it when the work goes on
+        self._files += 1  # the suffix: a resumed run finds and removes what a killed process left by it
         return self.path.with_name(f"{self.path.name}.{os.getpid()}-{self._files}.part")
 
 
 def write_run(path: Path, entries: Iterable[Entry]) -> None:
-    """Write sorted entries as a run, whole or not at all."""
+    """Writes sorted entries as a run, atomically."""
     with atomic_open(path, durable=False) as file:
         waiting: list[str] = []
         for unit, number in entries:
@@ -78,7 +78,7 @@ def write_run(path: Path, entries: Iterable[Entry]) -> None:
 
 
 def read_run(path: Path) -> Iterator[Entry]:
-    """The entries of a run, in order."""
+    """Yields the entries of a run, in order."""
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
             unit, _, number = line.rpartition("\t")
@@ -86,7 +86,7 @@ def read_run(path: Path) -> Iterator[Entry]:
 
 
 def merge_runs(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
-    """The entries of several sorted runs as one: every unit once, in order, with its sum."""
+    """Merges the entries of several sorted runs: yields every unit once, in order, with its sum."""
     unit, total = "", 0
     for other, number in runs[0] if len(runs) == 1 else heapq.merge(*runs):
         if other == unit:
@@ -100,7 +100,7 @@ def merge_runs(runs: Sequence[Iterable[Entry]]) -> Iterator[Entry]:
 
 
 def merged_files(paths: Sequence[Path], target: Path) -> Path:
-    """The runs as one under `target`, unless that was done before; no more than MOST_RUNS are open at a time."""
+    """Merges the runs into `target`, unless that was done before; opens at most MOST_RUNS at a time."""
     if target.exists():
         return target
     made: list[Path] = []
@@ -119,7 +119,7 @@ def merged_files(paths: Sequence[Path], target: Path) -> Path:
 
 
 def reduce_runs(paths: list[Path], next_path: Callable[[], Path], keep: Iterable[Path] = ()) -> list[Path]:
-    """At most MOST_RUNS runs with the counts of all; those that went into another are deleted unless in `keep`."""
+    """Merges down to at most MOST_RUNS runs; deletes merged inputs unless they are in `keep`."""
     kept = set(keep)
     while len(paths) > MOST_RUNS:
         group, paths = paths[:MOST_RUNS], paths[MOST_RUNS:]

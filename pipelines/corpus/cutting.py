@@ -1,7 +1,7 @@
-"""`corpus.cut.valid=auto`: what is held out of a corpus of pairs that is nothing but training files.
+"""`corpus.cut.valid=auto`: the held-out splits of a parallel corpus that has only training files.
 
-Without a validation set a network cannot be trained, without a test set not be scored: two plain files should be
-enough for both. Text of one language is left whole, for word vectors need neither.
+A network cannot be trained without a validation set or scored without a test set, so two plain files should be enough
+for both. Text of one language is not cut, because word vectors need neither.
 """
 
 import logging
@@ -11,13 +11,13 @@ from dataclasses import replace
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import Source
 
-HELD_OUT = 2_000  # sentences a split, as many as the field's test sets have
-MOST = 0.05  # of the corpus, a split
+HELD_OUT = 2_000  # sentences per split, as many as the field's test sets have
+MOST = 0.05  # largest part of the corpus for a split
 logger = logging.getLogger(__name__)
 
 
-def with_auto_settled(config: CorpusConfig, sources: Sequence[Source]) -> CorpusConfig:
-    """`auto` stays where it means a cut, and is 0 where there are held-out files, a fraction that was set, or text."""
+def settle_auto_cut(config: CorpusConfig, sources: Sequence[Source]) -> CorpusConfig:
+    """Keeps `auto` where it means a cut; makes it 0 if there are held-out files, a set fraction, or text."""
     cut = config.cut
     only_training = config.format not in ("text", "phrasebook") and all(source.split == "train" for source in sources)
     if only_training and cut.valid == cut.test == "auto":
@@ -25,11 +25,11 @@ def with_auto_settled(config: CorpusConfig, sources: Sequence[Source]) -> Corpus
     return replace(config, cut=replace(cut, valid=cut.share("valid"), test=cut.share("test")))
 
 
-def with_auto_cut(config: CorpusConfig, lines: int) -> CorpusConfig:
-    """The fractions in the place of an `auto` that stayed, by the number of lines; says what they are."""
+def fill_auto_cut(config: CorpusConfig, lines: int) -> CorpusConfig:
+    """Replaces a kept `auto` by fractions that fit the number of lines, and logs them."""
     if config.cut.valid != "auto":
         return config
-    share = float(f"{min(MOST, HELD_OUT / lines):.2g}")  # short enough to be given by hand
+    share = float(f"{min(MOST, HELD_OUT / lines):.2g}")  # short enough to type
     shares = f"corpus.cut.valid={share:g} corpus.cut.test={share:g}"
     logger.info(
         f"corpus.cut.valid=auto: no held-out files were given, so about {round(share * lines):,} of {lines:,} "

@@ -1,7 +1,7 @@
-"""One URL as an open answer: its scheme kept through redirects, its password sent to its host alone, all within a time.
+"""Opens a URL: redirects keep its scheme, its password goes to its host only, and a deadline ends the download.
 
-A timeout a read is no limit: a server that gives a byte a minute, in the head or in the body, keeps a reader for ever.
-So a timer shuts the connections when the time is over, wherever they wait.
+A read timeout is no limit: a server that sends one byte per minute, in the head or the body, would hold a reader
+forever. So a timer shuts the connections at the deadline, wherever they wait.
 """
 
 import base64
@@ -20,11 +20,11 @@ from typing import IO, Any
 from urllib.parse import unquote, urlsplit
 
 TIMEOUT = 60.0  # seconds without a byte
-UPGRADE = ("http", "https")  # the one other scheme that a redirect may lead to
+UPGRADE = ("http", "https")  # the only change of scheme that a redirect may make
 
 
 class Deadline:
-    """Shuts the connections that it watches when its time is over."""
+    """Shuts the connections that it watches when the time is over."""
 
     def __init__(self, seconds: float) -> None:
         self.passed = False
@@ -44,10 +44,10 @@ class Deadline:
             one.close()
 
     def connect(self, address: tuple[str, int], timeout: float, source: tuple[str, int] | None = None) -> socket.socket:
-        """A connection that is watched from its beginning: a handshake can take for ever too."""
+        """Opens a connection that is watched from the start, because a handshake can take forever too."""
         connected = socket.create_connection(address, min(timeout, max(0.001, self.end - time.monotonic())), source)
         connected.settimeout(timeout)
-        self._sockets.append(connected.dup())  # TLS makes a socket of its own of it, and leaves this one without any
+        self._sockets.append(connected.dup())  # TLS wraps the socket and detaches this one
         if self.passed:
             self._end()
         return connected
@@ -55,17 +55,17 @@ class Deadline:
     def _end(self) -> None:
         self.passed = True
         for one in self._sockets:
-            with contextlib.suppress(OSError):  # the other side has closed it
+            with contextlib.suppress(OSError):  # the server has closed it
                 one.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager
 def open_url(url: str, deadline: Deadline) -> Iterator[Any]:
-    """The answer to a GET of `url`: `read(bytes)` and `headers`.
+    """Yields the answer to a GET of `url`: `read(bytes)` and `headers`.
 
     Raises:
-        urllib.error.URLError: no such answer, or a redirect to another scheme, https in the place of http excepted.
-        OSError, http.client.HTTPException, ValueError: what answers is no HTTP.
+        urllib.error.URLError: an error status, or a redirect to another scheme, except from http to https.
+        OSError, http.client.HTTPException, ValueError: the answer is no HTTP.
     """
     parts = urlsplit(url)
     login, _, host = parts.netloc.rpartition("@")
@@ -77,14 +77,14 @@ def open_url(url: str, deadline: Deadline) -> Iterator[Any]:
     try:
         answer = opener.open(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as problem:
-        problem.close()  # it is an answer too, with a connection of its own
+        problem.close()  # an error is an answer too, with its own connection
         raise
     with answer:
         yield answer
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Redirects that keep the scheme or change http to https, and take a password to its own host only."""
+    """Redirects that keep the scheme or change http to https, and send a password only to its own host."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -102,14 +102,14 @@ class Redirects(urllib.request.HTTPRedirectHandler):
         try:
             return super().http_error_302(req, fp, code, msg, headers)
         except BaseException:
-            fp.close()  # the answer that redirected: nobody else has it any more
+            fp.close()  # the redirecting answer, which nothing else closes
             raise
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
 
 class _Connections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
-    """Every connection of an opener is watched."""
+    """Makes every connection of an opener watched."""
 
     def __init__(self, deadline: Deadline) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class _Connections(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
 class _Watched(http.client.HTTPConnection):
     def __init__(self, *args: Any, deadline: Deadline, **rest: Any) -> None:
         super().__init__(*args, **rest)
-        self._create_connection = deadline.connect  # where the library itself lets another way of connecting in
+        self._create_connection = deadline.connect  # the library's own hook for another way to connect
 
 
 class _Secure(_Watched, http.client.HTTPSConnection):
@@ -134,10 +134,10 @@ class _Secure(_Watched, http.client.HTTPSConnection):
 
 
 def content_length(headers: Message) -> int | None:
-    """How many bytes the body has, as the server says; None where it does not.
+    """Returns the number of bytes in the body, from the server; None if it gives none.
 
     Raises:
-        ValueError: it says something that is no number.
+        ValueError: its value is no number.
     """
     value = headers.get("Content-Length")
     if value is None:

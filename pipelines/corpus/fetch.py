@@ -1,4 +1,4 @@
-"""`corpus.fetch`: files by URL and sha256, downloaded into `corpus.root` whole or not at all."""
+"""`corpus.fetch`: downloads files by URL and sha256 into `corpus.root`, each completely or not at all."""
 
 import hashlib
 import http.client
@@ -22,11 +22,11 @@ logger = logging.getLogger(__name__)
 
 
 def fetch(files: Sequence[FetchFile], root: str | None) -> None:
-    """Download what is not there yet (or is there with another content).
+    """Downloads files that are missing or have another content.
 
     Raises:
-        UserError: no `corpus.root`, a scheme or name that is not allowed, a server that does not give the file or not
-            in time, or a content that is not the one of the sha256; names the key.
+        UserError: no `corpus.root`, a forbidden scheme or name, a server that does not send the file in time, or a
+            content that does not match the sha256; names the key.
     """
     if files and not root:
         raise UserError("corpus.root: needed for corpus.fetch; give the folder to download into")
@@ -59,10 +59,10 @@ def _fetch_one(entry: FetchFile, root: Path, key: str) -> None:
 
 
 def _place(file: str, root: Path, key: str) -> Path:
-    """Where the file goes, inside of `root` after all links are followed.
+    """Returns the file's path, which stays inside `root` after all links are followed.
 
     Raises:
-        UserError: it is elsewhere, or no name of a file.
+        UserError: it leads outside, or is no file name.
     """
     name = Path(file)
     if name.is_absolute() or ".." in name.parts or not name.name or "\0" in file:

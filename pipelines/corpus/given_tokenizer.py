@@ -1,6 +1,6 @@
-"""`tokenizer.same_as`: the tokenizer of other shards or of a bundle, in the place of one that the corpus trains.
+"""`tokenizer.same_as`: uses the tokenizer of other shards or of a bundle instead of training one.
 
-Two networks can only be decoded as one, or one begin with the other's weights, where both have the same vocabulary.
+Two networks can be decoded together, or one start from the other's weights, only if they share a vocabulary.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ KEY = "tokenizer.same_as"
 
 @dataclass(frozen=True)
 class GivenTokenizer:
-    """A tokenizer that is there before the corpus is read, and what the section `tokenizer` says of it."""
+    """An existing tokenizer, and the values of the section `tokenizer` that describe it."""
 
     pair: TokenizerPair
     settings: TokenizerConfig
 
     def place(self, directory: Path, scratch: Path) -> None:
-        """Put it where a sharding that goes on finds the tokenizer it has made."""
+        """Stores it where a resumed sharding finds its tokenizer."""
         self.pair.save(directory)
         write_json(scratch / "tokenizer.json", self.pair.describe())
 
@@ -37,21 +37,21 @@ def find_tokenizer(
     folder_of: Callable[[str], Path],
     bundle_of: Callable[[str, str], Path],
 ) -> GivenTokenizer | None:
-    """The tokenizer that the settings name; None where they name none.
+    """Returns the tokenizer that the settings name; None if they name none.
 
     Args:
         wanted_pair: the languages of the corpus.
-        folder_of: where a place of that name is on this machine.
-        bundle_of: the directory of the bundle that a setting names, given the name and the setting.
+        folder_of: returns the local folder of a place.
+        bundle_of: returns the directory of the bundle that a setting names, given the name and the setting.
 
     Raises:
-        UserError: nothing of that name, a tokenizer of another type, or one a language for other languages.
+        UserError: nothing has that name, or the tokenizer has another type or other languages.
     """
     wanted = settings.same_as
     if wanted is None:
         return None
     shards = folder_of(wanted)
-    folder, record, languages = _of_shards(shards) if has_manifest(shards) else _of_bundle(bundle_of(wanted, KEY))
+    folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(wanted, KEY))
     pair, asked = load_pair(folder, record), settings.type
     if pair.source.type != asked:
         raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
@@ -68,11 +68,11 @@ def find_tokenizer(
 Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages
 
 
-def _of_shards(folder: Path) -> Found:
+def _from_shards(folder: Path) -> Found:
     manifest = read_manifest(folder)
     return folder, manifest.tokenizer, tuple(manifest.languages)
 
 
-def _of_bundle(folder: Path) -> Found:
+def _from_bundle(folder: Path) -> Found:
     facts = read_facts(folder)
     return folder, facts["tokenizer"], languages_of(str(facts["pair"]))

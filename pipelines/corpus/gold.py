@@ -1,7 +1,7 @@
-"""Gold word alignments of held-out pairs: the phrasebook's grammar knows which word translates which.
+"""Gold word alignments of held-out pairs, from the phrasebook's grammar.
 
-The shards keep texts only. The grammar is run again from the shards' seed until every pair has come by, so nothing has
-to be kept beside them, and shards of any age have their gold.
+The shards keep only texts. The grammar runs again from the shards' seed until every pair has appeared, so nothing must
+be stored beside the shards, and shards of any age have gold alignments.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,22 +16,22 @@ from pipelines.corpus.phrasebook.generate import distinct_pairs
 from pipelines.corpus.phrasebook.words import TOKEN
 
 Links = frozenset[tuple[int, int]]  # (source, target) words, counted from 0 over `gold_words`
-TRIES = 20  # pairs generated for each of the corpus, at most, before a held-out one counts as missing
+TRIES = 20  # most generated pairs per pair of the corpus before a held-out one counts as missing
 
 
 def gold_words(text: str) -> list[Span]:
-    """Where the words that a gold alignment counts stand: words, the possessive 's, and each punctuation mark."""
+    """Returns the positions of the words of a gold alignment: words, the possessive 's, and each punctuation mark."""
     return [found.span() for found in TOKEN.finditer(text)]
 
 
 def gold_alignments(
     manifest: Manifest, shards: Path, splits: Mapping[str, tuple[Sequence[str], Sequence[str]]], source: str
 ) -> dict[str, list[Links]]:
-    """The alignment of every pair of each split, given as its sources and targets; `source`: the source's language.
+    """Returns the alignment of every pair of each split, given as sources and targets; `source`: the source's language.
 
     Raises:
-        UserError: another corpus than the phrasebook, one of another version of its grammar, or a pair that it does
-            not generate; names the shard directory.
+        UserError: the corpus is not the phrasebook, has another version of its grammar, or has a pair that it does not
+            generate; names the shard directory.
     """
     corpus = dict(manifest.config.get("corpus") or {})
     if corpus.get("format") != "phrasebook":
@@ -42,7 +42,7 @@ def gold_alignments(
     if manifest.config.get("files") != [{"generator": generator_hash()}]:
         raise UserError(
             f"evaluate.alignment: {shards} was made by another version of the phrasebook's grammar, so its gold "
-            f"alignment cannot be made again; shard anew"
+            f"alignment cannot be made again; shard the corpus again"
         )
     turned = source != LANGUAGES[0]
     wanted: dict[tuple[str, str], Links | None] = {
@@ -67,7 +67,7 @@ def gold_alignments(
 
 
 def generate_pairs(seed: int, most: int, wanted: Mapping[tuple[str, str], object]) -> Iterator[tuple[str, str, Links]]:
-    """The `wanted` pairs among the first `most` of the grammar, with their links (English, German)."""
+    """Yields the `wanted` pairs among the grammar's first `most`, with their links (English, German)."""
     left = len(wanted)
     for number, pair in enumerate(distinct_pairs(seed)):
         if not left or number == most:

@@ -1,4 +1,4 @@
-"""What a sharding is made from, as plain values: two with equal values give equal bytes, wherever the files lie."""
+"""The inputs of a sharding as plain values: equal values give equal bytes, wherever the files lie."""
 
 import dataclasses
 import hashlib
@@ -14,7 +14,7 @@ from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 from pipelines.corpus.sources import Source
 
-# Keys that came later, with what holds where they are not given: shards from before them still count.
+# Keys added later, with the value that applies if they are missing, so that older shards still match.
 _LATER: dict[str, Any] = {
     "same_as": None,
     "lowercase": False,
@@ -32,7 +32,7 @@ _LATER: dict[str, Any] = {
     "near_words": "none",
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
-# Where files lie and what they are called on the command line does not matter: their content stands for them.
+# Paths and names of files do not matter: their content identifies them.
 _ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
 _PHRASEBOOK = Path(__file__).parent / "phrasebook"
 
@@ -45,7 +45,7 @@ def identity(
     seed: int,
     sources: Sequence[Source],
 ) -> dict[str, Any]:
-    """The values that `config_hash` is of. Files of the corpus are read whole, for their sha256."""
+    """Returns the values that `config_hash` covers. Reads the corpus files completely, for their sha256."""
     values = _given({key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE})
     values["cut"] = _given(values["cut"])
     if corpus.format == "phrasebook":
@@ -83,7 +83,7 @@ UNSAID = object()
 
 
 def look_up(there: Mapping[str, Any], key: str) -> Any:
-    """What an identity, such as a manifest keeps, says of a dotted key; UNSAID where it is no part of it."""
+    """Returns the value of a dotted key in an identity, such as a manifest's; UNSAID if it has none."""
     value: Any = there
     for name in key.split("."):
         value = value.get(name, _LATER.get(name, UNSAID)) if isinstance(value, Mapping) else UNSAID
@@ -91,7 +91,7 @@ def look_up(there: Mapping[str, Any], key: str) -> Any:
 
 
 def generator_hash() -> str:
-    """sha256 (hex) over the phrasebook's own source: another grammar is another corpus."""
+    """Returns the sha256 (hex) of the phrasebook's own source, because another grammar is another corpus."""
     digest = hashlib.sha256()
     for path in sorted(_PHRASEBOOK.rglob("*.py")):
         digest.update(path.read_bytes())
@@ -99,7 +99,7 @@ def generator_hash() -> str:
 
 
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
-    """The first key, dotted, in which two identities differ, with both values; empty where they do not."""
+    """Returns the first dotted key in which two identities differ, with both values; empty if they are equal."""
     for key in sorted({*there, *here}):
         old, new = there.get(key), here.get(key)
         if old == new:

@@ -1,9 +1,9 @@
-"""The leak guard over both sides: what a held-out pair says, in either language, is not trained on.
+"""The leak guard over both sides: keeps the content of held-out pairs, in either language, out of training.
 
-A training pair goes where one of its sides is a held-out one, but for case (`leaked` by source, `leaked_target`), where
-it is one turned round (`leaked_reversed`), and where a side is a near-copy (`leaked_near`, see `compiled_keys`). The
-held-out pair always stays and the training pair goes: near-copies chain from sentence to sentence over both sides, and
-groups that are kept together would grow over half of a corpus such as Tatoeba.
+A training pair is dropped if one of its sides is a held-out one, apart from case (`leaked` by source,
+`leaked_target`), if it is a held-out pair reversed (`leaked_reversed`), or if a side is a near-copy (`leaked_near`, see
+`compiled_keys`). The held-out pair always stays: near-copies chain from sentence to sentence over both sides, so
+keeping such groups together would take in half of a corpus such as Tatoeba.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,18 @@ Marks = npt.NDArray[np.bool_]
 
 
 def leak_rules(config: CorpusConfig) -> Literal["auto", "near", "source"]:
-    """`corpus.leaks`, of the phrasebook settled: its grammar says much the same in every split by design, with sources
-    that differ, and near-copies would be most of it."""
+    """Returns `corpus.leaks`, where `auto` means source for the phrasebook.
+
+    Its grammar says similar things in every split by design, with different sources, so most of it would be
+    near-copies."""
     return "source" if config.leaks == "auto" and config.format == "phrasebook" else config.leaks
 
 
 def guarded_splits(config: CorpusConfig, given: set[Split]) -> tuple[Split, ...]:
-    """The held-out splits whose both sides are guarded; `given`: those that are files.
+    """Returns the held-out splits that are guarded on both sides; `given`: those from files.
 
-    By `auto` a given validation set is guarded by its sources, as it always was: nothing is reported on it, and
-    published figures are of training sets that share a caption or two with theirs.
+    With `auto` a given validation set is guarded only by its sources: no result is reported on it, and published
+    figures come from training sets that share a few captions with theirs.
     """
     rules = leak_rules(config)
     if rules == "source":
@@ -44,21 +46,21 @@ def guarded_splits(config: CorpusConfig, given: set[Split]) -> tuple[Split, ...]
 
 @dataclass(frozen=True)
 class HeldOutKeys:
-    """Sorted hashes of held-out pairs, 32 bytes a pair: source, target, and both as near-copies share them."""
+    """Sorted hashes of held-out pairs, 32 bytes per pair: source, target, and both as near-copies share them."""
 
     source: Keys
     target: Keys
-    near: Keys  # of either side
+    near: Keys  # of both sides
 
     @staticmethod
     def of(found: Sequence[Keys]) -> "HeldOutKeys":
-        """Of the (4, n) `leak_keys` of blocks."""
+        """Takes the (4, n) `leak_keys` of blocks."""
         rows = np.concatenate([np.empty((4, 0), np.uint64), *found], axis=1)
         near = np.unique(rows[2:])
         return HeldOutKeys(np.unique(rows[0]), np.unique(rows[1]), near[near != 0])
 
     def find(self, keys: Keys) -> dict[str, Marks]:
-        """Rule -> (n,) which of the pairs with (4, n) `keys` it drops; a pair may stand under several."""
+        """Returns rule -> (n,): the pairs with (4, n) `keys` that it drops; several rules may drop the same pair."""
         return {
             "leaked_target": contains(self.target, keys[1]),
             "leaked_reversed": contains(self.target, keys[0]) | contains(self.source, keys[1]),
@@ -66,7 +68,7 @@ class HeldOutKeys:
         }
 
 
-# Split -> what its pairs may not say: training nothing that is held out, validation no test and no gate.
+# Split -> splits whose content it must not contain: training no held-out one, validation no test and no gate.
 OTHERS: dict[Split, tuple[Split, ...]] = {
     "train": ("valid", "test", "gate"),
     "valid": ("test", "gate"),
@@ -75,7 +77,7 @@ OTHERS: dict[Split, tuple[Split, ...]] = {
 
 
 def forbidden_to(held: Mapping[Split, Sequence[Keys]]) -> dict[Split, HeldOutKeys]:
-    """Split -> what its pairs may not say, by keys."""
+    """Returns split -> the keys that its pairs must not have."""
     return {
         split: HeldOutKeys.of([keys for name in names for keys in held.get(name, ())])
         for split, names in OTHERS.items()
@@ -84,7 +86,7 @@ def forbidden_to(held: Mapping[Split, Sequence[Keys]]) -> dict[Split, HeldOutKey
 
 
 def contains(ordered: Keys, keys: Keys) -> Marks:
-    """(n,) which keys are among the `ordered` ones, which are sorted."""
+    """Returns (n,): True for keys that are in the sorted `ordered`."""
     if not len(ordered):
         return np.zeros(len(keys), bool)
     place = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)

@@ -1,8 +1,8 @@
-"""The misalignment detector: long runs of lines that are not each other's translation although the line counts agree.
+"""The misalignment detector: long runs of lines that are not translations of each other despite equal line counts.
 
-Each line's similarity (see `similarity`) becomes a log-likelihood ratio, shuffled against aligned, by two histograms of
-the sample. A run of lines where the ratios pile up (a CUSUM test, Page 1954) is a suspect; it is reported only if its
-pairs are also no more alike than its own lines shifted against each other: a stretch of free translation passes.
+Two histograms of the sample turn each line's similarity (see `similarity`) into a log-likelihood ratio, shuffled
+against aligned. A run of lines whose ratios accumulate (a CUSUM test, Page 1954) is a suspect. It is reported only if
+its pairs are no more alike than its own lines shifted against each other, so a passage of free translation passes.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,29 +13,29 @@ import numpy.typing as npt
 
 from pipelines.corpus.similarity import CanonicalCorrelation, Floats, fit
 
-LEAST_LINES = 400  # fewer teach nothing reliable: the detector keeps silent
+LEAST_LINES = 400  # fewer give no reliable estimate: the detector stays silent
 SAMPLE_LINES = 16_000
-STRIDE = 4  # every 4th line is looked at; the ends of a found run are then looked at line by line
+STRIDE = 4  # every 4th line is checked; the ends of a run are then checked line by line
 LEAST_RUN = 24  # lines
 
 _BINS = 40  # of similarity from -1 to 1
-_SHIFTS = (37, -53, 71, -91)  # lines; which lines a shuffled pair is made of
-_MOST = 3.0  # a single line's log-likelihood ratio, either way
-_ALARM = 15.0  # summed ratio of a run, in nats, with every STRIDE-th line counted
-_FALL = 15.0  # how far the sum falls again before the run counts as over
-_CHANCE = 3.5  # standard errors by which aligned must beat shifted within a run to clear it
-_EDGE = 64  # lines looked at on both sides of each end
-_SURE = 1.5  # nats: outermost lines that do not say more than this, together, are not named: 4.5 to 1
-_NEAR = 3  # lines; slips up to this are named
+_SHIFTS = (37, -53, 71, -91)  # lines by which the shuffled pairs are shifted
+_MOST = 3.0  # largest log-likelihood ratio of a single line, in either direction
+_ALARM = 15.0  # summed ratio of a run, in nats, over every STRIDE-th line
+_FALL = 15.0  # the sum must fall by this much before the run ends
+_CHANCE = 3.5  # standard errors by which aligned must exceed shifted within a run to clear it
+_EDGE = 64  # lines checked on both sides of each end
+_SURE = 1.5  # nats: outermost lines that together say no more than this are not named: odds of 4.5 to 1
+_NEAR = 3  # lines; shifts up to this are named
 
 
 @dataclass
 class MisalignmentDetector:
-    """What the sample taught: similarity, and how much a similarity speaks for shuffled lines."""
+    """The estimates from the sample: similarity, and how strongly it indicates shuffled lines."""
 
     similarity: CanonicalCorrelation
     ratio: Floats  # (_BINS,) log-likelihood ratio by similarity
-    separation: float  # share of (aligned, shuffled) pairs of the sample in the right order; 0.5 is blind
+    separation: float  # share of (aligned, shuffled) pairs of the sample in the right order; 0.5 is chance
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Lines:
 
 
 def learn(sample: Lines) -> MisalignmentDetector | None:
-    """The detector of a corpus from lines spread all over it; None where they are too few."""
+    """Fits the detector to lines from all over the corpus; returns None if they are too few."""
     if len(sample.source) < LEAST_LINES:
         return None
     parity = np.asarray(sample.number % 2)
@@ -71,7 +71,7 @@ def learn(sample: Lines) -> MisalignmentDetector | None:
 
 
 def ratios(detector: MisalignmentDetector, lines: Lines) -> Floats:
-    """(n,) log-likelihood ratio of each pair: above 0 speaks for shuffled, below for aligned."""
+    """Returns (n,) log-likelihood ratios of the pairs: above 0 means shuffled, below aligned."""
     parity = np.asarray(lines.number % 2)
     left = detector.similarity.project(lines.source, parity, 0)
     right = detector.similarity.project(lines.target, parity, 1)
@@ -79,7 +79,7 @@ def ratios(detector: MisalignmentDetector, lines: Lines) -> Floats:
 
 
 def suspects(lines: Iterable[tuple[npt.NDArray[np.int64], Floats]]) -> Iterator[tuple[int, int]]:
-    """Runs (first line, last line) where the ratios pile up, from blocks of (line numbers, ratios) in order."""
+    """Yields runs (first line, last line) whose ratios accumulate, from blocks of (line numbers, ratios) in order."""
     total = peak = 0.0
     first = last = -1
     for numbers, each in lines:
@@ -99,19 +99,19 @@ def suspects(lines: Iterable[tuple[npt.NDArray[np.int64], Floats]]) -> Iterator[
 
 @dataclass(frozen=True)
 class Misaligned:
-    """A run of lines of one source, both ends included and counted from 0, that are not each other's translation."""
+    """A run of lines of one source, from 0 and with both ends, that are not translations of each other."""
 
     first: int
     last: int
-    shift: int | None = None  # the target lies this many lines later (negative: earlier), where that is plain
+    shift: int | None = None  # the target is this many lines later (negative: earlier), if that is clear
 
 
 def settle(
     detector: MisalignmentDetector, run: tuple[int, int], read: Callable[[int, int], Lines]
 ) -> Misaligned | None:
-    """The exact run, or None where a closer look clears it.
+    """Returns the exact run, or None if a closer check clears it.
 
-    `read(start, stop)` gives the lines of a range that passed the rules.
+    `read(start, stop)` returns the lines of a range that passed the rules.
     """
     first, last = run
     first = _edge(detector, read(max(0, first - _EDGE), first + _EDGE), True, first)
@@ -128,7 +128,7 @@ def settle(
 
 
 def _compare_shifts(detector: MisalignmentDetector, lines: Lines) -> tuple[dict[int, float], dict[int, float]]:
-    """By shift of the target: how much more alike than far shifted ones the pairs are, and their mean ratio.
+    """Returns, by shift of the target: the pairs' similarity above far shifted ones, and their mean ratio.
 
     The first is in standard errors.
     """
@@ -149,9 +149,9 @@ def _compare_shifts(detector: MisalignmentDetector, lines: Lines) -> tuple[dict[
 
 
 def _edge(detector: MisalignmentDetector, lines: Lines, opening: bool, otherwise: int) -> int:
-    """The line number at which a run begins (or ends): where its summed ratio is greatest, less what is not sure.
+    """Returns the line at which a run begins (or ends): where its summed ratio peaks, less what is uncertain.
 
-    An aligned line beside a run may look shuffled by chance, and is then no more than a nat or two.
+    An aligned line beside a run may look shuffled by chance, but then only by a nat or two.
     """
     if not lines.source:
         return otherwise
@@ -166,7 +166,7 @@ def _bin(similarity: Floats) -> npt.NDArray[np.int64]:
 
 
 def _histogram(similarity: Floats) -> npt.NDArray[np.float64]:
-    """(_BINS,) smoothed shares."""
+    """Returns (_BINS,) smoothed shares."""
     counts = np.bincount(_bin(similarity), minlength=_BINS).astype(float)
     counts = np.convolve(counts, [0.25, 0.5, 0.25], "same") + 0.5
     shares: npt.NDArray[np.float64] = counts / counts.sum()

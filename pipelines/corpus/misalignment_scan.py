@@ -1,4 +1,4 @@
-"""Misalignment over a whole corpus: learn from a sample, scan all blocks as tasks, settle what is suspect."""
+"""Misalignment over a whole corpus: fits the detector to a sample, scans all blocks as tasks, settles the suspects."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,22 +26,22 @@ from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import BLOCK_LINES, Block
 
 _SAMPLED_BLOCKS = 16
-_BLIND = 0.55  # a separation below this on a corpus of _ENOUGH lines: nowhere do the sides belong together
+_BLIND = 0.55  # a lower separation on a corpus of _ENOUGH lines: the sides match nowhere
 _ENOUGH = 2_000
 
 
 @dataclass(frozen=True)
 class ScanTask:
-    """Look at every STRIDE-th pair of one clean block."""
+    """Checks every STRIDE-th pair of one clean block."""
 
     block: Block
     clean: Path  # the folder of clean blocks
-    detector: Path  # what `prepare_detector` kept
+    detector: Path  # the file of `prepare_detector`
     folder: Path  # of results
 
 
 def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> MisalignmentDetector | None:
-    """The detector of this corpus, learnt once and kept at `path`; None where the corpus is too small to teach one."""
+    """Returns this corpus' detector, fitted once and stored at `path`; None if the corpus is too small."""
     if path.exists():
         return load_detector(path)
     detector = learn(_sample(blocks, clean))
@@ -60,14 +60,14 @@ def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> Misali
 
 @lru_cache(maxsize=1)
 def load_detector(path: Path) -> MisalignmentDetector:
-    """The detector kept at `path`."""
+    """Loads the detector stored at `path`."""
     with np.load(path, allow_pickle=False) as arrays:
         similarity = CanonicalCorrelation(arrays["mean"], arrays["deviation"], arrays["projection"])
         return MisalignmentDetector(similarity, arrays["ratio"], float(arrays["separation"]))
 
 
 def scan_block(task: ScanTask) -> int:
-    """Write the log-likelihood ratios of a block's looked-at pairs, unless that was done; the block's number."""
+    """Writes the log-likelihood ratios of a block's checked pairs, unless that was done; returns the block's number."""
     path = _scan_path(task.folder, task.block)
     if not path.exists():
         clean = load_block(task.clean, task.block.number)
@@ -83,7 +83,7 @@ def scan_block(task: ScanTask) -> int:
 def misaligned_runs(
     detector: MisalignmentDetector, sources: Sequence[Source], blocks: Sequence[Block], clean: Path, folder: Path
 ) -> dict[str, list[Misaligned]]:
-    """Source name -> runs, of all sources that have any, from the finished scans."""
+    """Returns source name -> runs, for all sources that have any, from the finished scans."""
     found: dict[str, list[Misaligned]] = {}
     lines = sum(block.lines for block in blocks)
     if lines >= _ENOUGH and detector.separation < _BLIND:
@@ -104,7 +104,7 @@ def misaligned_runs(
 
 
 def describe(source: Source, run: Misaligned) -> str:
-    """What the user is told about a run."""
+    """Returns the message to the user about a run."""
     where = " and ".join(file.name for file in source.files)
     text = f"{where}: lines {run.first + 1} to {run.last + 1} are not translations of each other (misaligned)"
     if run.shift:
@@ -114,7 +114,7 @@ def describe(source: Source, run: Misaligned) -> str:
 
 
 def _sample(blocks: Sequence[Block], clean: Path) -> Lines:
-    """Neighbouring pairs of lines (one of each parity) spread evenly over blocks spread evenly over the corpus."""
+    """Samples adjacent pairs of lines (one of each parity), evenly over blocks spread evenly over the corpus."""
     chosen = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, _SAMPLED_BLOCKS).round().astype(int))]
     sample = Lines(np.empty(0, np.int64))
     numbers = []
@@ -144,7 +144,7 @@ def _read_scans(
 
 
 def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]:
-    """Reads line ranges of one source, whose blocks these are."""
+    """Returns a reader of line ranges of one source, whose blocks these are."""
 
     @lru_cache(maxsize=2)
     def texts(place: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str], list[str]]:
@@ -167,7 +167,7 @@ def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]
 
 
 def _join_runs(runs: list[Misaligned]) -> list[Misaligned]:
-    """Runs of the same shift that touch, as one."""
+    """Joins adjacent runs with the same shift."""
     joined: list[Misaligned] = []
     for run in sorted(runs, key=lambda run: run.first):
         if joined and run.first <= joined[-1].last + STRIDE:

@@ -1,7 +1,7 @@
-"""Sharding of text of one language: what `shard` does between the found files and the manifest.
+"""Sharding of text of one language: the steps between the found files and the manifest.
 
-The order of events: unpack and index the files, clean them block by block, plan what becomes of every record, join
-phrases pass by pass, count or train the tokenizer, write the shards. Stages and tasks are as for parallel corpora.
+In order: unpack and index the files, clean them block by block, plan every record, join phrases pass by pass, count or
+train the tokenizer, write the shards. Stages and tasks are as for parallel corpora.
 """
 
 import contextlib
@@ -45,21 +45,21 @@ from pipelines.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 
-LINE_BYTES = 100  # what a line counts as when it is asked whether Ray is worth starting
-CHUNK_TOKENS = 1 << 17  # of a chunk, about: records of text are of any length, and a chunk is what is read at once
+LINE_BYTES = 100  # assumed size of a line, to decide whether starting Ray pays
+CHUNK_TOKENS = 1 << 17  # approximate size of a chunk: text records have any length, and a chunk is read at once
 SHARD_CHUNKS = 128
-TRAINING_CHARS = 50_000_000  # of text that a subword tokenizer is trained on at most: records may be long
+TRAINING_CHARS = 50_000_000  # most text for training a subword tokenizer: records may be long
 CHARS_A_TOKEN = 5
 
 
 class Places(Protocol):
-    """What of the places it has to know."""
+    """The places that a sharding uses."""
 
     def cache_of_node(self) -> str: ...
 
 
 class Sections(Protocol):
-    """What of the configuration a sharding goes by."""
+    """The sections of the configuration that a sharding uses."""
 
     @property
     def paths(self) -> Places: ...
@@ -80,10 +80,10 @@ def make_monolingual(
     values: dict[str, Any],
     config_hash: str,
 ) -> Manifest:
-    """Write everything but the manifest, going on with what is there; the manifest.
+    """Writes everything but the manifest, resuming existing work; returns the manifest.
 
     Raises:
-        UserError: a file that cannot be read, no text left, nothing to make a vocabulary of.
+        UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
     corpus = config.corpus
     paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"
@@ -136,7 +136,7 @@ def make_monolingual(
 
 
 def shard_sizes(config: ShardsConfig, tokenizer: TokenizerConfig, record_chars: float) -> ShardsConfig:
-    """The configured sizes, smaller where records are long: a chunk of some CHUNK_TOKENS, a shard of SHARD_CHUNKS."""
+    """Returns the configured sizes, smaller for long records: a chunk of some CHUNK_TOKENS, a shard of SHARD_CHUNKS."""
     tokens = max(1.0, record_chars / (1 if tokenizer.type == "characters" else CHARS_A_TOKEN))
     chunk = min(config.chunk_records, 1 << (max(1, int(CHUNK_TOKENS / tokens)).bit_length() - 1))
     lines = max(1, min(config.shard_lines, chunk * SHARD_CHUNKS))
@@ -148,7 +148,7 @@ def _bytes(blocks: Sequence[Block]) -> int:
 
 
 def _record_chars(blocks: int, clean: Path) -> float:
-    """Characters of a record, on average."""
+    """Returns the mean number of characters in a record."""
     facts = [load_facts(clean, block) for block in range(blocks)]
     characters, records = (sum(int(fact[key]) for fact in facts) for key in ("characters", "records"))
     return characters / records
@@ -163,7 +163,7 @@ def _check_kept(plan: Plan) -> None:
 def _with_phrases(
     config: Sections, scratch: Path, clean: Path, plan: Plan, number: int, cluster: ClusterConfig, language: str
 ) -> Path:
-    """One pass of phrases over all clean blocks; the folder of the blocks with them."""
+    """Runs one pass of phrases over all clean blocks; returns the folder of the new blocks."""
     rules, runs = rules_of(config.tokenizer, language), scratch / f"pairs-{number}"
     folder, phrases = scratch / f"phrases-{number}", scratch / f"phrases-{number}.txt"
     for each in (runs, folder):
@@ -195,11 +195,11 @@ def _tokenizer(
     cluster: ClusterConfig,
     language: str,
 ) -> TokenizerPair:
-    """Made of the training split, once: counted over all of it, or trained on lines drawn from it."""
+    """Builds the tokenizer from the training split, once: counts all of it, or trains on drawn lines."""
     path = scratch / "tokenizer.json"
     record = read_json(path)
     if record is not None:
-        with contextlib.suppress(UserError):  # its file is gone or broken: make it again
+        with contextlib.suppress(UserError):  # its file is missing or broken: make it again
             return load_pair(directory, record)
     settings = config.tokenizer
     if settings.type in ("words", "characters") and not settings.train_lines:
@@ -217,7 +217,7 @@ def _tokenizer(
 
 
 def _drawn_lines(config: Sections, clean: Path, scratch: Path, plan: Plan) -> list[str]:
-    """As many training records as configured, fewer where they are so long that it would be too much text."""
+    """Draws as many training records as configured, or fewer if they are so long that the text would be too large."""
     most = max(1, int(TRAINING_CHARS / _record_chars(len(plan.kept["train"]), scratch / "clean")))
     wanted = min(config.tokenizer.train_lines or most, most)
     return draw_lines(kept_lines(clean, plan, "train", 0), wanted, config.seed)

@@ -31,7 +31,7 @@ _POWERS = [1]
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text, letter case and punctuation aside."""
+    """Returns the words of a text, without letter case and punctuation."""
     return sentences_of(text)[0]
 
 
@@ -64,7 +64,7 @@ class Hashes:
         return (self._until[end] - self._until[first] * _POWERS[end - first]) % _PRIME
 
     def variants(self) -> Iterator[int]:
-        """Yield the hashes that two sentences share where they are at most one word apart."""
+        """Yields hashes; sentences that are at most one word apart have at least one in common."""
         words, count = self._words, len(self._words)
         yield self._until[count]
         for place in range(count):
@@ -86,7 +86,7 @@ def within_one_word(one: Words, other: Words) -> bool:
     while end < min(len(one), len(other)) - first and one[-1 - end] == other[-1 - end]:
         end += 1
     left, right = sorted((list(one[first : len(one) - end]), list(other[first : len(other) - end])), key=len)
-    if len(right) < 2:  # nothing, a word more, or another word
+    if len(right) < 2:  # equal, a word added, or a word replaced
         return True
     if len(right) > 2 or not left:
         return False
@@ -94,7 +94,7 @@ def within_one_word(one: Words, other: Words) -> bool:
 
 
 class WordIndex:
-    """Held-out sentences of one language, and what they are called."""
+    """Held-out sentences of one language, with their names."""
 
     def __init__(self) -> None:
         self._sentences: list[tuple[list[str], int]] = []
@@ -102,7 +102,7 @@ class WordIndex:
         self._whole: dict[int, list[int]] = defaultdict(list)
 
     def add(self, text: str, name: int) -> None:
-        """Add a sentence; one that is too short is near to nothing."""
+        """Adds a sentence; one that is too short matches nothing."""
         words = words_of(text)
         units = _units(words)
         if not units:
@@ -163,10 +163,10 @@ def _stands_apart(first: int, end: int, words: Words, borders: Sequence[int]) ->
 
 
 class HeldOutWords:
-    """The held-out pairs of a corpus: an index a side."""
+    """The held-out pairs of a corpus, with one index per side."""
 
     def __init__(self, pairs: Iterable[tuple[str, str, int]]) -> None:
-        """`pairs`: source, target and name of each."""
+        """`pairs`: (source, target, name) of each."""
         self._sides = (WordIndex(), WordIndex())
         for *texts, name in pairs:
             for index, text in zip(self._sides, texts, strict=True):

@@ -1,4 +1,4 @@
-"""From the plan to shards: which pairs (of text: records) a shard holds, and the task that writes it."""
+"""From the plan to shards: the pairs (for text: records) of each shard, and the task that writes it."""
 
 import json
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
 
 @dataclass(frozen=True)
 class Piece:
-    """Some of the pairs that one block gives to a split."""
+    """Some of the pairs of one block in a split."""
 
     block: int
-    skip: int  # kept pairs of the block and split that belong to an earlier shard
+    skip: int  # kept pairs of the block and split that are in an earlier shard
     take: int
 
 
 @dataclass(frozen=True)
 class ShardTask:
-    """A shard is these pairs and no others, fixed before any worker starts."""
+    """The pairs of one shard, fixed before any worker starts."""
 
     directory: Path
     clean: Path  # the folder of clean blocks
@@ -42,7 +42,7 @@ class ShardTask:
     pieces: tuple[Piece, ...]
     chunk_records: int
     dtype: str
-    tokenizer: str  # the record of `TokenizerPair.describe` as JSON
+    tokenizer: str  # the result of `TokenizerPair.describe` as JSON
     key: str
     verify: bool
 
@@ -56,7 +56,7 @@ def shard_tasks(
     config: ShardsConfig,
     config_hash: str,
 ) -> list[ShardTask]:
-    """The shards of a split: ranges of its kept pairs in the corpus's order, in whole chunks."""
+    """Returns the shards of a split: ranges of its kept pairs in the corpus' order, in whole chunks."""
     records = plan.records(split)
     if split == "train":
         chunk = chunk_records(records, config.chunk_records)
@@ -87,7 +87,7 @@ def shard_tasks(
 
 
 def pack_shard(task: ShardTask) -> ShardEntry:
-    """Encode and write one shard, unless it is there already."""
+    """Encodes and writes one shard, unless it exists already."""
     found = finished_shard(task.directory, task.split, task.index, task.key, task.verify)
     if found is not None:
         return found
@@ -105,14 +105,14 @@ def pack_shard(task: ShardTask) -> ShardEntry:
 
 
 def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str], ...]]:
-    """The sides of the split's pairs, a block at a time, in the corpus's order."""
+    """Yields the sides of the split's pairs, one block at a time, in the corpus' order."""
     for block, count in enumerate(plan.kept[split]):
         if count:
             yield take_pairs(clean, plan.folder, split, Piece(block, 0, count))
 
 
 def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
-    """One side of the split, line by line; the other is not looked at."""
+    """Yields one side of the split, line by line, without loading the other."""
 
     def lines(block: int, count: int) -> Iterator[str]:
         found = load_lines(clean, block, side)
@@ -123,7 +123,7 @@ def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _tokenizers(directory: Path, record: str) -> TokenizerPair:
-    """Kept between the tasks of a worker: its table of known words is what makes encoding fast."""
+    """Loads the tokenizers once per worker, because their tables of known words make encoding fast."""
     return load_pair(directory, json.loads(record))
 
 
@@ -135,20 +135,20 @@ def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
 
 
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
-    """Each side of some of the split's pairs of a block."""
+    """Returns each side of some of the split's pairs in a block."""
     places = _places(plan, split, piece)
     return tuple(list(map(side.__getitem__, places)) for side in load_block(clean, piece.block).texts())
 
 
 def _places(plan: Path, split: str, piece: Piece) -> list[int]:
-    """Which of the block's clean pairs they are."""
+    """Returns their places among the block's clean pairs."""
     kept = np.flatnonzero(load_codes(plan, piece.block) == code(split))
     places: list[int] = kept[piece.skip : piece.skip + piece.take].tolist()
     return places
 
 
 def _pieces(ends: list[int], first: int, last: int) -> tuple[Piece, ...]:
-    """The parts of blocks that make up the kept pairs first .. last - 1; `ends` counts the pairs before each block."""
+    """Returns the parts of blocks with the kept pairs first .. last - 1; `ends`: the pairs before each block."""
     pieces = []
     block = int(np.searchsorted(ends, first, side="right")) - 1
     while first < last:

@@ -1,12 +1,12 @@
-"""Phrases: words that stand side by side more often than by chance become one word, joined by `_`.
+"""Phrases: words that are adjacent more often than by chance become one word, joined by `_`.
 
 Mikolov et al. 2013b, "Distributed Representations of Words and Phrases and their Compositionality", equation 6, times
-the number of words N, as the authors' program has it, so that a threshold means the same for any size of corpus:
+the number of words N as in the authors' program, so that a threshold means the same for any corpus size:
 
     score(a b) = (count(a b) - min_count) * N / (count(a) * count(b))
 
-Words are the tokenizer's; two are side by side where nothing but a space is between, so a phrase never spans a mark or
-a record's end. Each pass joins pairs, left to right, so passes give phrases of 2, 4, ... words.
+Words are the tokenizer's. Two are adjacent if only a space is between them, so a phrase never spans a punctuation mark
+or a record's end. Each pass joins pairs, left to right, so passes give phrases of 2, 4, ... words.
 """
 
 import heapq
@@ -26,34 +26,34 @@ from pipelines.corpus.counting import BoundedCounts, Entry, read_run
 from pipelines.corpus.packing import Piece, take_pairs
 from pipelines.corpus.settings import PhrasesConfig
 
-CACHED_STRINGS = 500_000  # strings between spaces whose outer words are kept
+CACHED_STRINGS = 500_000  # strings between spaces whose outer words are cached
 
 
 @dataclass(frozen=True)
 class PairCountingTask:
-    """Count the words and the neighbouring pairs of some blocks' training text."""
+    """Counts the words and the adjacent pairs in some blocks' training text."""
 
     pieces: tuple[Piece, ...]
     clean: Path  # the folder of clean blocks
     plan: Path  # the folder of codes
     rules: WordRules
-    words: Path  # where the words' counts go
-    pairs: Path  # where the pairs' counts go, as `a b`
+    words: Path  # output: the words' counts
+    pairs: Path  # output: the pairs' counts, as `a b`
 
 
 @dataclass(frozen=True)
 class JoiningTask:
-    """Write one clean block with the phrases joined."""
+    """Writes one clean block with the phrases joined."""
 
     block: int
     clean: Path  # the folder of clean blocks
     rules: WordRules
-    phrases: Path  # what `write_phrases` wrote
+    phrases: Path  # the file of `write_phrases`
     folder: Path  # of the blocks with phrases
 
 
 def check_phrases(config: PhrasesConfig) -> None:
-    """Refuse numbers that mean nothing.
+    """Refuses invalid numbers.
 
     Raises:
         UserError: a negative number of passes, or a threshold or fall that is not above 0.
@@ -66,7 +66,7 @@ def check_phrases(config: PhrasesConfig) -> None:
 
 
 def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
-    """Count unless that was finished before; the runs of words and pairs."""
+    """Counts unless that was done before; returns the runs of words and of pairs."""
     if not task.words.exists():  # the words' run is made last
         outer = OuterWords(task.rules)
         words, pairs = BoundedCounts(task.words), BoundedCounts(task.pairs)
@@ -88,9 +88,9 @@ def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
 
 
 def write_phrases(path: Path, words: Path, pairs: Path, config: PhrasesConfig, number: int) -> int:
-    """Choose the phrases of pass `number` (from 0) from both merged runs, the best first; how many there are.
+    """Chooses the phrases of pass `number` (from 0) from both merged runs, best first; returns their number.
 
-    Memory holds the words and the phrases, at most `config.most` of each.
+    Holds the words and the phrases in memory, at most `config.most` of each.
     """
     threshold = config.threshold * config.fall**number
     total = sum(count for _, count in read_run(words))
@@ -114,13 +114,13 @@ def _score_pairs(pairs: Iterable[Entry], counts: dict[str, int], total: int, lea
 
 @lru_cache(maxsize=1)
 def load_phrases(path: Path) -> frozenset[str]:
-    """The phrases as `a b`."""
+    """Returns the phrases as `a b`."""
     with path.open(encoding="utf-8", newline="\n") as file:
         return frozenset(line.partition("\t")[0] for line in file)
 
 
 def join_block(task: JoiningTask) -> int:
-    """Write the block unless that was finished before; its number."""
+    """Writes the block unless that was done before; returns its number."""
     path = block_path(task.folder, task.block)
     if not path.exists():
         block = load_block(task.clean, task.block)
@@ -131,7 +131,7 @@ def join_block(task: JoiningTask) -> int:
 
 
 def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWords") -> Iterator[str]:
-    """Each text with the space within every phrase written `_`, left to right; a word is part of one phrase."""
+    """Yields each text with `_` for the space in every phrase, left to right; a word is part of only one phrase."""
     for text in texts:
         strings = text.split(" ")
         folded = outer.rules.fold_case(text).split(" ")
@@ -147,19 +147,19 @@ def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWor
 
 
 class OuterWords:
-    """The words at the two ends of strings between spaces: what can be part of a phrase with a neighbour."""
+    """The words at both ends of strings between spaces, which can form phrases with their neighbours."""
 
     def __init__(self, rules: WordRules) -> None:
         self.rules = rules
         self._known: dict[str, tuple[str, str]] = {}
 
     def phrase(self, before: str, after: str) -> str:
-        """`a b` of two neighbouring folded strings; empty where a mark is between."""
+        """Returns `a b` for two adjacent folded strings; empty if a punctuation mark is between them."""
         first, second = self.of(before)[1], self.of(after)[0]
         return f"{first} {second}" if first and second else ""
 
     def of(self, string: str) -> tuple[str, str]:
-        """The word at the beginning and that at the end; empty where a mark stands there."""
+        """Returns the first and the last word; empty where a punctuation mark stands there."""
         found = self._known.get(string)
         if found is None:
             if len(self._known) >= CACHED_STRINGS:

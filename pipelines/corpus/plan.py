@@ -1,8 +1,8 @@
-"""What becomes of every pair: training, a held-out split, or dropped and why. Decided once for the whole corpus.
+"""The plan: assigns every pair to training or a held-out split, or drops it for a reason; once for the whole corpus.
 
-The plan depends on the corpus, the rules and the seed, never on which task came first. Memory is bounded: pairs are
-dealt to partitions by the hash of their source sentence, so that whatever must be compared meets in one partition, and
-one partition is in memory at a time.
+The plan depends on the corpus, the rules and the seed, never on the order of tasks. To bound memory, pairs are dealt to
+partitions by the hash of their source sentence. Pairs that must be compared share a partition, and one partition is in
+memory at a time.
 """
 
 from collections import Counter
@@ -28,37 +28,37 @@ from pipelines.corpus.staging import Block
 
 Codes = npt.NDArray[np.uint8]
 
-# A pair's code is its split's place in SPLITS plus 4 x its rule's place here; rule 0 keeps it.
+# A pair's code is its split's place in SPLITS plus 4 x its rule's place in RULES; rule 0 keeps it.
 RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leaks.RULES)
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
 _NEAR = "near_words.json"  # rule -> training pairs near a held-out one; block and row of the held-out pairs
-_CODES, _STARTS = "plan.codes", "plan.starts"  # a byte a clean pair; where each block's begin, and the end
+_CODES, _STARTS = "plan.codes", "plan.starts"  # one byte per clean pair; the start of each block's codes, and the end
 _DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
 
 @dataclass
 class Plan:
-    """The decision, pair by pair on disk (see `load_codes`), and its sums."""
+    """The decision for each pair on disk (see `load_codes`), and the sums."""
 
     folder: Path
-    kept: dict[str, list[int]]  # split -> pairs kept of each block
+    kept: dict[str, list[int]]  # split -> kept pairs of each block
     dropped: dict[str, dict[str, int]]  # split -> rule -> pairs
-    changed: dict[str, dict[str, int]]  # source name -> what was normalised -> lines
+    changed: dict[str, dict[str, int]]  # source name -> normalisation -> lines
 
     def records(self, split: str) -> int:
-        """How many pairs the split keeps."""
+        """Returns the number of pairs that the split keeps."""
         return sum(self.kept[split])
 
 
 def code(split: str, rule: str = "kept") -> int:
-    """The code of a pair of `split` judged by `rule`."""
+    """Returns the code of a pair of `split` judged by `rule`."""
     return SPLITS.index(split) + 4 * RULES.index(rule)
 
 
 def load_codes(folder: Path, block: int) -> Codes:
-    """The codes of one block's clean pairs, in order."""
+    """Returns the codes of one block's clean pairs, in order."""
     start, stop = np.fromfile(folder / _STARTS, "<u8", count=2, offset=8 * block).tolist()
     return np.fromfile(folder / _CODES, np.uint8, count=stop - start, offset=start)
 
@@ -71,7 +71,7 @@ def make_plan(
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
 ) -> Plan:
-    """Decide about every clean pair, unless that was done before.
+    """Decides about every clean pair, unless that was done before.
 
     Args:
         clean: the folder of clean blocks.
@@ -81,7 +81,7 @@ def make_plan(
 
 
 def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
-    """The plan by the codes that `decide` writes, which is done once."""
+    """Returns the plan from the codes that `decide` writes once."""
     summary = scratch / "plan.json"
     found = read_json(summary)
     if found is None:
@@ -99,7 +99,7 @@ def _decide(
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
 ) -> None:
-    """Write all codes."""
+    """Writes all codes."""
     held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
     own = forbidden_keys(held)
     guarded = leaks.guarded_splits(config, {block.source.split for block in blocks})
@@ -142,7 +142,7 @@ class NearWords:
         split_codes: Callable[[Block, Keys], Codes],
     ) -> None:
         self._clean, self._drops = clean, config.near_words == "drop"
-        self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its name
+        self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its number
         self._marked: set[int] = set()
         self._counts = Counter[str](dict.fromkeys(NEAR_RULES, 0))
         self._held = HeldOutWords(self._pairs(blocks, config, split_codes)) if config.near_words != "none" else None
@@ -161,7 +161,7 @@ class NearWords:
                 yield source[row], target[row], len(self._rows) - 1
 
     def mark(self, codes: Codes, block: Block) -> None:
-        """Find the block's training pairs; where they are dropped, their codes become those of the rule."""
+        """Finds the block's near training pairs; if they are dropped, their codes become the rule's."""
         places = np.flatnonzero(codes == code("train")).tolist()
         if self._held is None or not places:
             return
@@ -214,8 +214,10 @@ def near_lines(plan: Plan) -> dict[str, list[int]]:
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
-    """Split -> sorted keys that its records may not have: training none that is held out, validation none of the test
-    set and the gate, the gate none of the test set."""
+    """Returns split -> sorted keys that its records must not have.
+
+    Training has none that is held out, validation none of the test set and the gate, the gate none of the test
+    set."""
     gate = np.union1d(held["test"], held["gate"])
     return {
         "train": np.union1d(held["valid"], gate),
@@ -232,7 +234,7 @@ def _guarded_keys(
     guarded: Sequence[Split],
     split_codes: Callable[[Block, Keys], Codes],
 ) -> dict[Split, list[Keys]]:
-    """Split -> (4, n) keys of its pairs, block by block, of the splits whose both sides are guarded."""
+    """Returns split -> (4, n) keys of its pairs, block by block, for splits guarded on both sides."""
     held: dict[Split, list[Keys]] = {split: [] for split in guarded}
     cuts = any(config.cut.share(split) for split in guarded)
     for block in blocks:
@@ -245,7 +247,7 @@ def _guarded_keys(
 
 
 def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", config: CorpusConfig) -> None:
-    """Write the codes, a block after the other, then judge what was dealt to partitions on the way."""
+    """Writes the codes, block after block, and then judges the pairs that were dealt to partitions."""
     starts = [0]
     with atomic_open(folder / _CODES, durable=False) as out:
         for codes in each:
@@ -264,13 +266,13 @@ def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", c
 
 
 def _held_out_keys(blocks: Sequence[Block], clean: Path, split: Split) -> Keys:
-    """Sorted source keys of a split that is given by files."""
+    """Returns the sorted source keys of a split that is given by files."""
     found = [load_keys(clean, block.number)[1] for block in blocks if block.source.split == split]
     return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
 
 
 def _drawn_codes(block: Block, source: Keys, config: CorpusConfig, seed: int) -> Codes:
-    """(n,) codes of the splits: of training files those that the hash of each source sentence draws."""
+    """Returns (n,) codes of the splits; in training files the hash of each source sentence draws them."""
     codes = np.full(len(source), code(block.source.split), np.uint8)
     if block.source.split == "train":
         draw, below = uniform(source, seed), 0.0
@@ -281,7 +283,7 @@ def _drawn_codes(block: Block, source: Keys, config: CorpusConfig, seed: int) ->
 
 
 def _mark_near_copies(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.HeldOutKeys]) -> None:
-    """Codes that keep a pair become those of the leak guard's rules, the first that holds."""
+    """Gives kept pairs that match a rule of the leak guard the code of the first such rule."""
     for split, others in forbidden.items():
         places = np.flatnonzero(codes == code(split))
         for rule, marks in reversed(others.find(keys[:, places]).items()):
@@ -289,7 +291,7 @@ def _mark_near_copies(codes: Codes, keys: Keys, forbidden: Mapping[Split, leaks.
 
 
 def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], runs: Sequence[Misaligned]) -> None:
-    """Codes that keep a pair inside of one of the `runs` become `misaligned`."""
+    """Gives kept pairs inside one of the `runs` the code `misaligned`."""
     number = line.astype(np.int64) + block.first_line
     for run in runs:
         inside = (number >= run.first) & (number <= run.last)
@@ -297,12 +299,12 @@ def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], ru
 
 
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
-    """Codes that keep a pair become `leaked` where its key is one of the `forbidden`, which are sorted."""
+    """Gives kept pairs the code `leaked` if their key is among the sorted `forbidden`."""
     codes[leaks.contains(forbidden, keys) & (codes < 4)] += 4 * RULES.index("leaked")
 
 
 def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
-    """(n,) numbers in [0, 1) that depend on key and seed only (the finaliser of SplitMix64, Steele et al. 2014)."""
+    """Returns (n,) numbers in [0, 1) that depend only on key and seed (SplitMix64's finaliser, Steele et al. 2014)."""
     mixed = keys ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
@@ -311,7 +313,7 @@ def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
 
 
 def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConfig) -> None:
-    """Of equal pairs the first in the corpus's order stays; so does the first translation of a held-out source."""
+    """Keeps the first of equal pairs in the corpus' order, and the first translation of a held-out source."""
     if config.clean.duplicates:
         repeated = _repeats(dealt, "pair")
         codes[dealt["ordinal"][repeated]] += 4 * RULES.index("duplicate")
@@ -322,7 +324,7 @@ def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConf
 
 
 def _repeats(dealt: npt.NDArray[np.void], key: str) -> npt.NDArray[np.bool_]:
-    """(n,) which entries have a key that an earlier ordinal has too."""
+    """Returns (n,): True for entries whose key an earlier ordinal has too."""
     order = np.lexsort((dealt["ordinal"], dealt[key]))
     ordered = dealt[key][order]
     repeated = np.zeros(len(dealt), bool)
@@ -347,7 +349,7 @@ def _sum_counts(blocks: Sequence[Block], clean: Path, scratch: Path) -> dict[str
         "dropped": {
             split: found
             for split, counts in dropped.items()
-            if (found := _without_zeros(counts)) or split != "gate"  # which few corpora have
+            if (found := _without_zeros(counts)) or split != "gate"  # few corpora have a gate
         },
         "changed": {name: _without_zeros(counts) for name, counts in changed.items()},
     }
@@ -369,7 +371,7 @@ class Partitions:
         folder.mkdir()
 
     def deal(self, codes: Codes, source: Keys, pair: Keys, first: int) -> None:
-        """The pairs of a block that are still kept; `first` is the ordinal of its first pair."""
+        """Deals the kept pairs of a block; `first` is the ordinal of its first pair."""
         places = np.flatnonzero(codes < 4)
         dealt = np.empty(len(places), _DEALT)
         dealt["source"], dealt["pair"] = source[places], pair[places]
@@ -379,13 +381,13 @@ class Partitions:
             self._flush()
 
     def each(self) -> Iterator[npt.NDArray[np.void]]:
-        """One partition after another."""
+        """Yields one partition after another."""
         self._flush()
         for path in sorted(self.folder.iterdir()):
             yield np.fromfile(path, _DEALT)
 
     def remove(self) -> None:
-        """Delete the files."""
+        """Deletes the files."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 path.unlink()

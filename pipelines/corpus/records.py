@@ -1,4 +1,4 @@
-"""A block of lines becomes two equally long lists of text, with every bad line named or counted."""
+"""Reads a block of lines into two equally long lists of text, and names or counts every bad line."""
 
 import re
 from collections import Counter
@@ -18,7 +18,7 @@ _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 @dataclass
 class Records:
-    """Raw text of both sides, a line an entry. Entries of lines that were skipped are empty and listed in `bad`."""
+    """Raw text of both sides, one entry per line. Skipped lines are empty and listed in `bad`."""
 
     source: list[str]
     target: list[str]
@@ -27,10 +27,10 @@ class Records:
 
 
 def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("utf-8",)) -> Records:
-    """The block's lines as text.
+    """Reads the block's lines as text.
 
     Raises:
-        UserError: `on_error` is raise and a line is in none of the encodings or a malformed row; names file and line.
+        UserError: `on_error` is raise and a line fits no encoding or is a malformed row; names file and line.
     """
     sides = []
     bad: dict[int, str] = {}
@@ -52,7 +52,7 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
 
 
 def block_bytes(block: Block, side: int = 0) -> bytes:
-    """What the block holds of one file."""
+    """Returns the block's bytes in one file."""
     start, stop = block.ranges[side]
     with block.plain[side].open("rb") as file:
         file.seek(start)
@@ -60,9 +60,9 @@ def block_bytes(block: Block, side: int = 0) -> bytes:
 
 
 def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
-    """Return the encodings of staged lines: those of `corpus.encoding`, and UTF-8 in place of UTF-16 and UTF-32.
+    """Returns the encodings of staged lines: those of `corpus.encoding`, with UTF-8 in place of UTF-16 and UTF-32.
 
-    ASCII must be ASCII in an encoding of lines, for only then does a byte 0x0A end one.
+    An encoding of lines must contain ASCII unchanged, because only then does a byte 0x0A end a line.
 
     Raises:
         UserError: an encoding that is not known, or not of that kind.
@@ -94,10 +94,10 @@ def decoded_lines(
     counts: Counter[str],
     place: Callable[[int], str],
 ) -> list[str]:
-    """Lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`.
+    """Returns lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`.
 
     Raises:
-        UserError: `on_error` is raise and there is such a line; `place` says where, from its number in the block.
+        UserError: `on_error` is raise and there is such a line; `place` turns its number into a position.
     """
     if data.endswith(b"\n"):
         data = data[:-1]
@@ -130,7 +130,7 @@ def _undecodable(
     place: Callable[[int], str],
     line: int | None = None,
 ) -> UserError:
-    """What is said of the line that has the problem, or of `line` where several encodings were tried."""
+    """Returns the error for the undecodable line, or for `line` if several encodings were tried."""
     number = data.count(b"\n", 0, problem.start) if line is None else line
     where = ""
     if line is None:
@@ -178,7 +178,7 @@ def _parse_lines(
     source, target = [], []
     for number, line in enumerate(lines):
         left, right = "", ""
-        if number not in bad and line.strip():  # an empty row is a blank pair and counted as one
+        if number not in bad and line.strip():  # an empty row is a blank pair and is counted as such
             try:
                 left, right = parse(line)
             except _MalformedError as problem:
@@ -229,5 +229,7 @@ def _field(row: Any, path: list[str]) -> str:
     except TypeError as problem:
         raise _MalformedError(f"field {'.'.join(path)!r} is no text but {problem}") from None
     if text is None:
-        raise _MalformedError(f"has no field {'.'.join(path)!r} (corpus.fields)")
+        there = f" but {', '.join(map(repr, row))}" if isinstance(row, dict) else ""
+        named = "corpus.fields='{source: NAME, target: NAME}' names them"
+        raise _MalformedError(f"has no field {'.'.join(path)!r}{there} ({named})")
     return text

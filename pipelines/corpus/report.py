@@ -1,4 +1,4 @@
-"""What a sharding says about itself: the sources in the manifest and the table at the end."""
+"""Reports on a sharding: the sources in the manifest and the table at the end."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
 
-FEW = 100  # records of a held-out split: on fewer a BLEU has an interval of ten points and more
-WITHOUT = {  # a held-out split: what then cannot be done
+FEW = 100  # records of a held-out split; with fewer, a BLEU has an interval of ten points and more
+WITHOUT = {  # a held-out split -> what its absence means
     "valid": "word vectors can be trained on these shards, networks cannot",
     "test": "a network's last scores need evaluate.split=valid",
 }
@@ -32,9 +32,9 @@ def source_records(
     runs: Mapping[str, Sequence[Misaligned]],
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """The manifest's entry of each corpus file.
+    """Returns the manifest's entry of each corpus file.
 
-    Its name, split, sha256, bytes and lines; how many lines were changed and why; which are misaligned (from 1).
+    An entry has name, split, sha256, bytes and lines, the changed lines by reason, and the misaligned lines (from 1).
     """
     hashes = [entry.get("sha256") for entry in values["files"]]
     records = []
@@ -61,7 +61,7 @@ def source_records(
 
 
 def too_small(manifest: Manifest, split: str) -> str | None:
-    """The warning about a held-out split of too few records to tell models apart; None where there are enough."""
+    """Returns the warning about a held-out split that is too small to compare models; None if it is large enough."""
     there = manifest.splits.get(split)
     if there is None or there.records >= FEW:
         return None
@@ -76,7 +76,7 @@ def too_small(manifest: Manifest, split: str) -> str | None:
 
 
 def _cut(share: float) -> str:
-    """Both held-out splits cut alike, as it is written on the command line."""
+    """Returns the command line words that cut both held-out splits alike."""
     return " ".join(f"corpus.cut.{split}={share:.2g}" for split in WITHOUT)
 
 
@@ -90,13 +90,13 @@ def changes(manifest: Manifest) -> list[str]:
 
 
 def missing(manifest: Manifest, split: str) -> str:
-    """What cannot be done without a held-out split, and how to get it."""
+    """Returns what the absence of a held-out split means, and how to get one."""
     files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
     return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
 
 
 def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
-    """A line a split and a line for each rule that dropped anything."""
+    """Returns one line per split and one for each rule that dropped anything."""
     parallel = manifest.kind == "parallel"
     head = ("pairs", "source tokens", "target tokens") if parallel else ("records", "tokens")
     rows: list[tuple[str, ...]] = [("split", *head, "shards", "chunks")]
@@ -120,6 +120,8 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
     if found:
         lines.append(f"already there and complete ({seconds:.1f} s)")
     else:
-        lines.append(f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million a second)")
+        lines.append(
+            f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million per second)"
+        )
     lines += [f"manifest {digest}", f"in {directory}"]
     return "\n".join(lines) + "\n"

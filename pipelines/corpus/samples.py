@@ -1,6 +1,6 @@
-"""`corpus=webdataset`: tars of other tools, a text or a pair a sample, as the lines that all else is made from.
+"""`corpus=webdataset`: converts tars of other tools, with one text or pair per sample, to lines.
 
-A side is the member of its language (`.en`), of its place (`.src`, `.tgt`; a text: `.txt`), or a field of `.json`.
+A side is the member of its language (`.en`) or place (`.src`, `.tgt`; a text: `.txt`), or a field of `.json`.
 """
 
 import contextlib
@@ -21,15 +21,14 @@ from pipelines.corpus.sources import SPLITS, as_corpus_writes, fill_pattern, loc
 logger = logging.getLogger(__name__)
 SIDES = (("src", "source"), ("tgt", "target"))
 TEXTS = ("txt", "text")
-SHOWN = 5  # broken samples that are named
+SHOWN = 5  # broken samples to name
 
 
 def as_lines(config: CorpusConfig, pair: str, folder: Path) -> CorpusConfig:
-    """The corpus with the samples of its tars as JSON Lines (text: lines) in `folder`, an input file for each.
+    """Returns the corpus with its tars' samples as JSON Lines (text: lines) in `folder`, one input file per tar.
 
     Raises:
-        UserError: a tar that is damaged; with `corpus.on_error=raise` a sample without a side, or in other bytes than
-            UTF-8, named.
+        UserError: a damaged tar; with `corpus.on_error=raise` also a sample that lacks a side or is not UTF-8, named.
     """
     text = "-" not in pair
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,17 +91,17 @@ def _lines(config: CorpusConfig, pair: str, path: Path) -> Iterator[str]:
 
 
 def _side(members: dict[str, bytes], record: object, extensions: tuple[str, ...], fields: tuple[str, ...]) -> str:
-    """One side of a sample, without white space around it.
+    """Returns one side of a sample, without white space around it.
 
     Raises:
-        KeyError: names what was looked for.
+        KeyError: the side is missing; names the expected members and fields.
         ValueError: it is not UTF-8.
     """
     for extension in extensions:
         if extension in members:
             return members[extension].decode("utf-8").strip()
     for field in fields:
-        with contextlib.suppress(TypeError):  # no text: another field may be meant
+        with contextlib.suppress(TypeError):  # no text: try another field
             text = text_at(record, field.split("."))
             if text is not None:
                 return text.encode("utf-8", "ignore").decode().strip()  # JSON can hold half an emoji, UTF-8 cannot

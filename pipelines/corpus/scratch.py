@@ -1,4 +1,4 @@
-"""The folder of what a sharding has worked out so far. Everything in it is whole or not there at all."""
+"""The folder of a sharding's intermediate files, each written atomically."""
 
 import contextlib
 import json
@@ -11,10 +11,10 @@ from typing import Any
 from model.errors import UserError
 from model.files import atomic_write, exclusive, remove_parts
 
-LAYOUT = 3  # of the files in the folder: another program's half-made ones are not gone on with
-FOLDER = ".work"  # inside the shard directory, gone when the manifest stands
+LAYOUT = 3  # version of the folder's files; those of another version are not resumed
+FOLDER = ".work"  # inside the shard directory, until the manifest exists
 
-# What a sharding leaves in its directory; nothing else there is ever touched.
+# The files that a sharding leaves in its directory; nothing else there is ever touched.
 _OURS = re.compile(
     r"manifest\.json|(train|valid|test|gate)-\d{6}\.(tar|json)|(train|valid|test|gate)\.[\w-]+\.txt(\.zst)?"
     r"|(tokenizer|source|target)\.(model|json)|\.part-.*|.*\.(part|tmp)"
@@ -22,12 +22,12 @@ _OURS = re.compile(
 
 
 def write_json(path: Path, values: object) -> None:
-    """`values` as canonical JSON, whole or not at all."""
+    """Writes `values` as canonical JSON, atomically."""
     atomic_write(path, json.dumps(values, sort_keys=True, ensure_ascii=False) + "\n", durable=False)
 
 
 def read_json(path: Path) -> Any:
-    """What `write_json` wrote; None where it did not."""
+    """Reads the file of `write_json`; None if there is none."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -36,10 +36,10 @@ def read_json(path: Path) -> Any:
 
 @contextlib.contextmanager
 def claim_directory(directory: Path) -> Iterator[None]:
-    """The shard directory, made where it is missing and held against a second `shard` for the length of the block.
+    """Makes the shard directory if needed, and locks it against a second `shard` during the block.
 
     Raises:
-        UserError: it cannot be made, holds files that are not ours, or another process shards into it.
+        UserError: it cannot be made, holds other files, or another process shards into it.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def claim_directory(directory: Path) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError, PermissionError) as problem:
         raise UserError(f"paths.shards={directory}: cannot be used as a folder ({problem.strerror})") from problem
     if foreign:
-        raise UserError(f"paths.shards={directory}: holds files that are no shards ({min(foreign)}); give another")
+        raise UserError(f"paths.shards={directory}: holds files that are not shards ({min(foreign)}); give another")
     with exclusive(directory) as held:
         if not held:
             raise UserError(f"paths.shards={directory}: another shard command is at work there")
@@ -55,9 +55,9 @@ def claim_directory(directory: Path) -> Iterator[None]:
 
 
 def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
-    """The scratch folder of this very configuration and what was found: "new", "continued" or "replaced".
+    """Returns the scratch folder of this configuration, and its state: "new", "continued" or "replaced".
 
-    What another configuration or another corpus left is wiped: the two are never mixed.
+    Deletes the files of another configuration or corpus, so that the two never mix.
     """
     scratch = directory / FOLDER
     marker, wanted = scratch / "made-for.json", f"{config_hash}.{LAYOUT}"
@@ -72,12 +72,12 @@ def open_scratch(directory: Path, config_hash: str) -> tuple[Path, str]:
 
 
 def clear_scratch(directory: Path) -> None:
-    """The end: the manifest stands and the scratch folder goes."""
+    """Deletes the scratch folder once the manifest exists."""
     shutil.rmtree(directory / FOLDER, ignore_errors=True)
 
 
 def clear(directory: Path) -> None:
-    """Take out everything a sharding wrote into `directory`, the manifest first, so that no half of it looks whole."""
+    """Deletes everything that a sharding wrote into `directory`, the manifest first, so that no half looks complete."""
     (directory / "manifest.json").unlink(missing_ok=True)
     clear_scratch(directory)
     for path in sorted(directory.iterdir()):

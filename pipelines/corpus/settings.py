@@ -1,4 +1,4 @@
-"""The section `corpus` of the configuration: which files, how they are read, what is kept of them."""
+"""The section `corpus` of the configuration: its files, how to read them, and which records to keep."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -13,9 +13,9 @@ OnError = Literal["raise", "skip"]
 class SplitFiles:
     """The files of one split: `source` and `target` for a Moses pair, `file` for TSV, JSON Lines and text.
 
-    A list (or a single name) of paths, relative to `corpus.root` where that is set. `{source}`, `{target}` and
-    `{other}` in a name stand for the languages of `pair`, as `corpus.languages` writes them. Names of text may be
-    patterns, such as `en/*.txt.gz`.
+    A path or a list of paths, relative to `corpus.root` if that is set. `{source}`, `{target}` and `{other}` in a name
+    stand for the languages of `pair`, as `corpus.languages` writes them. Names of text files may be patterns, such as
+    `en/*.txt.gz`.
     """
 
     source: str | list[str] | None = None
@@ -25,43 +25,43 @@ class SplitFiles:
 
 @dataclass
 class FetchFile:
-    """A file to download into `corpus.root` before anything is read."""
+    """A file to download into `corpus.root` before reading starts."""
 
     url: str  # http, https or file; user:password@ is sent as basic authentication and never shown
     sha256: str
     file: str  # the name under corpus.root
-    minutes: Positive = 120.0  # the whole download may take, redirects included
+    minutes: Positive = 120.0  # limit of the whole download, with redirects
 
 
 @dataclass
 class CleanConfig:
-    """The rules a training pair must pass. 0 turns a limit off. Text that is too long is cut into records instead."""
+    """The rules that a training pair must pass. 0 turns a limit off. Text that is too long is split into records."""
 
     form: Literal["NFC", "NFKC"] = "NFC"
-    max_chars: Count = 1000  # a side, in characters
-    max_words: Count = 200  # a side, in white-space words
+    max_chars: Count = 1000  # characters per side
+    max_words: Count = 200  # white-space words per side
     max_ratio: Annotated[float, Range(1)] = 4.0  # longer side : shorter side
-    copies: bool = True  # drop pairs whose sides are equal
+    copies: bool = True  # drop pairs with equal sides
     duplicates: bool = True  # drop pairs that occurred before
 
 
 @dataclass
 class CutConfig:
-    """How much of the training files becomes held-out splits where none are given: fractions of source sentences.
+    """Fractions of source sentences to cut from the training files for held-out splits that no file gives.
 
-    auto: where a corpus of pairs is nothing but training files and neither is set, some 2,000 sentences each, see
-    `cutting`; else none.
+    auto: some 2,000 sentences each, if a parallel corpus has only training files and neither is set, see `cutting`;
+    otherwise none.
     """
 
     valid: Part | Literal["auto"] = "auto"
     test: Part | Literal["auto"] = "auto"
-    gate: Part = 0.0  # what promotions alone are decided on
+    gate: Part = 0.0  # a split only for deciding on promotions
     references: Literal["first", "all"] = "first"  # of a held-out source with several translations
-    run: Count = 256  # text only: neighbouring records that stay together in one split
+    run: Count = 256  # text only: adjacent records that stay together in one split
     place: Literal["drawn", "end"] = "drawn"  # text only: runs drawn by the seed, or the last ones (test after valid)
 
     def share(self, split: str) -> float:
-        """The fraction that becomes `split`; none while it is `auto`."""
+        """Returns the fraction of `split`; 0 while it is `auto`."""
         value: float | Literal["auto"] = getattr(self, split)
         return 0.0 if value == "auto" else value
 
@@ -71,37 +71,37 @@ class PhrasesConfig:
     """Text only: words that occur together more often than by chance become one, written with `_`."""
 
     passes: Whole = 0  # 0: none; 2 gives phrases of up to 4 words
-    threshold: Positive = 200.0  # of the first pass
-    fall: Positive = 0.5  # each further pass's threshold is this times the last one's
+    threshold: Positive = 200.0  # for the first pass
+    fall: Positive = 0.5  # each pass's threshold is this times the previous one's
     min_count: Count = 5  # rarer words and pairs form none; also the discount of a pair's count
-    most: Count = 1_000_000  # phrases of a pass, and words that can be part of one
+    most: Count = 1_000_000  # most phrases of a pass, and most words that can be part of one
 
 
 @dataclass
 class CorpusConfig:
-    """One corpus: a name, a format, its files by split, and what to do with bad lines."""
+    """One corpus: a name, a format, its files by split, and the handling of bad lines."""
 
     name: str = "corpus"
     format: Literal["moses", "tsv", "jsonl", "webdataset", "phrasebook", "text"] = "moses"
     root: str | None = None
-    needs_root: bool = False  # the files are named relative to a folder that only the user can know
+    needs_root: bool = False  # the files are relative to a folder that the user must give
     train: SplitFiles = field(default_factory=SplitFiles)
     valid: SplitFiles = field(default_factory=SplitFiles)
     test: SplitFiles = field(default_factory=SplitFiles)
     gate: SplitFiles = field(default_factory=SplitFiles)
-    languages: dict[str, str] = field(default_factory=dict)  # how the files write a language: de -> deu
+    languages: dict[str, str] = field(default_factory=dict)  # the files' names of languages: de -> deu
     columns: list[str] = field(default_factory=lambda: ["source", "target"])  # of a TSV, first column first
     fields: dict[str, str] = field(
         default_factory=lambda: {"source": "{source}", "target": "{target}"}
     )  # of a JSON line
-    pairs: Whole = 0  # phrasebook only: how many training pairs to generate
-    encoding: str | list[str] = "utf-8"  # of a list, each line is read in the first that fits it
-    records: Literal["line", "paragraph"] = "line"  # text: what a record is; a blank line ends a paragraph
-    blank: Literal["drop", "keep"] = "drop"  # text: blank lines are dropped, or kept as records without a word
-    between: list[str] = field(default_factory=list)  # text: how the lines before and after what is kept begin
-    on_error: OnError = "raise"  # text in no such encoding or a malformed row: stop, or skip and count
-    misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not each other's translation
-    # pairs: which training pairs are too like a held-out one, see `leaks`; auto: near, of the phrasebook source
+    pairs: Whole = 0  # phrasebook only: number of training pairs to generate
+    encoding: str | list[str] = "utf-8"  # in a list, each line is read in the first that fits
+    records: Literal["line", "paragraph"] = "line"  # text: the unit of a record; a blank line ends a paragraph
+    blank: Literal["drop", "keep"] = "drop"  # text: drop blank lines, or keep them as records without a word
+    between: list[str] = field(default_factory=list)  # text: beginnings of the lines before and after the part to keep
+    on_error: OnError = "raise"  # undecodable text or a malformed row: stop, or skip and count
+    misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not translations of each other
+    # pairs: which training pairs are too similar to a held-out one, see `leaks`; auto: near, for the phrasebook source
     leaks: Literal["auto", "near", "source"] = "auto"
     # pairs: training pairs with a side that is nearly a held-out one stay, are found and said, or are dropped too
     near_words: Literal["none", "mark", "drop"] = "none"
@@ -112,5 +112,5 @@ class CorpusConfig:
 
     @property
     def encoding_is_wide(self) -> bool:
-        """True for UTF-16 and UTF-32, which become UTF-8 before anything is read."""
+        """Returns True for UTF-16 and UTF-32, which are converted to UTF-8 before reading."""
         return isinstance(self.encoding, str) and is_wide(self.encoding)

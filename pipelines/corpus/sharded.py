@@ -1,19 +1,20 @@
-"""What the shards say of corpus and tokenizer, in the place of what the configuration says where nobody chose it.
+"""Takes corpus and tokenizer settings from the shards where the user did not choose them.
 
-A training reads shards, not a corpus: the sections `corpus`, `tokenizer` and `shards` change nothing in it. So they are
-taken from the manifest, for the run's record and for the names that are made of them, and a key that was given on the
-command line or by its experiment, and says otherwise, is refused. A file that was chosen (`corpus=multi30k`) claims
-its name and kind, not each of its values. A corpus file that was given must be one that the shards were made of: one of
-the same name, and where it lies here of the same size, or of another name and the same content.
+A training reads shards, not a corpus, so the sections `corpus`, `tokenizer` and `shards` have no effect on it. The
+run's record and the names derived from it take them from the manifest. A key from the command line or its experiment
+that contradicts the manifest is refused. A chosen group file (`corpus=multi30k`) claims its name and kind, not each
+value. A given corpus file must be one of the shards' inputs: the same name (and size, if it exists here), or another
+name with the same content.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from conf import groups
+from conf import again, groups
 from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
@@ -23,72 +24,117 @@ from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
+from pipelines.corpus.text_plan import fitting_run
 
 SECTIONS = ("corpus", "tokenizer", "shards")
-KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # what the choice of a file is about
-GIVEN = "tokenizer.same_as"  # said by name, and by content in the manifest
-OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` makes of a tar's
+KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets
+SETTLE = {
+    "experiment",
+    "cluster",
+    "corpus",
+    "pair",
+    "tokenizer",
+    "shards",
+    "paths",
+    "seed",
+}  # the sections that settle shards
+HELD_OUT = 0.02  # of a text, where a network needs some set aside
+GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
+OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` gives a tar's lines
 
 
 def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Dotted key -> value of all that the shards of `paths.shards` know better; nothing where there are none yet.
+    """Returns dotted key -> value for everything that the shards of `paths.shards` define; empty if there are none.
 
     Args:
         values: the composed configuration.
         words: the overrides of the command line.
 
     Raises:
-        UserError: a key that was given says something else than the shards; names it with both values.
+        UserError: a given key contradicts the shards; the message has both values.
     """
     directory = local_folder(values["paths"]["shards"], values["paths"]["cache"])
     if not has_manifest(directory):
         return {}
     manifest, chosen = read_manifest(directory), find_given_keys(words, values)
-    found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default is made of the others
+    found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in chosen:
         found["pair"] = "-".join(manifest.languages)
     for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = look_up(manifest.config, key)
-        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and of_tars(manifest)):
+        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
+            file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "
-                f"or make others: dragoman shard {key}={ours} paths.shards=FOLDER"
+                f"or make others: {shard_command(*file, beside=values['paths']['shards'])}"
             )
         found[key] = theirs
     for split in SPLITS:
         for side, named in values["corpus"][split].items():
             if f"corpus.{split}.{side}" in chosen:
                 for name in names_of(named):
-                    check_given_file(name, f"corpus.{split}.{side}", corpus_of(values, manifest), manifest, split)
+                    corpus = corpus_of(values, manifest)
+                    check_given_file(name, f"corpus.{split}.{side}", corpus, manifest, split, values["paths"]["shards"])
     return found
 
 
-def of_tars(manifest: Manifest) -> bool:
-    """Whether the shards were made of other tools' tars, by way of lines: sizes and fields are those of the lines."""
+def shard_command(*changes: str, beside: str | None = None) -> str:
+    """Returns the command that makes the shards that the running command line means, with `changes`.
+
+    With `beside` they go into a folder of their own next to it.
+    """
+    if beside is not None:
+        number = next(number for number in itertools.count(2) if not Path(f"{beside}-{number}").exists())
+        changes = (*changes, f"paths.shards={beside}-{number}")
+    return again.command("shard", *changes, keep=lambda key: key.partition(".")[0] in SETTLE)
+
+
+def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str]:
+    """The setting that names the one file that `manifest` was made of, where none is `given`.
+
+    A manifest keeps a file's name and not its folder.
+    """
+    names = {source["name"] for source in manifest.sources if source.get("split") == "train"}
+    if given or len(names) != 1 or manifest.config["corpus"].get("format") not in ("tsv", "jsonl", "text"):
+        return []
+    return [f"corpus.train.file={names.pop()}"]
+
+
+def cutting(manifest: Manifest, run: int) -> list[str]:
+    """The settings that set texts aside of what `manifest` holds, where a cut is of `run` records in a row."""
+    fitting = fitting_run(manifest.splits["train"].records, HELD_OUT)
+    cut = [f"corpus.cut.valid={HELD_OUT}", f"corpus.cut.test={HELD_OUT}"]
+    return [*cut, f"corpus.cut.run={fitting}"] if fitting < run else cut
+
+
+def is_made_of_tars(manifest: Manifest) -> bool:
+    """Returns True if the shards come from other tools' tars, through lines: sizes and fields are the lines'."""
     return bool(manifest.config["corpus"].get("format") == "webdataset")
 
 
 def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
-    """The section `corpus`, in the format that the shards were made from."""
+    """Returns the section `corpus` in the format that the shards were made from."""
     kept = manifest.config["corpus"].get("format", values["corpus"]["format"])
     return build(CorpusConfig, {**values["corpus"], "format": kept}, "corpus")
 
 
-def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split) -> None:
-    """Refuse a corpus file that is none of those that the shards' `split` was made of.
+def check_given_file(
+    name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split, beside: str | None = None
+) -> None:
+    """Refuse a corpus file that is none of those that the shards' `split` was made of; these lie in `beside`.
 
     Raises:
-        UserError: there is no such file among them; names the key and them.
+        UserError: the file is not among them; names the key and the inputs.
     """
     made_of = [source for source in manifest.sources if source.get("split", split) == split]
     file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
     path = Path(corpus.root or "").expanduser() / file.expanduser()
-    size = path.stat().st_size if path.is_file() and not of_tars(manifest) else None
+    size = path.stat().st_size if path.is_file() and not is_made_of_tars(manifest) else None
     names: dict[str, None] = {}
     for source in made_of:
-        own = OF_SAMPLES.sub(r"\1", source["name"]) if of_tars(manifest) else source["name"]
+        own = OF_SAMPLES.sub(r"\1", source["name"]) if is_made_of_tars(manifest) else source["name"]
         same_size = size in (None, source["bytes"])
         if same_size and fnmatchcase(own, path.name):
             return
@@ -99,12 +145,12 @@ def check_given_file(name: str, key: str, corpus: CorpusConfig, manifest: Manife
     raise UserError(
         f"{key}={shown}: the {split} split of the shards was made of {', '.join(names) or 'no file of its own'}"
         f"{', of another size than yours' if path.name in names else ''}. Leave {key} out to train on them, or make "
-        f"others: dragoman shard {key}={shown} paths.shards=FOLDER"
+        f"others: {shard_command(beside=beside)}"
     )
 
 
 def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]:
-    """The dotted keys that somebody chose: on the command line, or in the experiment that it names."""
+    """Returns the dotted keys that the user chose: on the command line, or in the named experiment."""
     keys: set[str] = set()
     for word in words:
         name, assigned, value = word.lstrip("+").partition("=")
@@ -112,13 +158,13 @@ def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]
             continue
         if name == "experiment":
             for experiment in value.split(","):
-                keys |= _of_experiment(experiment, values)
+                keys |= _list_experiment_keys(experiment, values)
         else:
             keys |= _keys_of(name, values)
     return keys
 
 
-def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
+def _list_experiment_keys(name: str, values: Mapping[str, Any]) -> set[str]:
     if name not in groups.choices("experiment"):
         return set()
     content = groups.content(f"experiment/{name}")
@@ -128,7 +174,7 @@ def _of_experiment(name: str, values: Mapping[str, Any]) -> set[str]:
 
 
 def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:
-    """What giving `key` says: itself; of a group's file its kind, and its name where that is not everybody's."""
+    """Returns the keys that `key` sets: itself; for a group file its kind, and its name if it is not the default."""
     if key not in KINDS:
         return {key}
     named = values[key]["name"] != CorpusConfig().name

@@ -1,12 +1,12 @@
-"""How much two sentences of different languages look like translations, learnt from the corpus itself.
+"""Similarity of sentences in two languages as translations, learnt from the corpus itself.
 
-A sentence becomes a vector of hashed word beginnings, digits, punctuation and length; canonical correlation analysis
-(Hotelling 1936) finds the directions in which the two sides of a sample agree; the similarity of a pair is the cosine
-of its two projections. No dictionary, no language is assumed: names, numbers, cognates and frequent words all show up
-as correlations. The sample is split by the parity of the line number, and each half is scored by what the other half
-taught, so that a pair never vouches for itself.
+A sentence becomes a vector of hashed word beginnings, digits, punctuation and length. Canonical correlation analysis
+(Hotelling 1936) finds the directions in which the two sides of a sample agree, and the similarity of a pair is the
+cosine of its two projections. This needs no dictionary and assumes no language: names, numbers, cognates and frequent
+words all correlate. The sample is split by the parity of the line number, and each half is scored by the other half's
+projections, so that a pair never influences its own score.
 
-The matrices are small: one BLAS thread is faster than many that wait for each other, and sums come out the same on any
+The matrices are small: one BLAS thread is faster than many that wait for each other, and sums do not depend on the
 number of cores.
 
 F features, K directions, n lines.
@@ -24,9 +24,9 @@ Floats = npt.NDArray[np.float32]
 
 BUCKETS = 128  # of hashed word beginnings
 DIRECTIONS = 64  # K
-_PREFIX = 4  # bytes of a word that are hashed: enough for stems and cognates
+_PREFIX = 4  # bytes of a word to hash: enough for stems and cognates
 _RIDGE = 1.0  # of the mean variance
-_MARKS = b'?!,:;"().0123456789-%/'  # each counted by itself; capitals of ASCII together in one more
+_MARKS = b'?!,:;"().0123456789-%/'  # each is counted by itself; ASCII capitals are counted together
 _PADDING = b"\n" * (_PREFIX + 1)
 
 
@@ -37,7 +37,7 @@ def _byte_tables() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.N
     marks[list(_MARKS)] = np.arange(len(_MARKS))
     marks[ord("A") : ord("Z") + 1] = len(_MARKS)
     starts = np.zeros(256, bool)
-    starts[0xE3:0xEE] = True  # first bytes of Chinese, Japanese, Korean: each character stands for a word
+    starts[0xE3:0xEE] = True  # first bytes of Chinese, Japanese, Korean: each character counts as a word
     return folded, marks, starts
 
 
@@ -47,7 +47,7 @@ FEATURES = BUCKETS + len(_MARKS) + 2  # F
 
 
 def features(lines: Sequence[str]) -> Floats:
-    """(n, F): counts of hashed word beginnings (at most 3), of marks (at most 4), and the logarithm of the length."""
+    """Returns (n, F): counts of hashed word beginnings (at most 3) and marks (at most 4), and the log of the length."""
     count = len(lines)
     data = np.frombuffer(b"\n" + "\n".join(lines).encode() + _PADDING, np.uint8)
     ends = np.flatnonzero(data == 0x0A)[1 : count + 1]
@@ -73,7 +73,7 @@ def features(lines: Sequence[str]) -> Floats:
 
 
 def _count_values(bounds: npt.NDArray[np.int64], values: npt.NDArray[np.integer], kinds: int) -> npt.NDArray[np.int64]:
-    """(n, kinds): how often each value occurs in each line; line i holds values[bounds[i - 1] : bounds[i]]."""
+    """Returns (n, kinds), counts of each value per line; line i holds values[bounds[i - 1] : bounds[i]]."""
     count = len(bounds)
     line = np.repeat(np.arange(count), np.diff(bounds, prepend=0))
     return np.bincount(line * kinds + values[: len(line)], minlength=count * kinds).reshape(count, kinds)
@@ -81,14 +81,14 @@ def _count_values(bounds: npt.NDArray[np.int64], values: npt.NDArray[np.integer]
 
 @dataclass
 class CanonicalCorrelation:
-    """What a sample taught: per parity the means, deviations and projections of both sides."""
+    """The fit to a sample: per parity the means, deviations and projections of both sides."""
 
     mean: Floats  # (2 parities, 2 sides, F)
     deviation: Floats  # (2, 2, F)
     projection: Floats  # (2, 2, F, K)
 
     def project(self, lines: Sequence[str], parity: npt.NDArray[np.integer], side: int) -> Floats:
-        """(n, K) unit vectors; `parity` (n,) of the line numbers picks the projection that did not see the line."""
+        """Returns (n, K) unit vectors; `parity` (n,) of the line numbers picks the projection fitted without it."""
         values = features(lines)
         result = np.empty((len(lines), self.projection.shape[-1]), np.float32)
         with _one_thread():
@@ -101,12 +101,12 @@ class CanonicalCorrelation:
 
 
 def fit(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.integer]) -> CanonicalCorrelation:
-    """Learn from a sample of pairs, most of which are aligned; both parities must occur."""
+    """Fits to a sample of pairs, most of which are aligned; both parities must occur."""
     sides = [features(source), features(target)]
     mean, deviation = (np.empty((2, 2, FEATURES), np.float32) for _ in range(2))
     projection = np.empty((2, 2, FEATURES, DIRECTIONS), np.float32)
     for half in (0, 1):
-        rows = parity != half  # what scores this half is learnt from the other
+        rows = parity != half  # the other half fits what scores this half
         scaled = []
         for side, values in enumerate(sides):
             mean[half, side] = values[rows].mean(0)
@@ -118,7 +118,7 @@ def fit(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.int
 
 
 def _find_directions(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """The K most correlated directions of two standardised samples (n, F), each weighted by its correlation."""
+    """Returns the K most correlated directions of two standardised samples (n, F), each weighted by its correlation."""
     whiten = [_inverse_root(side.T @ side / np.float32(len(side))) for side in (left, right)]
     u, strength, v = np.linalg.svd(whiten[0] @ (left.T @ right / len(left)) @ whiten[1])
     weight = np.sqrt(strength[:DIRECTIONS])
@@ -126,7 +126,7 @@ def _find_directions(left: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 
 def _inverse_root(covariance: Floats) -> Floats:
-    """The inverse square root of a covariance (F, F), with a ridge that keeps rare features from running wild."""
+    """Returns the inverse square root of a covariance (F, F), with a ridge that limits rare features."""
     size = len(covariance)
     values, vectors = np.linalg.eigh(covariance + _RIDGE * np.trace(covariance) / size * np.eye(size, dtype=np.float32))
     root: Floats = (vectors / np.sqrt(values)) @ vectors.T

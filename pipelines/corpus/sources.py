@@ -1,4 +1,4 @@
-"""Which files a corpus is made of: the configured names, resolved for one language pair and checked to be there."""
+"""The files of a corpus: the configured names, resolved for one language pair and checked to exist."""
 
 import re
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SPLITS: tuple[Split, ...] = ("train", "valid", "test", "gate")
 
 @dataclass(frozen=True)
 class Source:
-    """One text: two files of a sentence a line (moses), or one of pairs (tsv, jsonl) or of one language (text)."""
+    """One text: two files of a sentence per line (moses), or one of pairs (tsv, jsonl) or of one language (text)."""
 
     name: str  # unique within the corpus, also a file name: train-0
     split: Split
@@ -26,15 +26,15 @@ class Source:
     files: tuple[Path, ...]
     keys: tuple[str, ...]  # the configuration key that named each file, for messages
     places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
-    views: tuple[View, ...] = ()  # which lines of each file are meant; none: all of them
+    views: tuple[View, ...] = ()  # the lines to read from each file; empty: all
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
-    """All texts of the corpus in their fixed order: train, valid, test, gate, each in the order configured.
+    """Returns all texts of the corpus in a fixed order: train, valid, test, gate, each in the order configured.
 
     Raises:
-        UserError: no training file, `corpus.root` needed but not given, one side without the other, a file that is
-            not there, a pattern of none, splits both given and cut.
+        UserError: no training file, a missing `corpus.root`, one side without the other, a missing file, a pattern
+            without matches, splits both given and cut.
     """
     if config.needs_root and not config.root:
         raise UserError(f"corpus.root: needed for corpus={config.name}; give the folder that holds its files")
@@ -48,8 +48,11 @@ def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
             files: SplitFiles = getattr(config, split)
             found += _sources_of_split(config, pair, split, files)
     if not any(source.split == "train" for source in found):
-        keys = "corpus.train.source and corpus.train.target" if config.format == "moses" else "corpus.train.file"
-        raise UserError(f"{keys}: no training file given for format {config.format}")
+        keys = ["corpus.train.source", "corpus.train.target"] if config.format == "moses" else ["corpus.train.file"]
+        raise UserError(
+            f"{' and '.join(keys)}: no training file given for format {config.format}; give "
+            f"{' '.join(f'{key}=FILE' for key in keys)}"
+        )
     _check_cut(config, found)
     return found
 
@@ -78,7 +81,7 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
 
 
 def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) -> Source:
-    """Return a file of both sides: TSV or JSON Lines, or a container, which is read as JSON Lines."""
+    """Returns a file of both sides: TSV or JSON Lines, or a container, which is read as JSON Lines."""
     keys = (f"corpus.{split}.file",)
     if not config.encoding_is_wide and is_container(kind_of(path)):
         view = View(split_pair(pair), _fields(config, pair) if config.format == "jsonl" else ())
@@ -92,7 +95,7 @@ def _view(config: CorpusConfig, languages: tuple[str, ...]) -> View:
 
 
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
-    """The files that the patterns find, in order of their names; a held-out file is no training file as well."""
+    """Returns the files that the patterns match, sorted by name; a held-out file is never a training file too."""
     found: list[Source] = []
     taken: set[Path] = set()
     for split in reversed(SPLITS):
@@ -115,7 +118,7 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
 
 
 def _matches(config: CorpusConfig, pair: str, name: str, key: str) -> list[Path]:
-    """The file of that name, or those that it is a pattern of."""
+    """Returns the file of that name, or those that the pattern matches."""
     pattern = Path(fill_pattern(config, pair, name)).expanduser()
     folder = Path(config.root).expanduser() if config.root else Path()
     path = folder / pattern
@@ -138,7 +141,7 @@ def names_of(value: str | list[str] | None) -> list[str]:
 
 
 def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
-    """What `{source}`, `{target}` and `{other}` stand for; in text all three are its one language."""
+    """Returns the values of `{source}`, `{target}` and `{other}`; for text all three are its one language."""
     alone = config.format == "text" or (config.format == "webdataset" and is_single(pair))
     source, target = (pair, pair) if alone else split_pair(pair)
     named = {language for language in (source, target) if _column_of(config, language)}
@@ -150,7 +153,7 @@ def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
 
 
 def as_corpus_writes(config: CorpusConfig, language: str) -> str:
-    """Return how the corpus' files write a language."""
+    """Returns the corpus files' name of a language."""
     return next((written for code, written in config.languages.items() if same_language(code, language)), language)
 
 
@@ -167,7 +170,7 @@ def fill_pattern(config: CorpusConfig, pair: str, pattern: str) -> str:
 def local_file(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
     path = Path(fill_pattern(config, pair, name)).expanduser()
     if config.root:
-        path = Path(config.root).expanduser() / path  # an absolute name stays what it is
+        path = Path(config.root).expanduser() / path  # an absolute path is unchanged
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "no such file"
         hint = f" (pair={pair}: does this corpus have it?)" if "{" in name else ""
@@ -176,7 +179,7 @@ def local_file(config: CorpusConfig, pair: str, name: str, key: str) -> Path:
 
 
 def _columns(config: CorpusConfig, pair: str) -> tuple[str, str]:
-    """Column numbers (from 0, as text) of the two sides of a TSV."""
+    """Returns the column numbers (from 0, as text) of the two sides of a TSV."""
     source, target = split_pair(pair)
     other = next((language for language in (target, source) if not _column_of(config, language)), "")
     names = [other if name == "other" else name for name in config.columns]

@@ -1,8 +1,8 @@
-"""Tasks of a sharding on nodes that see nothing of this machine's disk: lines go along, results come back.
+"""Tasks of a sharding on nodes that do not see this machine's disk: inputs travel with the task, results come back.
 
-A cleaning task takes its lines with it and gives its clean block back. A shard's task takes its kept pairs and the
-tokenizer, writes the shard on its node and puts it into the bucket from there: its entry of the manifest is what comes
-back. The bytes are those that one machine writes. What is quick, or looks at everything, is done here.
+A cleaning task carries its lines and returns its clean block. A shard's task carries its kept pairs and the tokenizer,
+writes the shard on its node and uploads it to the bucket; its manifest entry comes back. The bytes are those that one
+machine writes. Quick steps, and those that look at everything, run here.
 """
 
 import contextlib
@@ -35,24 +35,24 @@ Cleaning = CleaningTask | TextCleaningTask
 
 @dataclass(frozen=True)
 class Nodes:
-    """Where the tasks of one sharding run. `cache`: this machine's, which a node's own takes the place of there."""
+    """The nodes for the tasks of one sharding. `cache`: this machine's; each node uses its own instead."""
 
     directory: Path
     cluster: ClusterConfig
-    cache: Callable[[], str]  # run on a node: where its cache is
+    cache: Callable[[], str]  # runs on a node and returns its cache
 
     @property
     def apart(self) -> bool:
-        """Whether nodes share nothing with this machine but the bucket."""
+        """Returns True if the nodes share only the bucket with this machine."""
         return self.cluster.address is not None and mirror.remote_of(self.directory) is not None
 
     @property
     def near(self) -> ClusterConfig:
-        """Where tasks run that need this machine's disk."""
+        """Returns the cluster for tasks that need this machine's disk."""
         return here() if self.apart else self.cluster
 
     def clean(self, function: Callable[[Any], int], tasks: Sequence[Cleaning]) -> None:
-        """Have every block's clean file in the tasks' folder."""
+        """Makes every block's clean file in the tasks' folder."""
         if not self.apart:
             all_of("cleaning", function, tasks, self.cluster)
             return
@@ -64,10 +64,10 @@ class Nodes:
             atomic_write(block_path(folders[number], number), content, durable=False)
             return number
 
-        all_of("cleaning", partial(_clean, function), waiting, self.cluster, _with_lines, keep)
+        all_of("cleaning", partial(_clean, function), waiting, self.cluster, _attach_lines, keep)
 
     def pack(self, tasks: Sequence[ShardTask]) -> list[ShardEntry]:
-        """Have every shard in the directory or, where nodes are apart, in the bucket."""
+        """Makes every shard, in the directory or, if nodes share only the bucket, there."""
         elsewhere = mirror.remote_of(self.directory)
         if not self.apart or elsewhere is None:
             return all_of("writing shards", pack_shard, tasks, self.cluster)
@@ -79,20 +79,20 @@ class Nodes:
             return entry
 
         send = partial(_pack, self.cache, elsewhere.address)
-        done = all_of("writing shards", send, waiting, self.cluster, _with_texts, keep)
+        done = all_of("writing shards", send, waiting, self.cluster, _attach_texts, keep)
         return [*(entry for entry in found.values() if entry is not None), *done]
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """A cleaning task and what it reads: its block's bytes a side, and the index that its messages need."""
+    """A cleaning task and its input: its block's bytes per side, and the index that its messages need."""
 
     task: Cleaning
     sides: tuple[bytes, ...]
     index: bytes
 
 
-def _with_lines(task: Cleaning) -> _Lines:
+def _attach_lines(task: Cleaning) -> _Lines:
     sides = tuple(block_bytes(task.block, side) for side in range(len(task.block.plain)))
     text = isinstance(task, TextCleaningTask)
     index = index_path(task.scratch / "plain", task.block.source.name).read_bytes() if text else b""  # type: ignore[union-attr]  # of text
@@ -100,7 +100,7 @@ def _with_lines(task: Cleaning) -> _Lines:
 
 
 def _clean(function: Callable[[Any], int], lines: _Lines) -> tuple[int, bytes]:
-    """On a node: the block's number and its clean file."""
+    """Runs on a node; returns the block's number and its clean file."""
     task = lines.task
     with tempfile.TemporaryDirectory(prefix="dragoman-clean-") as name:
         folder = Path(name)
@@ -119,14 +119,14 @@ def _clean(function: Callable[[Any], int], lines: _Lines) -> tuple[int, bytes]:
 
 @dataclass(frozen=True)
 class _Texts:
-    """A shard's task and what it packs: its records a side, joined by line feeds, and the tokenizer's files."""
+    """A shard's task and its input: its records per side, joined by line feeds, and the tokenizer's files."""
 
     task: ShardTask
     sides: tuple[bytes, ...]
     tokenizer: dict[str, bytes]
 
 
-def _with_texts(task: ShardTask) -> _Texts:
+def _attach_texts(task: ShardTask) -> _Texts:
     sides: tuple[list[str], ...] = ()
     for piece in task.pieces:
         found = take_pairs(task.clean, task.plan, task.split, piece)
@@ -137,7 +137,7 @@ def _with_texts(task: ShardTask) -> _Texts:
 
 
 def _pack(cache: Callable[[], str], address: str, texts: _Texts) -> ShardEntry:
-    """On a node: the shard is written, in the bucket, and in the node's cache."""
+    """Runs on a node; writes the shard to the bucket and to the node's cache."""
     task, place = texts.task, mirror.local_folder(address, cache())
     elsewhere = mirror.remote_of(place)
     if elsewhere is None:

@@ -1,7 +1,7 @@
-"""Every corpus file as plain bytes with an index of its lines: the line ranges that all later work is divided into.
+"""Stages every corpus file as plain bytes with an index of its lines; later work is divided into line ranges.
 
-A plain file is read in place; any other is unpacked or taken out of its container once, into the scratch folder. Lines
-end at a line feed and nowhere else (`str.splitlines` would cut at U+0085 and U+2028 and lose the alignment).
+A plain file is read in place; any other is unpacked or extracted once, into the scratch folder. Lines end only at a
+line feed (`str.splitlines` would also split at U+0085 and U+2028 and lose the alignment).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from model.inputs.lines import View, is_in_place, line_blocks
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.sources import Source
 
-BLOCK_LINES = 16_384  # lines a task reads; fixed, so that the plan never depends on the number of workers
+BLOCK_LINES = 16_384  # lines per task; fixed, so that the plan never depends on the number of workers
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Staged:
 
     plain: Path
     lines: int
-    offsets: list[int]  # bytes; where each block of BLOCK_LINES lines begins, and the end
+    offsets: list[int]  # bytes; the start of each block of BLOCK_LINES lines, and the end
 
 
 @dataclass(frozen=True)
 class StagingTask:
-    """Unpack and index `file`; what comes of it is kept in `scratch` under `name`."""
+    """Unpacks and indexes `file`; the result is stored in `scratch` under `name`."""
 
     file: Path
     name: str
@@ -45,13 +45,13 @@ class Block:
     number: int  # over all sources
     source: Source
     plain: tuple[Path, ...]
-    ranges: tuple[tuple[int, int], ...]  # bytes, a range a file
+    ranges: tuple[tuple[int, int], ...]  # bytes, one range per file
     first_line: int  # within the source, from 0
     lines: int
 
 
 def staging_tasks(sources: Sequence[Source], scratch: Path) -> list[StagingTask]:
-    """A task a file."""
+    """Returns one task per file."""
     folder = scratch / "plain"
     folder.mkdir(exist_ok=True)
     return [
@@ -62,10 +62,10 @@ def staging_tasks(sources: Sequence[Source], scratch: Path) -> list[StagingTask]
 
 
 def stage(task: StagingTask) -> str:
-    """Unpack (where needed) and index one file, unless that was finished before; the task's name.
+    """Unpacks (if needed) and indexes one file, unless that was done before; returns the task's name.
 
     Raises:
-        UserError: a truncated or damaged file, or one of a kind that is not read; named.
+        UserError: the file is truncated, damaged or of an unknown kind; named.
     """
     index = task.scratch / f"{task.name}.json"
     if index.exists():
@@ -83,7 +83,7 @@ def stage(task: StagingTask) -> str:
 
 
 def load_staged(source: Source, scratch: Path) -> list[Staged]:
-    """The staged files of a source (two of a Moses pair, one else), checked to agree.
+    """Returns the staged files of a source (two for a Moses pair, else one), checked to agree.
 
     Raises:
         UserError: an empty file, or two sides with different numbers of lines.
@@ -103,7 +103,7 @@ def load_staged(source: Source, scratch: Path) -> list[Staged]:
 
 
 def blocks_of(sources: Sequence[Source], scratch: Path) -> list[Block]:
-    """All blocks in the corpus's order."""
+    """Returns all blocks in the corpus' order."""
     blocks: list[Block] = []
     for source in sources:
         sides = load_staged(source, scratch)
@@ -129,7 +129,7 @@ def _copy_blocks(blocks: Iterator[bytes], write: Callable[[bytes], object]) -> I
 
 
 def _index(blocks: Iterator[bytes]) -> tuple[list[int], int]:
-    """Byte offsets of every BLOCK_LINES-th line (and the end), and the number of lines."""
+    """Returns the byte offsets of every BLOCK_LINES-th line (and the end), and the number of lines."""
     offsets, lines, size, last = [0], 0, 0, b"\n"
     for block in blocks:
         feeds = block.count(b"\n")

@@ -1,5 +1,6 @@
-"""The cleaning task of text: one block in, its records out, normalised, none longer than allowed and, unless asked for,
-none blank."""
+"""The cleaning task of text: turns a block into records, normalised, within the maximum length and not blank.
+
+`corpus.blank=keep` also keeps blank records."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -16,29 +17,29 @@ from pipelines.corpus.settings import CleanConfig, OnError
 from pipelines.corpus.staging import Block
 from pipelines.corpus.text_staging import place_of
 
-# Shorter records ("Yes." or "Chapter I") stand in any text: that they are in the test set too says nothing.
+# Shorter records ("Yes." or "Chapter I") occur in any text, so finding them in the test set proves no leak.
 TELLING_WORDS = 8
 
 
 @dataclass(frozen=True)
 class TextCleaningTask:
-    """Everything that cleaning a block of text depends on."""
+    """The inputs of cleaning a block of text."""
 
     block: Block
     clean: CleanConfig
     on_error: OnError
     encodings: tuple[str, ...]
-    paragraphs: bool  # a record is what stands between blank lines; false: a line
-    blank: bool  # blank lines are records too
-    scratch: Path  # where the block's file was indexed
+    paragraphs: bool  # True: a record is the text between blank lines; False: a line
+    blank: bool  # True: blank lines are records too
+    scratch: Path  # the folder with the index of the block's file
     folder: Path  # of clean blocks
 
 
 def clean_text_block(task: TextCleaningTask) -> int:
-    """Clean one block unless that was finished before; the block's number.
+    """Cleans one block unless that was done before; returns the block's number.
 
     Raises:
-        UserError: `on_error` is raise and a line is in none of the encodings; names file, member and line.
+        UserError: `on_error` is raise and a line fits no encoding; names file, member and line.
     """
     path = block_path(task.folder, task.block.number)
     if path.exists():
@@ -71,14 +72,14 @@ def clean_text_block(task: TextCleaningTask) -> int:
         "changed": dict(sorted(changed.items())),
     }
     keys = text_keys(records)
-    save_block(path, ["\n".join(records)], np.array(numbers, np.int32), _telling(records, keys), keys, facts)
+    save_block(path, ["\n".join(records)], np.array(numbers, np.int32), _leak_keys(records, keys), keys, facts)
     return task.block.number
 
 
 def cut(text: str, max_words: int, max_chars: int) -> Iterator[str]:
-    """A normalised text in pieces of at most so many words and characters; 0 sets no limit. No word is lost.
+    """Splits a normalised text into pieces of at most so many words and characters; 0 means no limit.
 
-    Pieces end at a space; a single word that is longer than `max_chars` is cut where the limit is.
+    No word is lost. Pieces end at a space; a single word longer than `max_chars` is split at the limit.
     """
     if max_words and text.count(" ") >= max_words:
         words = text.split(" ")
@@ -98,11 +99,9 @@ def cut(text: str, max_words: int, max_chars: int) -> Iterator[str]:
 
 
 def _texts(lines: Iterable[str], bad: dict[int, str], paragraphs: bool, blank: bool) -> Iterator[tuple[int, str]]:
-    """(number of the first line, text) of every line, or of every run of lines without a blank one, that has text.
+    """Yields (number of the first line, text) of every line with text, or of every run of lines without a blank one.
 
-    `blank`: of every line that could be read, with text or without.
-
-    A line that could not be read does not end a paragraph.
+    `blank`: of every readable line, with text or without. An unreadable line does not end a paragraph.
     """
     if not paragraphs:
         yield from ((number, line) for number, line in enumerate(lines) if line or (blank and number not in bad))
@@ -120,8 +119,8 @@ def _texts(lines: Iterable[str], bad: dict[int, str], paragraphs: bool, blank: b
         yield first, " ".join(waiting)
 
 
-def _telling(records: list[str], keys: Keys) -> Keys:
-    """The keys by which training text is held against the held-out: 0 for records that are too short to tell."""
+def _leak_keys(records: list[str], keys: Keys) -> Keys:
+    """Returns the keys that compare training text with held-out text: 0 for records too short to prove a leak."""
     long = np.fromiter((record.count(" ") >= TELLING_WORDS - 1 for record in records), bool, len(records))
     telling: Keys = np.where(long, keys, np.uint64(0))
     return telling

@@ -1,7 +1,7 @@
-"""What becomes of every record of a text corpus: training, a held-out split, or dropped and why.
+"""The plan of a text corpus: assigns every record to training or a held-out split, or drops it for a reason.
 
-Splits that are cut out of the training files are runs of neighbouring records, not single ones: a language model reads
-on from one record to the next, and random lines of a book are no text. They are drawn, or are the last of the text.
+Splits that are cut from the training files are runs of adjacent records, because a language model reads on from one
+record to the next, and random lines of a book are no text. Runs are drawn, or are the last of the text.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,17 +28,18 @@ from pipelines.corpus.settings import CorpusConfig, CutConfig
 from pipelines.corpus.sources import Split
 from pipelines.corpus.staging import Block
 
-HELD_OUT: tuple[Split, ...] = ("test", "valid", "gate")  # in the order in which their runs are drawn
+HELD_OUT: tuple[Split, ...] = ("test", "valid", "gate")  # in the order of drawing their runs
 
 
 def make_text_plan(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusConfig, seed: int) -> Plan:
-    """Decide about every clean record, unless that was done before.
+    """Decides about every clean record, unless that was done before.
 
-    Held-out are the given files or the runs drawn by the seed. A training record that is held out as well is dropped
-    (`leaked`) unless it is too short to tell; repeated training records are, where `corpus.clean.duplicates` says so.
+    Held-out records come from the given files or from runs drawn by the seed. A training record that is also held out
+    is dropped (`leaked`) unless it is too short to prove a leak; repeated training records are dropped under
+    `corpus.clean.duplicates`.
 
     Raises:
-        UserError: too few runs to cut the splits out of.
+        UserError: too few runs to cut the splits from.
     """
     return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed))
 
@@ -77,23 +78,24 @@ def _decide(blocks: Sequence[Block], clean: Path, scratch: Path, config: CorpusC
 
 
 def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) -> dict[int, npt.NDArray[np.uint8]]:
-    """Number of a training block -> (runs,) code of each of its runs of `cut.run` records; empty: nothing is cut."""
+    """Returns training block -> (runs,) code of each of its runs of `cut.run` records; empty if nothing is cut."""
     shares = {split: share for split in HELD_OUT if (share := cut.share(split))}
     if not shares:
         return {}
     if cut.run < 1:
         raise UserError(f"corpus.cut.run={cut.run}: expected at least 1")
-    counts = {
-        block.number: -(-len(load_keys(clean, block.number)[0]) // cut.run)
-        for block in blocks
-        if block.source.split == "train"
+    lengths = {
+        block.number: len(load_keys(clean, block.number)[0]) for block in blocks if block.source.split == "train"
     }
+    counts = {number: -(-length // cut.run) for number, length in lengths.items()}
     total = sum(counts.values())
     wanted = {split: max(1, round(share * total)) for split, share in shares.items()}
     if sum(wanted.values()) >= total:
+        records = sum(lengths.values())
         raise UserError(
             f"corpus.cut.run={cut.run}: the training files are {total} run(s) of so many records, too few for "
-            f"{' and '.join(f'{split} {share}' for split, share in shares.items())}; give a smaller one"
+            f"{' and '.join(f'{split} {share}' for split, share in shares.items())}; "
+            f"corpus.cut.run={fitting_run(records, min(shares.values()))} cuts them"
         )
     keys = np.concatenate([np.arange(count, dtype=np.uint64) + (number << 32) for number, count in counts.items()])
     order = np.arange(total)[::-1] if cut.place == "end" else np.argsort(uniform(keys, seed), kind="stable")
@@ -104,14 +106,19 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
     return dict(zip(counts, np.split(codes, ends[:-1]), strict=True))
 
 
+def fitting_run(records: int, share: float) -> int:
+    """Records of a run so short that the `share` of all runs is one at least."""
+    return max(1, int(records * share))
+
+
 def _split_codes(block: Block, records: int, runs: dict[int, npt.NDArray[np.uint8]], run: int) -> Codes:
-    """(records,) the code of each one's split."""
+    """Returns (records,), the code of each record's split."""
     if block.number not in runs:
         return np.full(records, code(block.source.split), np.uint8)
     return np.repeat(runs[block.number], run)[:records]
 
 
 def _sort_keys(keys: Sequence[Keys]) -> Keys:
-    """The different keys of records that are long enough to tell."""
+    """Returns the distinct keys of records that are long enough to prove a leak."""
     found: Keys = np.unique(np.concatenate(keys)) if keys else np.empty(0, np.uint64)
     return np.setdiff1d(found, np.zeros(1, np.uint64), assume_unique=True)

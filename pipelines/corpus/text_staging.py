@@ -1,7 +1,7 @@
-"""Text files as plain bytes with an index of blocks: what staging is for parallel files, for text of any shape.
+"""Stages text files as plain bytes with an index of blocks, like `staging` for parallel files, for text of any shape.
 
-A block ends at the end of a line, and where a single line is longer than a block, at white space within it: nothing
-ever holds more than one block, however long the lines are. Archives become one plain file, a member after the other.
+A block ends at the end of a line, or at white space within a line that is longer than a block. So at most one block is
+in memory, however long the lines are. Archives become one plain file, member after member.
 """
 
 import re
@@ -21,32 +21,32 @@ from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.sources import Source
 from pipelines.corpus.staging import Block
 
-BLOCK_BYTES = 2 << 20  # of a block at most
-BLOCK_LINES = 65_536  # of a block at most: very short lines take much more memory than their bytes
-_LINE = 1 << 16  # bytes of a line that are looked at together
+BLOCK_BYTES = 2 << 20  # most bytes of a block
+BLOCK_LINES = 65_536  # most lines of a block: very short lines take much more memory than their bytes
+_LINE = 1 << 16  # bytes of a line to process together
 
 
 @dataclass(frozen=True)
 class TextStagingTask:
-    """Unpack and index one file of `source`; what comes of it is kept in `scratch` under the source's name."""
+    """Unpacks and indexes one file of `source`; the result is stored in `scratch` under the source's name."""
 
     source: Source
     scratch: Path
     paragraphs: bool
-    between: tuple[str, ...]  # how the lines before and after what is kept begin, or nothing
+    between: tuple[str, ...]  # beginnings of the lines before and after the part to keep; or empty
 
 
 def text_staging_tasks(
     sources: Sequence[Source], scratch: Path, paragraphs: bool, between: Sequence[str]
 ) -> list[TextStagingTask]:
-    """A task a file."""
+    """Returns one task per file."""
     folder = scratch / "plain"
     folder.mkdir(exist_ok=True)
     return [TextStagingTask(source, folder, paragraphs, tuple(between)) for source in sources]
 
 
 def stage_text(task: TextStagingTask) -> str:
-    """Unpack (where needed) and index one file, unless that was finished before; the source's name.
+    """Unpacks (if needed) and indexes one file, unless that was done before; returns the source's name.
 
     Raises:
         UserError: a truncated or damaged compressed file or archive, named.
@@ -68,7 +68,7 @@ def stage_text(task: TextStagingTask) -> str:
             for data in blocks:
                 write(data)
                 index.add(data)
-            if len(parts) > 1:  # the next member begins a line, and a paragraph
+            if len(parts) > 1:  # the next member starts on a new line, and a new paragraph
                 end = (b"" if index.ended else b"\n") + (b"\n" if task.paragraphs else b"")
                 write(end)
                 index.add(end)
@@ -79,7 +79,7 @@ def stage_text(task: TextStagingTask) -> str:
 
 
 def text_blocks(sources: Sequence[Source], scratch: Path) -> list[Block]:
-    """All blocks in the corpus's order; an empty file has none."""
+    """Returns all blocks in the corpus' order; an empty file has none."""
     blocks: list[Block] = []
     for source in sources:
         values = read_json(index_path(scratch / "plain", source.name))
@@ -90,7 +90,7 @@ def text_blocks(sources: Sequence[Source], scratch: Path) -> list[Block]:
 
 
 def place_of(block: Block, line: int, scratch: Path) -> str:
-    """File, member and line number (from 1), for a message, of a line within a block."""
+    """Returns file, member and line number (from 1) of a line in a block, for messages."""
     values = read_json(index_path(scratch / "plain", block.source.name))
     begins: list[Any] = values["parts"]
     number = block.first_line + line
@@ -100,14 +100,15 @@ def place_of(block: Block, line: int, scratch: Path) -> str:
 
 
 def kept_between(part: Part, between: Sequence[str]) -> tuple[int, Iterable[bytes]]:
-    """Lines left out at the beginning, and the bytes after the line that begins as the first of `between`.
+    """Returns the number of lines skipped at the start, and the bytes after the line that matches the first of
+    `between`.
 
-    They go on to the first line that begins as the second. Where no line begins as the first, everything is kept.
-    Spaces in the two make no difference.
+    They end at the first line that matches the second. If no line matches the first, everything is kept. Spaces in the
+    two are ignored.
     """
     if not between:
         return 0, part.blocks()
-    start, *end = (_beginning(text) for text in between)
+    start, *end = (_compile_beginning(text) for text in between)
     skipped = 0
     for line, opening in _lines(part.blocks()):
         skipped += opening
@@ -127,13 +128,13 @@ def _from_line(part: Part, first: int, end: re.Pattern[bytes] | None) -> Iterato
         yield line
 
 
-def _beginning(text: str) -> re.Pattern[bytes]:
+def _compile_beginning(text: str) -> re.Pattern[bytes]:
     signs = (re.escape(sign.encode()) for sign in text if not sign.isspace())
     return re.compile(rb"(?:\xef\xbb\xbf)?\s*" + rb"\s*".join(signs))
 
 
 def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Lines with their line feeds, a long one in several pieces; whether each begins a line."""
+    """Yields lines with their line feeds, a long one in several pieces, and whether each starts a line."""
     rest, opening = b"", True
     for block in blocks:
         *lines, rest = (rest + block).split(b"\n")
@@ -148,12 +149,12 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def index_path(folder: Path, name: str) -> Path:
-    """Where the index of a source stands."""
+    """Returns the path of a source's index."""
     return folder / f"{name}.json"
 
 
 class _Index:
-    """Where blocks begin, from the bytes of a text as they come; where the pieces are cut makes no difference."""
+    """The starts of blocks, found in the bytes of a text; the split of the bytes into pieces has no effect."""
 
     def __init__(self, paragraphs: bool) -> None:
         self.paragraphs = paragraphs
@@ -188,7 +189,7 @@ class _Index:
         return self._stop(window) if lines > BLOCK_LINES else (len(window), lines)
 
     def _stop(self, window: bytes) -> tuple[int, int]:
-        """Where the first block of the window ends, and its line feeds."""
+        """Returns the end of the window's first block, and its line feeds."""
         feeds = np.flatnonzero(np.frombuffer(window, np.uint8) == 0x0A)[:BLOCK_LINES]
         if len(feeds):
             stop = int(feeds[-1]) + 1
@@ -197,11 +198,11 @@ class _Index:
                 stop = blank if blank > 2 else stop
             return stop, int(np.searchsorted(feeds, stop))
         space = max(window.rfind(b" "), window.rfind(b"\t")) + 1
-        return space or _whole_signs(window), 0
+        return space or _complete_length(window), 0
 
 
-def _whole_signs(window: bytes) -> int:
-    """The length of `window` without a UTF-8 character that is cut at its end."""
+def _complete_length(window: bytes) -> int:
+    """Returns the length of `window` without an incomplete UTF-8 character at its end."""
     stop = len(window)
     while stop > len(window) - 4 and window[stop - 1] & 0xC0 == 0x80:
         stop -= 1

@@ -1,4 +1,4 @@
-"""The texts that stand beside the shards: held-out sentences as they are, and training text where it is asked for."""
+"""The texts beside the shards: the held-out sentences unchanged, and the training text on request."""
 
 import contextlib
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ LEVEL = 6  # of zstd
 def write_texts(
     directory: Path, clean: Path, plan: Plan, languages: Sequence[str]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """Write the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
+    """Writes the held-out sentences as `{split}.{language}.txt`: split -> language -> {file, sha256, lines}."""
     splits = [split for split in SPLITS if split != "train" and plan.records(split)]
     paths = {split: [directory / f"{split}.{language}.txt" for language in languages] for split in splits}
     with contextlib.ExitStack() as stack:
@@ -45,9 +45,9 @@ def write_texts(
 
 
 def keep_training_text(directory: Path, clean: Path, plan: Plan, languages: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Write the training split as `train.{language}.txt.zst`: language -> {file, sha256, lines}.
+    """Writes the training split as `train.{language}.txt.zst`: language -> {file, sha256, lines}.
 
-    One zstd frame a file, a record a line in the order of the shards: what subword regularisation reads.
+    One zstd frame per file, one record per line in the shards' order; subword regularisation reads it.
     """
     import zstandard
 

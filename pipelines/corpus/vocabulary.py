@@ -1,4 +1,4 @@
-"""A vocabulary of words or characters counted over the whole training text: a run a task, merged, the best kept."""
+"""A vocabulary of words or characters, counted over the whole training text: one run per task, merged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,23 +10,23 @@ from pipelines.corpus.counting import BoundedCounts, merged_files, read_run
 from pipelines.corpus.packing import Piece, take_pairs
 from pipelines.corpus.plan import Plan
 
-TASK_BLOCKS = 8  # counted together: fewer and larger runs to merge
+TASK_BLOCKS = 8  # counted together, for fewer and larger runs
 
 
 @dataclass(frozen=True)
 class CountingTask:
-    """Count the units of some neighbouring blocks' training text."""
+    """Counts the units in some adjacent blocks' training text."""
 
     pieces: tuple[Piece, ...]
     clean: Path  # the folder of clean blocks
     plan: Path  # the folder of codes
     tokenizer: TokenizerConfig
-    run: Path  # where the counts go
+    run: Path  # output: the counts
     language: str = ""
 
 
 def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
-    """All training text, as groups of neighbouring blocks."""
+    """Returns all training text as groups of adjacent blocks."""
     pieces = [Piece(block, 0, count) for block, count in enumerate(plan.kept["train"]) if count]
     return [tuple(pieces[first : first + TASK_BLOCKS]) for first in range(0, len(pieces), TASK_BLOCKS)]
 
@@ -34,7 +34,7 @@ def block_groups(plan: Plan) -> list[tuple[Piece, ...]]:
 def counting_tasks(
     plan: Plan, clean: Path, tokenizer: TokenizerConfig, folder: Path, language: str = ""
 ) -> list[CountingTask]:
-    """A task a group of blocks."""
+    """Returns one task per group of blocks."""
     folder.mkdir(exist_ok=True)
     return [
         CountingTask(pieces, clean, plan.folder, tokenizer, folder / f"{number:06d}.run", language)
@@ -43,7 +43,7 @@ def counting_tasks(
 
 
 def count_blocks(task: CountingTask) -> Path:
-    """Count unless that was finished before; the run."""
+    """Counts unless that was done before; returns the run."""
     if not task.run.exists():
         counts = BoundedCounts(task.run)
         for piece in task.pieces:
@@ -54,7 +54,7 @@ def count_blocks(task: CountingTask) -> Path:
 
 
 def counted_tokenizer(config: TokenizerConfig, runs: Sequence[Path], folder: Path, language: str = "") -> Tokenizer:
-    """The tokenizer of the most frequent units of all runs. Memory holds `config.vocabulary` entries.
+    """Returns the tokenizer of the most frequent units of all runs. Holds `config.vocabulary` entries in memory.
 
     Raises:
         UserError: no unit is as frequent as `tokenizer.min_count`.

@@ -1,1 +1,1 @@
-"""How good a model is: scores of held-out texts, what alignments miss, which settings to choose."""
+"""Evaluation of models: scores on held-out texts, alignment errors, and settings chosen on the validation set."""

@@ -1,12 +1,12 @@
-"""How well attention aligns words: alignment error rate, precision and recall, of every head (Och and Ney 2003).
+"""Alignment quality of attention: alignment error rate, precision and recall of every head (Och and Ney 2003).
 
-With A the links that were found, S the sure ones of the gold alignment and P the possible ones (S among them):
+With A the links found, S the sure ones of the gold alignment and P the possible ones (including S):
 
     precision = |A and P| / |A|     recall = |A and S| / |S|     AER = 1 - (|A and S| + |A and P|) / (|A| + |S|)
 
-All are of a whole set, not means over its sentences. The reference translations are read by teacher forcing, so what is
-measured is the attention alone. The best one is chosen on the validation set: of all, means too, to be shown by the
-bundle; and of the single heads, for the question what one head knows.
+All are of a whole set, not means over its sentences. The network reads the reference translations by teacher forcing,
+so only the attention is measured. The validation set chooses twice: the best head or mean, for the bundle to show; and
+the best single head, to see how much one head knows.
 
 Letters: N heads and means of heads, T and S tokens, W target and U source words.
 """
@@ -42,7 +42,7 @@ Candidate = tuple[Reading, Head]
 
 @dataclass(frozen=True)
 class AlignmentScore:
-    """Counts over a set, and what they come to."""
+    """Counts over a set, and their rates."""
 
     found: int  # |A|
     sure: int  # |S|
@@ -62,14 +62,14 @@ class AlignmentScore:
         return self.found_sure / max(1, self.sure)
 
     def record(self) -> dict[str, float]:
-        """Rates to five digits."""
+        """Returns the rates to five digits."""
         return {name: round(getattr(self, name), 5) for name in ("aer", "precision", "recall")}
 
 
 def alignment_score(
     sentences: Iterable[tuple[Iterable[Link], Iterable[Link], Iterable[Link]]],
 ) -> AlignmentScore:
-    """Of sentences as (links found, sure links, possible links); sure ones count as possible in any case."""
+    """Scores sentences given as (links found, sure links, possible links); sure ones always count as possible."""
     totals = np.zeros(4, np.int64)
     for found, sure, possible in sentences:
         a, s = set(found), set(sure)
@@ -79,34 +79,34 @@ def alignment_score(
 
 @dataclass
 class AlignmentEvaluation:
-    """What was measured; `tables` by split, then by reading and head. Texts and links are those of `split`."""
+    """The results; `tables` by split, then by reading and head. Texts and links are those of `split`."""
 
     split: str
     pair: str
-    candidate: Candidate  # the best on the validation set, a head or a mean; or the one asked for
-    single: Candidate  # the best single head there; the one asked for where that is one
+    candidate: Candidate  # the best head or mean on the validation set, or the requested one
+    single: Candidate  # the best single head there, or the requested one if it is single
     chosen_on: str  # "valid", or "alignment.head"
     threshold: float
     sources: list[str]  # of `split`
     targets: list[str]
     gold: list[Links]
     tables: dict[str, dict[Candidate, AlignmentScore]]
-    pharaoh: list[list[Link]]  # the links of every sentence of `split`, by the candidate
+    pharaoh: list[list[Link]]  # the candidate's links of every sentence of `split`
     bundle: str  # the bundle's digest
     manifest_hash: str
 
     @property
     def score(self) -> AlignmentScore:
-        """The candidate's on `split`."""
+        """Returns the candidate's score on `split`."""
         return self.tables[self.split][self.candidate]
 
     @property
     def single_score(self) -> AlignmentScore:
-        """The single head's on `split`."""
+        """Returns the single head's score on `split`."""
         return self.tables[self.split][self.single]
 
     def facts(self) -> dict[str, Any]:
-        """What a bundle says of it: which head or mean to show, how good it is, and the best single head."""
+        """Returns the bundle's facts: the head or mean to show, its quality, and the best single head."""
         single = {"reading": self.single[0], "head": str(self.single[1]), **self.single_score.record()}
         reading, head = self.candidate
         return {
@@ -118,7 +118,7 @@ class AlignmentEvaluation:
         }
 
     def record(self) -> dict[str, Any]:
-        """Plain values for JSON: everything but the links."""
+        """Returns plain values for JSON, without the links."""
         return {
             **self.facts(),
             "counts": asdict(self.score),
@@ -132,7 +132,7 @@ class AlignmentEvaluation:
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row a split, reading and head."""
+        """Returns one row per split, reading and head."""
         return [
             {"split": split, "reading": reading, "head": str(head), **score.record()}
             for split, table in self.tables.items()
@@ -147,12 +147,12 @@ def evaluate_alignment(
     config: AlignmentConfig | None = None,
     sentences: int = 0,
 ) -> AlignmentEvaluation:
-    """Every head against the gold alignment of the held-out pairs of `split`; `sentences` 0 means all.
+    """Scores every head against the gold alignment of the held-out pairs of `split`; `sentences` 0 means all.
 
-    `config`: a head or reading that is named there is not chosen but taken; its threshold holds for all.
+    `config`: a head or reading named there is used instead of chosen; its threshold applies to all.
 
     Raises:
-        UserError: a network without attention, no such head or split, or a corpus without a gold alignment.
+        UserError: a network without attention, an unknown head or split, or a corpus without a gold alignment.
     """
     settings = config or AlignmentConfig()
     aligner = open_aligner(bundle, settings)
@@ -188,9 +188,9 @@ def evaluate_alignment(
 def measure(
     aligner: Aligner, sources: Sequence[str], targets: Sequence[str], gold: Sequence[Links], threshold: float = 0.0
 ) -> dict[Candidate, AlignmentScore]:
-    """The score of every head, every layer's mean and the mean of all, in both readings.
+    """Returns the score of every head, every layer's mean and the mean of all, in both readings.
 
-    `gold` links are sure ones, over the words of `gold_words`.
+    `gold` links are sure, over the words of `gold_words`.
     """
     heads = candidates(aligner.layers, aligner.heads)
     totals = {reading: np.zeros((len(heads), 2), np.int64) for reading in READINGS}  # |A|, |A and S|
@@ -215,19 +215,19 @@ def measure(
 def word_maps(
     aligner: Aligner, sources: Sequence[str], targets: Sequence[str], candidate: Candidate
 ) -> list[AttentionMap]:
-    """One head's map of each pair, over the words that gold alignments count."""
+    """Returns one head's map of each pair, over the words that gold alignments use."""
     reading, head = candidate
     own = replace(aligner, config=replace(aligner.config, head=str(head), reading=reading, units="words"))
     pairs = own.encode(sources, [ids.tolist() for ids in own.tokenizers.target.encode(targets)])
     maps: dict[int, AttentionMap] = {}
     for row, weights in own.weights(pairs):
-        chosen = read(head.of_all(weights), reading)
+        chosen = read(head.select(weights), reading)
         maps[row] = own.make_map(pairs[row], sources[row], targets[row], chosen, gold_words)
     return [maps[row] for row in range(len(pairs))]
 
 
 def candidates(layers: int, heads: int) -> list[Head]:
-    """Every head, and where there are several every layer's mean and the mean of all."""
+    """Returns every head and, if there are several, every layer's mean and the mean of all."""
     single = [Head(layer, head) for layer in range(layers) for head in range(heads)]
     return single if len(single) == 1 else [*single, *(Head(layer) for layer in range(layers)), Head()]
 
@@ -241,7 +241,7 @@ def stack_heads(weights: Weights) -> Weights:
 
 
 def table_of(gold: Iterable[Link], rows: int, columns: int) -> NDArray[np.bool_]:
-    """(W, U): True at the links (source, target)."""
+    """Returns (W, U): True at the links (source, target)."""
     table = np.zeros((rows, columns), bool)
     for source, target in gold:
         table[target, source] = True
@@ -249,7 +249,7 @@ def table_of(gold: Iterable[Link], rows: int, columns: int) -> NDArray[np.bool_]
 
 
 def report(evaluation: AlignmentEvaluation) -> str:
-    """What a person wants to read: the chosen head's rates, and the error rate of every head."""
+    """Returns the report for users: the chosen head's rates, and the error rate of every head."""
     table, valid = evaluation.tables[evaluation.split], evaluation.tables["valid"]
     lines = [
         f"alignment of {evaluation.pair} {evaluation.split}: {len(evaluation.sources):,} sentences, "

@@ -9,18 +9,18 @@ from model.names import check_name
 from model.ranges import Amount, Count, Part, TwoOrMore, Whole, check_ranges
 from model.settings import EngineName
 
-HEADS = 4  # of the self-attention whose cost is measured
-SHORT = {"transformer": "transformer_tiny"}  # a family's name: the size that suits the corpora at hand
+HEADS = 4  # in the self-attention whose cost is measured
+SHORT = {"transformer": "transformer_tiny"}  # family -> the size that suits common corpora
 
 
 @dataclass
 class CompareConfig:
-    """Which budget each network is trained with, and what is measured and drawn."""
+    """The training budget of each network, and the measures and pictures."""
 
-    name: str = "compare-phrasebook-en-de"  # of the comparison's run; a network trained for it is NAME-MODEL
-    max_tokens: Whole = 8_000_000  # target tokens a model is trained on; 0: as many as train.max_steps has
-    max_minutes: Amount = 30.0  # of training a model; 0: no limit
-    seeds: Count = 1  # how often each network is trained, from seed, seed + 1 and so on
+    name: str = "compare-phrasebook-en-de"  # name of the comparison's run; its networks' runs are NAME-MODEL
+    max_tokens: Whole = 8_000_000  # target tokens per model; 0: as many as train.max_steps has
+    max_minutes: Amount = 30.0  # training time per model; 0: no limit
+    seeds: Count = 1  # trainings per network, from seed, seed + 1 and so on
     warmup: Part = 0.1  # share of the steps; 0: train.optimizer.warmup_steps
     recipes: dict[str, dict[str, Any]] = field(  # architecture -> keys of train.optimizer
         default_factory=lambda: {
@@ -33,17 +33,17 @@ class CompareConfig:
     networks: dict[str, dict[str, Any]] = field(  # architecture -> keys of its model
         default_factory=lambda: {"transformer": {"norm": "pre"}, "prefixlm": {"norm": "pre"}}
     )
-    model: dict[str, Any] = field(default_factory=dict)  # keys of every network trained here that has them
-    engine: EngineName = "torch"  # that decodes: the same for all, so that their speeds can be compared
+    model: dict[str, Any] = field(default_factory=dict)  # keys for all networks trained here that have them
+    engine: EngineName = "torch"  # the same for all, so that decoding speeds compare
     maps: list[str] = field(default_factory=list)  # source sentences of the alignment maps; []: from the held-out set
-    map_count: Whole = 3  # how many of those
+    map_count: Whole = 3  # number of sentences from the held-out set
     states: list[str] = field(default_factory=list)  # source sentences of the PCA; []: of the language, or held-out
     gradient_distance: TwoOrMore = 64  # steps back
-    cost_width: Whole = 128  # d of the layers whose time and memory are measured; 0: not measured
+    cost_width: Whole = 128  # d of the layers whose time and memory are measured; 0: skip
     cost_lengths: list[Count] = field(default_factory=lambda: [16, 32, 64, 128, 256, 512, 1024, 2048])
 
     def check(self) -> None:
-        """Refuse values that cannot be, by name.
+        """Refuses invalid values by name.
 
         Raises:
             UserError: a number out of its range.
@@ -57,6 +57,6 @@ class CompareConfig:
 
 
 def model_file(item: str) -> str:
-    """The name of the file of conf/model that an item of `models` means; "" where it means none."""
+    """Returns the file of conf/model that an item of `models` means, or ""."""
     name = SHORT.get(item, item)
     return name if name in groups.choices("model") else ""

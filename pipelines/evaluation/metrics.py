@@ -1,11 +1,11 @@
-"""Scores of translations: sacreBLEU's BLEU, chrF and TER with their signatures, and the significance of a difference.
+"""Scores of translations: sacreBLEU's BLEU, chrF and TER with signatures, and the significance of a difference.
 
-BLEU is given on three scales, which must not be compared with each other:
+BLEU has three scales, which must not be compared with each other:
 
-- `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh, ja-mecab or characters where words are not spaced),
+- `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh, ja-mecab or characters without spaces),
 - `bleu_lowercase`: the same in lower case,
-- `bleu_moses`: lower-cased and tokenised by Moses' rules on both sides, scored as it is (`tokenize=none`): what the
-  published tables of Multi30k report. Moses has no rules for languages that put no spaces between words: None there.
+- `bleu_moses`: lower-cased and tokenised by Moses' rules on both sides, scored unchanged (`tokenize=none`), as in the
+  published tables of Multi30k. Moses has no rules for languages without spaces: None there.
 """
 
 import logging
@@ -21,16 +21,16 @@ from model.inference.bleu import BY_LANGUAGE, tokeniser
 from model.languages import base_language
 from model.text.letters import case_language, fold_case
 
-WORDS = (5, 10, 15, 20, 30, 40)  # of the reference, the last of each bucket but the last, which is open
-CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same where words are not spaced; a word is about two
+WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
+CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 
 @dataclass
 class Bucket:
-    """Sentences whose references are of like length."""
+    """The scores of sentences with references of similar length."""
 
-    words: str  # "6-10"; characters where words are not spaced
+    words: str  # "6-10"; characters for languages without spaces
     sentences: int
     bleu: float
     chrf: float
@@ -39,7 +39,7 @@ class Bucket:
 
 @dataclass
 class Scores:
-    """Everything measured on one set; all scores from 0 to 100, TER is better when lower and may pass 100."""
+    """All scores on one set, from 0 to 100. TER is better when lower and may exceed 100."""
 
     sentences: int
     bleu: float
@@ -49,41 +49,41 @@ class Scores:
     ter: float
     brevity_penalty: float
     length_ratio: float
-    lines: dict[str, str]  # metric -> sacreBLEU's own line, signature included
+    lines: dict[str, str]  # metric -> sacreBLEU's own line, with its signature
     signatures: dict[str, str]
-    unit: Literal["words", "characters"] = "words"  # that the buckets count
+    unit: Literal["words", "characters"] = "words"  # of the buckets
     buckets: list[Bucket] = field(default_factory=list)
 
     def figures(self) -> dict[str, float]:
-        """The numbers by name, for a journal or MLflow."""
+        """Returns the numbers by name, for a journal or MLflow."""
         return {**self.metrics(), "brevity_penalty": self.brevity_penalty, "length_ratio": self.length_ratio}
 
     def metrics(self) -> dict[str, float]:
-        """The scores by name, those that the language has."""
+        """Returns the scores by name, those that the language has."""
         return {name: float(getattr(self, name)) for name in self.lines}
 
     def record(self) -> dict[str, Any]:
-        """Plain values for JSON: the `scores` of a bundle."""
+        """Returns plain values for JSON: the `scores` of a bundle."""
         return {**self.figures(), "sentences": self.sentences, "signatures": self.signatures}
 
 
 @dataclass
 class Significance:
-    """How two systems differ on one set, by paired bootstrap resampling."""
+    """The difference of two systems on one set, by paired bootstrap resampling."""
 
     metric: str
     baseline: float  # score of the whole set
     candidate: float
     difference: float  # candidate - baseline
     mean_difference: float  # of the resampled sets' means
-    p_value: float  # of a difference as large by chance, two-sided; 1.0 where there is none
+    p_value: float  # probability of such a difference by chance, two-sided; 1.0 if there is none
     samples: int
     signature: str
 
 
 @dataclass
 class Sample:
-    """One sentence for people to look at."""
+    """One sample sentence."""
 
     number: int  # line, from 1
     source: str
@@ -99,7 +99,7 @@ def score(
     tokenize: str = "auto",
     with_buckets: bool = True,
 ) -> Scores:
-    """All scores of detokenised hypotheses, one reference each; `language` is the target's code.
+    """Returns all scores of detokenised hypotheses, one reference each; `language` is the target's code.
 
     Raises:
         UserError: no sentences, unequal counts, or an unknown tokeniser.
@@ -154,7 +154,7 @@ def score(
 def quick_bleu(
     hypotheses: Sequence[str], references: Sequence[str], language: str = "en", tokenize: str = "auto"
 ) -> float:
-    """`score`'s cased BLEU alone, by the same tokeniser: what validation in mid-training and tuning look at.
+    """Returns only `score`'s cased BLEU, by the same tokeniser, for validation during training and tuning.
 
     Raises:
         UserError: an unknown tokeniser.
@@ -166,7 +166,7 @@ def quick_bleu(
 
 
 def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """chrF alone: how int8 is judged against float32."""
+    """Returns only chrF, which compares int8 with float32."""
     from sacrebleu.metrics.chrf import CHRF
 
     return float(CHRF().corpus_score(list(hypotheses), [list(references)]).score)
@@ -175,7 +175,7 @@ def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
 def buckets(
     hypotheses: Sequence[str], references: Sequence[str], tokenize: str, unit: Literal["words", "characters"]
 ) -> list[Bucket]:
-    """Scores by the references' length in words or characters; empty buckets left out."""
+    """Returns scores by the references' length in words or characters, without empty buckets."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
@@ -206,12 +206,12 @@ def paired_bootstrap(
     samples: int = 1000,
     metric: Literal["bleu", "chrf"] = "bleu",
 ) -> Significance:
-    """Does the candidate's score differ from the baseline's? sacreBLEU's own test (Koehn 2004, in Moses' variant).
+    """Tests whether two systems' scores differ, by sacreBLEU's own test (Koehn 2004, in Moses' variant).
 
-    `samples` sets are drawn with replacement, the same for both systems. The p-value counts how often the resampled
-    difference, centred on its mean, is larger than the one seen; one is added to both counts, so it is never 0. The
-    seed is sacreBLEU's (12345, or SACREBLEU_SEED), so the answer is always the same. Systems of equal score have
-    p = 1, where sacreBLEU itself would call identical systems different.
+    Draws `samples` sets with replacement, the same for both systems. The p-value counts how often the resampled
+    difference, centred on its mean, exceeds the observed one; one is added to both counts, so it is never 0. The seed
+    is sacreBLEU's (12345, or SACREBLEU_SEED), so the result is always the same. Systems of equal score have p = 1,
+    where sacreBLEU itself would call identical systems different.
 
     Raises:
         UserError: no sentences, unequal counts, or an unknown tokeniser.
@@ -247,7 +247,7 @@ def paired_bootstrap(
 def sample_table(
     sources: Sequence[str], references: Sequence[str], hypotheses: Sequence[str], count: int
 ) -> list[Sample]:
-    """`count` sentences spread evenly from the worst to the best by sentence chrF: the same ones for the same texts."""
+    """Picks `count` sentences evenly from the worst to the best by sentence chrF; deterministic."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric = CHRF()
@@ -259,7 +259,7 @@ def sample_table(
 
 
 def moses_lines(texts: Sequence[str], language: str) -> list[str]:
-    """Lower-cased and tokenised as Moses does, tokens joined by spaces."""
+    """Returns the texts lower-cased and tokenised as Moses does, tokens joined by spaces."""
     tokenize = _moses(language)
     return [" ".join(tokenize(fold_case(text, language), escape=False)) for text in texts]
 
@@ -272,12 +272,12 @@ def _moses(language: str) -> Any:
 
 
 def quieten() -> None:
-    """No lines of sacreBLEU's own: its progress, and advice that names options of its command, not ours."""
+    """Silences sacreBLEU's log: its progress, and advice about its own command's options."""
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)
 
 
 def check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Raises UserError where there is nothing to score or the counts differ."""
+    """Raises UserError if there is nothing to score or the counts differ."""
     if len(hypotheses) != len(references):
         raise UserError(f"scores: {len(hypotheses)} hypotheses for {len(references)} references")
     if not references:

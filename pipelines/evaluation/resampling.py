@@ -1,9 +1,9 @@
-"""Scores of resampled test sets, the same sets for every system, and of systems that were trained several times.
+"""Scores of resampled test sets, the same sets for every system, also for systems trained several times.
 
-Resampling the sentences alone says how a score would differ on other sentences; how it would differ had the same
-network been trained from another seed, it cannot say. The second level draws the seeds as well. A few seeds drawn with
-replacement vary too little by (S - 1) / S, so their deviations are widened to the unbiased variance of a mean of S (the
-rescaling bootstrap of Rao and Wu 1988).
+Resampling sentences tells how a score would differ on other sentences, but not how it would differ after training the
+same network from another seed. The second level draws the seeds too. A few seeds drawn with replacement vary too
+little, by (S - 1) / S, so their deviations are widened to the unbiased variance of a mean of S (the rescaling bootstrap
+of Rao and Wu 1988).
 """
 
 import math
@@ -25,7 +25,7 @@ def score_resampled(
     tokenize: str,
     samples: int,
 ) -> tuple[Floats, Floats]:
-    """(systems,) scores of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
+    """Returns (systems,) scores of the whole set and (samples, systems) of sets drawn with replacement, by sacreBLEU.
 
     `tokenize` is BLEU's tokeniser; the seed is sacreBLEU's (12345, or SACREBLEU_SEED).
     """
@@ -34,7 +34,7 @@ def score_resampled(
 
     scorer: Any = BLEU(tokenize=tokenize) if metric == "bleu" else CHRF()
     gold = [list(references)]
-    every = [scorer._extract_corpus_statistics(list(system), gold) for system in systems]  # as its own test
+    every = [scorer._extract_corpus_statistics(list(system), gold) for system in systems]  # as in its own test
     exact = [scorer._aggregate_and_compute(each).score for each in every]
     statistics = [np.asarray(each, np.float64) for each in every]  # (sentences, numbers) each
     drawn = np.empty((samples, len(systems)))
@@ -48,7 +48,7 @@ def score_resampled(
 
 
 def draw_seeds(drawn: Floats, seed: int = 12345) -> Floats:
-    """(samples,) means over seeds that are drawn too, from the (samples, seeds) scores of resampled sets."""
+    """Returns (samples,) means over drawn seeds, from the (samples, seeds) scores of resampled sets."""
     seeds = drawn.shape[1]
     if seeds == 1:
         return drawn[:, 0]
@@ -60,11 +60,12 @@ def draw_seeds(drawn: Floats, seed: int = 12345) -> Floats:
 
 
 def welch_p(differences: Floats, before: Floats, after: Floats) -> float:
-    """Two-sided p of the difference of the mean scores over the seeds `before` (n,) and `after` (m,), two or more each.
+    """Returns the two-sided p of the difference of mean scores over the seeds `before` (n,) and `after` (m,), n, m >=
+    2.
 
-    `differences` (samples,) are those of resampled sentences and seeds: their spread is the standard error. What the
-    seeds add to it is known from n - 1 and m - 1 degrees of freedom only, so Student's t with those of Satterthwaite
-    (1946) is read in place of the resampled distribution, which would call two in ten equal networks different.
+    `differences` (samples,) come from resampled sentences and seeds; their spread is the standard error. The seeds'
+    part has only n - 1 and m - 1 degrees of freedom, so Student's t with Satterthwaite's degrees of freedom (1946)
+    replaces the resampled distribution, which would call two in ten equal networks different.
     """
     from scipy.stats import t
 
@@ -74,14 +75,14 @@ def welch_p(differences: Floats, before: Floats, after: Floats) -> float:
     shares = [(float(scores.var(ddof=1)) / len(scores), len(scores) - 1) for scores in (before, after)]
     variance = max(variance, sum(share for share, _ in shares))
     if not variance:
-        return 1.0 / (len(differences) + 1)  # no noise at all: as small as so many samples can show
+        return 1.0 / (len(differences) + 1)  # no noise: the smallest value that so many samples can show
     known = sum(share**2 / degrees for share, degrees in shares)
     freedom = variance**2 / known if known else math.inf
     return float(2 * t.sf(abs(difference) / math.sqrt(variance), freedom))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of a family of tests, each corrected so that it may be read by itself (Holm 1979)."""
+    """Returns the p-values of a family of tests, corrected so that each may be read by itself (Holm 1979)."""
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     found, largest = [1.0] * len(p_values), 0.0
     for rank, place in enumerate(order):

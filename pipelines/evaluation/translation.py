@@ -1,4 +1,4 @@
-"""An evaluation: a bundle on a held-out set, its scores, its hypotheses and where they are kept."""
+"""Evaluates a bundle on a held-out set: its scores, its hypotheses and their files."""
 
 import hashlib
 import time
@@ -24,7 +24,7 @@ from pipelines.settings import PENALTIES
 
 @dataclass
 class Evaluation:
-    """What came out; texts in the order of the held-out set."""
+    """The results; texts are in the order of the held-out set."""
 
     split: str
     pair: str
@@ -34,23 +34,23 @@ class Evaluation:
     scores: Scores
     samples: list[Sample]
     decode: DecodeConfig
-    engine: str  # that serves: `scores` are of its translations
-    seconds: float  # for translating, without loading
+    engine: str  # the serving engine, whose translations `scores` are of
+    seconds: float  # of translating, without loading
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
     parts: dict[str, Scores] = field(
         default_factory=dict
     )  # near and far: a training pair is near (`corpus.near_words`), or not
-    run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
-    float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, where `engine` is int8
+    run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
+    float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, if `engine` is int8
 
     @property
     def speed(self) -> float:
-        """Sentences a second."""
+        """Returns sentences per second."""
         return len(self.sources) / max(self.seconds, 1e-9)
 
     def record(self) -> dict[str, Any]:
-        """Plain values for JSON: everything but the texts."""
+        """Returns plain values for JSON, without the texts."""
         return {
             "split": self.split,
             "pair": self.pair,
@@ -80,10 +80,10 @@ def evaluate_bundle(
     tokenize: str = "auto",
     penalties: Sequence[float] = PENALTIES,
 ) -> Evaluation:
-    """Translate the held-out texts of `split` in the shard directory and score them.
+    """Translates the held-out texts of `split` in the shard directory and scores them.
 
-    `decode` None means the bundle's own settings. A length penalty of `auto` is the bundle's, or where it has none is
-    tuned on the split `valid`. `sentences` 0 means all.
+    `decode` None means the bundle's own settings. A length penalty of `auto` is the bundle's, or is tuned on the split
+    `valid` if the bundle has none. `sentences` 0 means all.
 
     Raises:
         UserError: not a bundle, no such split, or held-out texts of other languages.
@@ -96,7 +96,7 @@ def evaluate_bundle(
         validation = held_out(shards, "valid", bundle.languages, sentences)
     wanted = settle_length_penalty(wanted, bundle, validation, penalties)
     translator = open_translator(bundle, engine)
-    translator.translate(sources[:1], wanted)  # first-call costs are not speed
+    translator.translate(sources[:1], wanted)  # warm up: first-call costs are not speed
     begin = time.perf_counter()
     answers = translator.translate(sources, wanted)
     seconds = time.perf_counter() - begin
@@ -110,7 +110,7 @@ def evaluate_bundle(
         sources=sources,
         references=references,
         hypotheses=hypotheses,
-        float32=beside_float32(bundle, translator, sources, references, wanted, tokenize),
+        float32=score_float32(bundle, translator, sources, references, wanted, tokenize),
         scores=score(hypotheses, references, bundle.languages[1], tokenize),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
@@ -141,7 +141,7 @@ def score_parts(
     }
 
 
-def beside_float32(
+def score_float32(
     bundle: TranslationBundle,
     translator: Translator,
     sources: Sequence[str],
@@ -149,7 +149,7 @@ def beside_float32(
     decode: DecodeConfig,
     tokenize: str,
 ) -> dict[str, float] | None:
-    """Returns BLEU and chrF of float32's translations where int8 made the reported ones, else None."""
+    """Returns BLEU and chrF of float32's translations if int8 made the reported ones, else None."""
     if "int8" not in translator.engine.name:
         return None
     texts = [answer.text for answer in open_translator(bundle, "ctranslate2").translate(sources, decode)]
@@ -160,17 +160,17 @@ def beside_float32(
 def held_out(
     shards: Path, split: str, languages: Sequence[str], sentences: int = 0, key: str = "evaluate.split"
 ) -> tuple[list[str], list[str]]:
-    """Sources and references of a split as the shard directory keeps them; the first `sentences` of them, 0 for all.
+    """Reads sources and references of a split from the shard directory; the first `sentences` of them, 0 for all.
 
     Raises:
-        UserError: no such split or language, or a file that is not the one that was written (named).
+        UserError: an unknown split or language, or a file that differs from the one written (named).
     """
     source, target = (held_out_lines(shards, split, language, sentences, key) for language in languages)
     return source, target
 
 
 def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: str = "evaluate.split") -> list[str]:
-    """One language of `held_out`; `key` is the setting that asks, for the message."""
+    """Reads one language of `held_out`; `key` is the setting to name in messages."""
     texts = read_manifest(shards).texts
     if split not in texts:
         raise unknown(key, split, texts)
@@ -188,10 +188,10 @@ def held_out_lines(shards: Path, split: str, language: str, most: int = 0, key: 
 
 
 def gate_split(shards: Path, wanted: str) -> str:
-    """The split that a promotion is decided on: the one that `promote.split` names; `auto`: gate, else valid.
+    """Returns the split that decides a promotion: `promote.split`, where `auto` means gate, else valid.
 
     Raises:
-        UserError: there is none, no such split, or it is the test set.
+        UserError: there is none, the split is unknown, or it is the test set.
     """
     texts = [split for split in read_manifest(shards).texts if split not in ("train", "test")]
     if wanted == "test":
@@ -210,19 +210,19 @@ def gate_split(shards: Path, wanted: str) -> str:
 
 
 def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
-    """Where `write_evaluation` keeps the translations."""
+    """Returns the path of the translations that `write_evaluation` writes."""
     return paths.hypotheses(directory, evaluation.split, languages_of(evaluation.pair)[-1])
 
 
 def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:
-    """Keep the record and the hypotheses: `evaluation.SPLIT.json` and `hypotheses.SPLIT.LANGUAGE.txt`; their paths."""
+    """Writes `evaluation.SPLIT.json` and `hypotheses.SPLIT.LANGUAGE.txt`; returns their paths."""
     texts = hypotheses_file(evaluation, directory)
     atomic_write(texts, "".join(f"{line}\n" for line in evaluation.hypotheses))
     return record.write_evaluation(directory, evaluation.split, evaluation.record()), texts
 
 
 def report(evaluation: Evaluation) -> str:
-    """What a person wants to read: scores with signatures, buckets by length, samples."""
+    """Returns the report for users: scores with signatures, buckets by length, samples."""
     scores, settings = evaluation.scores, evaluation.decode
     lines = [
         f"{evaluation.pair} {evaluation.split}: {scores.sentences:,} sentences, beam {settings.beam}, "

@@ -1,4 +1,4 @@
-"""Settings that the validation set decides: the length penalty, and whether int8 may serve."""
+"""Settings chosen on the validation set: the length penalty, and whether int8 may serve."""
 
 import logging
 import time
@@ -22,18 +22,18 @@ from pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
 RESAMPLED = 200  # sets, for a standard error
-CLEARLY = 1.2  # times as fast: what less decides is the noise of a clock
-ROUNDS = 3  # of measuring each engine, in turns; the middle one counts
+CLEARLY = 1.2  # least speed-up: a smaller one is noise of the clock
+ROUNDS = 3  # measurements of each engine, in turns; the middle one counts
 
 
 @dataclass
 class PenaltyChoice:
-    """A length penalty, and what the others gave."""
+    """A length penalty, and the results of the others."""
 
     penalty: float
     bleu: float
     tried: dict[float, float]  # penalty -> BLEU
-    best: float  # the penalty with the best BLEU, of which `penalty` may lie within a standard error
+    best: float  # the penalty with the best BLEU; `penalty` may be within a standard error of it
 
 
 def tune_length_penalty(
@@ -46,13 +46,14 @@ def tune_length_penalty(
     language: str = "en",
     form: str = "NFC",
 ) -> PenaltyChoice:
-    """Of the penalties whose BLEU on these (validation) sentences is the best within a standard error, that nearest 1.
+    """Chooses the penalty nearest 1 among those whose BLEU on these sentences is within a standard error of the best.
 
-    A flat curve has its top where the length of these references happens to lie, and other sentences have another: so
-    the one-standard-error rule (Breiman et al. 1984, section 3.4.3), of the difference to the best on resampled sets.
+    A flat curve peaks where the length of these references happens to be, and other sentences have another length. So
+    the one-standard-error rule applies (Breiman et al. 1984, section 3.4.3), to the difference to the best on resampled
+    sets.
 
-    One search serves all penalties: above 0 the penalty does not steer the search, it only ranks what has ended, so
-    ranking every hypothesis anew gives exactly what searching again would. `form` is the shards' normalisation.
+    One search serves all penalties: a penalty above 0 only ranks finished hypotheses and does not steer the search, so
+    ranking them again gives exactly the result of another search. `form` is the shards' normalisation.
     """
     translator = network_translator(network, tokenizers, config, form)
     filled = [row for row, ids in enumerate(translator.encode(sources)) if len(ids) > 1]
@@ -81,7 +82,7 @@ def tune_length_penalty(
 
 
 def best_under(hypotheses: Sequence[Hypothesis], penalty: float) -> Hypothesis:
-    """The best of one sentence's hypotheses when scores are divided by length ** penalty."""
+    """Returns the best of one sentence's hypotheses by log probability / length ** penalty."""
     return max(hypotheses, key=lambda one: one.log_probability / max(1, one.length) ** penalty)
 
 
@@ -91,7 +92,7 @@ def settle_length_penalty(
     validation: tuple[Sequence[str], Sequence[str]] | None,
     penalties: Sequence[float] = PENALTIES,
 ) -> DecodeConfig:
-    """`config` with a number for its length penalty: its own, else the bundle's, else tuned on the validation set."""
+    """Returns `config` with a length penalty as a number: its own, else the bundle's, else tuned on validation."""
     if config.length_penalty != "auto":
         return config
     if bundle.decode.length_penalty != "auto" or validation is None:
@@ -111,12 +112,12 @@ def settle_length_penalty(
 def gate_int8(
     bundle: TranslationBundle, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
 ) -> dict[str, Any] | None:
-    """Let int8 serve only where its chrF on these sentences is at most `tolerance` below float32's and it is clearly
-    faster, so that another measurement decides the same.
+    """Lets int8 serve only if its chrF is at most `tolerance` below float32's and it is clearly faster.
 
-    Speed is the processors' time for these sentences on this machine, the middle of three measurements. The verdict
-    is written to the bundle's facts (`int8`), where `open_translator` reads it, and returned; None where the bundle has
-    not both exports, or this machine runs no int8: float32 then serves.
+    Clearly means that another measurement decides the same. Speed is the processors' time for these sentences on this
+    machine, the middle of three measurements. The decision is written to the bundle's facts (`int8`), where
+    `open_translator` reads it, and returned. None if the bundle lacks an export, or this machine runs no int8: float32
+    then serves.
     """
     both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
     if not both or not runs_int8("cpu"):
@@ -145,9 +146,9 @@ def gate_int8(
 
 
 def time_engine(bundle: TranslationBundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
-    """The translations, and the seconds that all cores together spent on them: hardly more where others work too."""
+    """Returns the translations and the CPU time of all cores, which other load hardly changes."""
     translator = open_translator(bundle, engine)
-    translator.translate(sources[:1])  # the kernels are made ready
+    translator.translate(sources[:1])  # warms up the kernels
     started = time.process_time()
     answers = translator.translate(sources)
     return [answer.text for answer in answers], time.process_time() - started

@@ -1,9 +1,9 @@
-"""The training text for networks with a bounded view: windows of T tokens, in another order each epoch.
+"""Training text for networks with a bounded context: windows of T tokens, in another order each epoch.
 
-An epoch cuts the split into windows of T tokens from an offset below T on; a window belongs to the chunk that it begins
-in and may end in the next. Chunks are put in a random order and dealt to the lanes in groups, as pairs are
-(`pipelines/loaders/pairs.py`); the windows of a group are shuffled. So an epoch reads every token once but for those
-before the offset and after the last window, and only a group's chunks are read at a time, however large the corpus is.
+An epoch cuts the split into windows of T tokens, starting from an offset below T. A window belongs to the chunk in
+which it begins, and may end in the next. Chunks are shuffled and dealt to the lanes in groups, as for pairs
+(`pipelines/loaders/pairs.py`); the windows of a group are shuffled. So an epoch reads every token once, except those
+before the offset and after the last window, and only one group's chunks are read at a time, whatever the corpus size.
 """
 
 from collections.abc import Mapping
@@ -23,15 +23,15 @@ from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import philox, philox_order
 from pipelines.settings import LoaderConfig
 
-OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")  # that set the order
+OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")  # settings that set the order
 
 
 class WindowLoader(Lanes[TextBatch]):
-    """This rank's lanes of a split, endlessly.
+    """This rank's lanes of a split, without end.
 
     Raises:
-        UserError: lanes that the world size does not divide or that outnumber the chunks, rows that do not fit the
-            budget, a text that is shorter than a window.
+        UserError: lanes that the world size does not divide or that exceed the chunks, rows that do not fit the budget,
+            a text shorter than a window.
     """
 
     def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
@@ -52,8 +52,8 @@ class WindowLoader(Lanes[TextBatch]):
         return UserError(f"loader.context_length={self.length}: no window of lane {lane} is so long")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
-        """The group's windows, shuffled."""
-        room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to begin at
+        """Returns the group's windows, shuffled."""
+        room = min(self.length, self.text.tokens - self.length + 1)  # a short text has fewer offsets to start at
         offset = int(philox(self.seed, epoch, 0, 1).random_raw() % room)
         chunks = self._order_of.window(epoch, number, self.windows)
         starts = np.concatenate([self._starts(chunk, offset) for chunk in chunks])
@@ -64,7 +64,7 @@ class WindowLoader(Lanes[TextBatch]):
         )
 
     def _starts(self, chunk: int, offset: int) -> NDArray[np.int64]:
-        """Positions of the windows that begin in the chunk and end within the text."""
+        """Returns the positions of the windows that begin in the chunk and end within the text."""
         begin, end = int(self.text.starts[chunk]), int(self.text.ends[chunk])
         first = offset + -(-max(begin - offset, 0) // self.length) * self.length
         return np.arange(first, min(end, self.text.tokens - self.length + 1), self.length, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""The training text for masked encoders: whole records, batched by like length, other masks each epoch.
+"""Training text for masked encoders: whole records in batches of similar length, with other masks each epoch.
 
-Chunks are dealt to windows and records ordered as pairs are (`pipelines/loaders/pairs.py`). A record longer than
-`loader.max_length` is cut into pieces of that length. What is masked depends on (seed, epoch, window) alone.
+Chunks are dealt to windows and records ordered as for pairs (`pipelines/loaders/pairs.py`). A record longer than
+`loader.max_length` is cut into pieces of that length. The masks depend only on (seed, epoch, window).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,24 +28,24 @@ from pipelines.loaders.window import cut, philox, philox_order
 from pipelines.settings import LoaderConfig
 
 OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mlm_probability", "whole_words", "side")
-HELD_OUT_MASKS = (0x6D61736B, 0)  # the key of the masks of held-out splits: the same for every run and model
+HELD_OUT_MASKS = (0x6D61736B, 0)  # random key of held-out masks: the same for every run and model
 
 
 @dataclass
 class MaskedWindow:
-    """The records of some chunks, masked, in the order of the chunks."""
+    """The masked records of some chunks, in the order of the chunks."""
 
-    ids: NDArray[np.int64]  # (n,) global ids of the records that the pieces are of
-    starts: NDArray[np.int64]  # (n,) of pieces
+    ids: NDArray[np.int64]  # (n,) global ids of the pieces' records
+    starts: NDArray[np.int64]  # (n,) starts of pieces
     lengths: NDArray[np.int64]  # (n,)
     inputs: NDArray[np.int64]  # (tokens,)
-    targets: NDArray[np.int64]  # (tokens,) PAD but where a token is to be guessed
+    targets: NDArray[np.int64]  # (tokens,) PAD except where a token is to be predicted
 
     @staticmethod
     def of(
         chunks: Sequence[Chunk], side: int, longest: int, masking: Masking, bits: np.random.Philox
     ) -> "MaskedWindow":
-        """The records of chunks, one side of them."""
+        """Masks one side of the chunks' records."""
         sides = [side_of(chunk, side == 1) for chunk in chunks]
         tokens = np.concatenate([ids for ids, _ in sides]).astype(np.int64)
         lengths = np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
@@ -61,27 +61,27 @@ class MaskedWindow:
         masking: Masking,
         bits: np.random.Philox,
     ) -> "MaskedWindow":
-        """Records that stand one after the other in `tokens`, with their lengths (n,) and ids (n,)."""
+        """Masks records that are concatenated in `tokens`, with their lengths (n,) and ids (n,)."""
         pieces, lengths = pieces_of(lengths, longest)
         starts = np.cumsum(lengths) - lengths
         return MaskedWindow(ids[pieces], starts, lengths, *masking.mask(tokens, starts, bits))
 
-    def to_guess(self) -> NDArray[np.int64]:
-        """(n,) how many tokens of each piece are to be guessed."""
+    def count_targets(self) -> NDArray[np.int64]:
+        """Returns (n,): the number of tokens to predict in each piece."""
         return np.add.reduceat((self.targets != PAD).astype(np.int64), self.starts)
 
     def batch(self, rows: NDArray[np.int64], lane: int = 0) -> TextBatch:
-        """These pieces, padded."""
+        """Returns these pieces as a padded batch."""
         starts, lengths = self.starts[rows], self.lengths[rows]
         inputs, targets = (torch.from_numpy(pad(packed, starts, lengths)) for packed in (self.inputs, self.targets))
         return TextBatch(inputs, targets, int((targets != PAD).sum()), 0, self.ids[rows], lane)
 
 
 class MaskedLoader(Lanes[TextBatch]):
-    """This rank's lanes of a split, endlessly.
+    """This rank's lanes of a split, without end.
 
     Raises:
-        UserError: lanes that the world size does not divide or that outnumber the chunks, a budget or length below 2.
+        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
     def __init__(
@@ -108,12 +108,12 @@ class MaskedLoader(Lanes[TextBatch]):
         return UserError(f"{self.text.reader.directory}: lane {lane} has nothing but unknown tokens to mask")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
-        """Read the window, mask it, order its batches."""
+        """Reads the window, masks it, and orders its batches."""
         chunks = [self.reader.chunk(i) for i in self._order_of.window(epoch, number, self.windows)]
         bits = philox(self.seed, epoch, number + 1, 3)
         window = MaskedWindow.of(chunks, self.text.side, self.longest, self.masking, bits)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
-        rows = rows[window.to_guess()[rows] > 0]
+        rows = rows[window.count_targets()[rows] > 0]
         rows, parts = cut(rows, window.lengths, window.lengths, self.config.batch_tokens)
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
         return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
@@ -122,9 +122,9 @@ class MaskedLoader(Lanes[TextBatch]):
 def held_out_masked(
     text: SplitText, masking: Masking, longest: int, batch_tokens: int, rank: int = 0, world: int = 1
 ) -> Iterator[TextBatch]:
-    """Every record of a split once with masks that never change, sorted by length, dealt to ranks batch by batch.
+    """Yields every record of a split once with fixed masks, sorted by length, dealt to ranks batch by batch.
 
-    The whole split is held in memory: it is meant for held-out sets.
+    Holds the whole split in memory: it is meant for held-out sets.
     """
     window = MaskedWindow.of(list(text.reader), text.side, longest, masking, held_out_bits())
     for batch, _ in sorted_batches(window, batch_tokens, rank, world):
@@ -132,23 +132,24 @@ def held_out_masked(
 
 
 def held_out_bits() -> np.random.Philox:
-    """What held-out splits are masked by."""
+    """Returns the random bits of held-out masks."""
     return philox(*HELD_OUT_MASKS)
 
 
 def sorted_batches(
     window: MaskedWindow, batch_tokens: int, rank: int = 0, world: int = 1
 ) -> Iterator[tuple[TextBatch, NDArray[np.int64]]]:
-    """A window's pieces that have something to guess, sorted by length, and their numbers (B,) in the window; every
-    `world`-th batch for this rank."""
-    rows = np.flatnonzero(window.to_guess() > 0)
+    """Yields a window's pieces that have targets, sorted by length, and their numbers (B,) in the window.
+
+    This rank gets every `world`-th batch."""
+    rows = np.flatnonzero(window.count_targets() > 0)
     rows, parts = cut(rows, window.lengths, window.lengths, batch_tokens)
     for part in parts[rank::world]:
         yield window.batch(rows[part]), rows[part]
 
 
 def pieces_of(lengths: NDArray[np.int64], longest: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(record of each piece, length of each piece): records (n,) cut into pieces of at most `longest` tokens."""
+    """Returns (record, length) of each piece: records (n,) cut into pieces of at most `longest` tokens."""
     counts = -(-lengths // longest)
     records = np.repeat(np.arange(len(lengths)), counts)
     within = np.arange(len(records)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,8 +1,8 @@
-"""Which tokens a masked network is to guess, and what it sees in their place (Devlin et al. 2019, section 3.1).
+"""Masking: the tokens that a masked network predicts, and their replacements (Devlin et al. 2019, section 3.1).
 
-A share of the tokens is chosen at random, at least one a record; of those, 80 % are replaced by the mask, 10 % by a
-token drawn from the vocabulary, 10 % stay as they are. With whole words the choice falls on words, and all tokens of a
-chosen one are to be guessed; what replaces each is drawn for it alone. Special ids are never chosen nor drawn.
+A share of the tokens is chosen at random, at least one per record. Of those, 80 % become the mask, 10 % a token drawn
+from the vocabulary, and 10 % stay. With whole words, words are chosen and all their tokens are predicted; each token's
+replacement is drawn separately. Special ids are never chosen or drawn.
 """
 
 from dataclasses import dataclass
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from model.text.tokenizer import MASK, PAD, SPECIAL, Tokenizer
 
-WORD_START = "▁"  # U+2581: SentencePiece's pieces that begin a word begin with it
+WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 NEVER = np.uint64(2**64 - 1)
-OF_TEN = 10  # of ten chosen tokens: eight masks, one random token, one as it was
+OF_TEN = 10  # of ten chosen tokens: eight masks, one random token, one unchanged
 MASKED, RANDOM = 8, 9
 
 
 @dataclass(frozen=True)
 class Masking:
-    """The rules, for one vocabulary.
+    """The masking rules for one vocabulary.
 
     Raises:
-        UserError: a share that is none, or a vocabulary of special ids alone.
+        UserError: a share out of range, or a vocabulary of only special ids.
     """
 
     vocabulary: int  # V
-    share: float  # of the tokens (or words) that are to be guessed
-    begins: NDArray[np.bool_] | None = None  # (V,) ids that begin a word; None: every token by itself
-    ends: NDArray[np.bool_] | None = None  # (V,) ids after which a word begins
+    share: float  # of the tokens (or words) to predict
+    begins: NDArray[np.bool_] | None = None  # (V,) ids that begin a word; None: every token is its own unit
+    ends: NDArray[np.bool_] | None = None  # (V,) ids that end a word
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share < 1.0:
@@ -41,12 +41,12 @@ class Masking:
     def mask(
         self, ids: NDArray[np.int64], starts: NDArray[np.int64], bits: np.random.Philox
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """(inputs, targets), both (tokens,), of records that stand one after the other and begin at `starts`.
+        """Returns (inputs, targets), both (tokens,), for concatenated records that begin at `starts`.
 
-        Targets are PAD but at what is to be guessed. `bits` are all that chance has a part in.
+        Targets are PAD except at tokens to predict. `bits` is the only source of randomness.
         """
-        draws = bits.random_raw(2 * len(ids)).reshape(2, -1)  # which are chosen; what replaces them
-        units = np.cumsum(self._begins(ids, starts)) - 1  # the word that each token is in
+        draws = bits.random_raw(2 * len(ids)).reshape(2, -1)  # for the choice, and for the replacement
+        units = np.cumsum(self._begins(ids, starts)) - 1  # the word of each token
         chosen_by = np.where(ids >= len(SPECIAL), draws[0][units], NEVER)
         least = np.minimum.reduceat(chosen_by, starts)  # (records,)
         least_here = np.repeat(least, np.diff(np.append(starts, len(ids))))
@@ -61,7 +61,7 @@ class Masking:
         return inputs, np.where(chosen, ids, PAD)
 
     def _begins(self, ids: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(tokens,) where a unit of the choice begins."""
+        """Returns (tokens,): True where a unit of the choice begins."""
         if self.begins is None or self.ends is None:
             return np.ones(len(ids), dtype=np.bool_)
         begins = self.begins[ids]
@@ -71,7 +71,7 @@ class Masking:
 
 
 def masking(tokenizer: Tokenizer, share: float, whole_words: bool = False) -> Masking:
-    """The rules for a tokenizer's vocabulary."""
+    """Returns the masking rules for a tokenizer's vocabulary."""
     if not whole_words or tokenizer.type == "words":
         return Masking(tokenizer.vocabulary, share)
     pieces = tokenizer.pieces(range(tokenizer.vocabulary))

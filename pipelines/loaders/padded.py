@@ -1,4 +1,4 @@
-"""A window's batches, padded a few at a time: what Python costs is paid once for all of them."""
+"""Pads a window's batches a few at a time, so that Python's overhead is paid once for all of them."""
 
 import numpy as np
 import torch
@@ -7,35 +7,35 @@ from numpy.typing import NDArray
 from model.text.batch import TranslationBatch, compiled
 from pipelines.loaders.window import Window
 
-TOGETHER = 4  # batches; more leave the processor's cache before they are used
+TOGETHER = 4  # batches; more would leave the CPU cache before their use
 
 
 class PaddedBatches:
-    """Of records in order of length, each batch a part of them. By its place in `order`, any batch at any time."""
+    """Batches of records sorted by length, in any sequence: `batch` takes a place in `order`."""
 
     def __init__(self, window: Window, parts: list[slice], order: NDArray[np.int64]) -> None:
         self.window, self.parts, self.order = window, parts, order
         self.bounds = np.array([0, *(part.stop for part in parts)])
         firsts = self.bounds[:-1]
         self.rows = np.diff(self.bounds)  # (batches,), as all that follow
-        self.sources = _of_each(np.maximum, window.source_lengths, firsts)  # width
-        self.targets = _of_each(np.maximum, window.target_lengths, firsts)
-        self.items = _of_each(np.add, window.target_lengths, firsts)  # tokens
-        self.source_items = _of_each(np.add, window.source_lengths, firsts)
-        self._made: tuple[int, list[TranslationBatch]] = -1, []  # the place of the first, and those that are kept
+        self.sources = _reduce_batches(np.maximum, window.source_lengths, firsts)  # width
+        self.targets = _reduce_batches(np.maximum, window.target_lengths, firsts)
+        self.items = _reduce_batches(np.add, window.target_lengths, firsts)  # tokens
+        self.source_items = _reduce_batches(np.add, window.source_lengths, firsts)
+        self._made: tuple[int, list[TranslationBatch]] = -1, []  # the place of the first, and the cached batches
 
     def __len__(self) -> int:
         return len(self.parts)
 
     def batch(self, place: int) -> TranslationBatch:
-        """The batch at this place of the order; it is made with its neighbours."""
+        """Returns the batch at this place of the order; makes its neighbours too."""
         first = place - place % TOGETHER
         if self._made[0] != first:
             self._made = first, self._make(self.order[first : first + TOGETHER])
         return self._made[1][place - first]
 
     def _make(self, chosen: NDArray[np.int64]) -> list[TranslationBatch]:
-        """Their tensors lie one after the other in one piece of memory: source, target in, target out of each."""
+        """Puts the batches' tensors one after the other in memory: source, target in, target out of each."""
         copies = compiled()
         if copies is None:
             return [self.window.batch(self.parts[number]) for number in chosen]
@@ -60,7 +60,7 @@ class PaddedBatches:
         return found
 
 
-def _of_each(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of the records of each batch; `firsts` are where batches begin."""
+def _reduce_batches(what: np.ufunc, lengths: NDArray[np.int64], firsts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Reduces lengths over the records of each batch; `firsts` are the starts of batches."""
     found: NDArray[np.int64] = what.reduceat(lengths, firsts) if len(firsts) else firsts
     return found

@@ -1,11 +1,11 @@
-"""Batches of sentence pairs in an order that depends on the seed alone: lanes, windows, batches.
+"""Batches of sentence pairs in an order that depends only on the seed: lanes, windows, batches.
 
-`pipelines/loaders/prefetch.py` says what lanes are. Within an epoch the chunks are put in a random order and dealt to
-windows of equal size, `window_chunks` at most, equally many for each lane; lane l owns the windows l, l + lanes, ...
-A window's batches depend on nothing but (seed, epoch, window): shuffle, stable sort by length, cut at the token budget,
-shuffle the batches. Every record comes once in each epoch. Loaders of one language stand in `text.py`.
+`pipelines/loaders/prefetch.py` explains lanes. An epoch shuffles the chunks and deals them to windows of equal size, at
+most `window_chunks`, the same number for each lane; lane l owns the windows l, l + lanes, ... A window's batches depend
+only on (seed, epoch, window): shuffle, stable sort by length, cut at the token budget, shuffle the batches. Every
+record occurs once per epoch. Loaders of one language are in `text.py`.
 
-All random orders are the argsort of raw Philox numbers (Salmon et al. 2011): the same with every version of NumPy.
+All random orders are the argsort of raw Philox numbers (Salmon et al. 2011), the same with every version of NumPy.
 """
 
 import logging
@@ -32,16 +32,16 @@ from pipelines.settings import LoaderConfig
 __all__ = ["LaneLoader", "Position", "held_out_batches"]
 
 logger = logging.getLogger(__name__)
-WINDOWS_A_LANE = 2  # that an epoch should hold at least, where the corpus is small
-# what the order of pairs depends on
+WINDOWS_A_LANE = 2  # least windows per epoch, if the corpus is small
+# settings that set the order of pairs
 OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions")
 
 
 class LaneLoader(Lanes[TranslationBatch]):
-    """This rank's lanes of a split of sentence pairs, endlessly.
+    """This rank's lanes of a split of sentence pairs, without end.
 
     Raises:
-        UserError: lanes that the world size does not divide or that outnumber the chunks, a budget or length below 2.
+        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
     """
 
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
@@ -51,7 +51,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
         self._order_of = ChunkOrder(reader.chunks, seed)
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
-        self.left_out = 0  # records longer than max_length met so far, each counted once
+        self.left_out = 0  # records longer than max_length so far, each counted once
 
     def settings(self) -> Mapping[str, Any]:
         return {f"loader.{key}": getattr(self.config, key) for key in OF_PAIRS}
@@ -60,9 +60,9 @@ class LaneLoader(Lanes[TranslationBatch]):
         return UserError(f"{limit_of(self.config)}: all records of lane {lane} are longer")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
-        """Read the window and order its batches."""
+        """Reads the window and orders its batches."""
         chunks = self._order_of.window(epoch, number, self.windows)
-        ahead = number + self.lanes  # the lane's next one
+        ahead = number + self.lanes  # the lane's next window
         self.reader.expect(
             [*chunks, *(self._order_of.window(epoch, ahead, self.windows) if ahead < self.windows else [])]
         )
@@ -70,7 +70,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         window = Window.of([self.reader.chunk(i) for i in chunks])
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
-        if self._turns(lane, epoch, number):
+        if self._is_reversed(lane, epoch, number):
             window = window.turned()
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
@@ -80,10 +80,10 @@ class LaneLoader(Lanes[TranslationBatch]):
         batches = PaddedBatches(window, parts, philox_order(len(parts), self.seed, epoch, number + 1, 2))
         return Opened(len(batches), batches.batch)
 
-    def _turns(self, lane: int, epoch: int, number: int) -> bool:
-        """Whether a window is trained from target to source (a bidirectional start, Ding et al. 2021).
+    def _is_reversed(self, lane: int, epoch: int, number: int) -> bool:
+        """Returns True if a window trains from target to source (a bidirectional start, Ding et al. 2021).
 
-        Lanes begin with the one or the other in turns, and go on with the other: so a step has both.
+        Lanes start with alternating directions and alternate from window to window, so a step has both.
         """
         return epoch < self.config.both_directions and (lane + number // self.lanes + epoch) % 2 == 1
 
@@ -98,14 +98,14 @@ class LaneLoader(Lanes[TranslationBatch]):
 
 
 class ChunkOrder:
-    """The order of an epoch's chunks, and which of them make a window."""
+    """The order of an epoch's chunks, and their division into windows."""
 
     def __init__(self, chunks: int, seed: int) -> None:
         self.chunks, self.seed = chunks, seed
-        self._orders: dict[int, NDArray[np.int64]] = {}  # of the epochs that the lanes are in
+        self._orders: dict[int, NDArray[np.int64]] = {}  # of the lanes' current epochs
 
     def window(self, epoch: int, number: int, windows: int) -> list[int]:
-        """The chunks of window `number` of `windows`."""
+        """Returns the chunks of window `number` of `windows`."""
         if epoch not in self._orders:
             self._orders = {known: order for known, order in self._orders.items() if known >= epoch - 1}
             self._orders[epoch] = philox_order(self.chunks, self.seed, epoch)
@@ -117,10 +117,10 @@ class ChunkOrder:
 def held_out_batches(
     reader: ShardReader, batch_tokens: int, rank: int = 0, world: int = 1, longest: int | None = None
 ) -> Iterator[TranslationBatch]:
-    """Every record of a split once, sorted by length, dealt to ranks batch by batch; left out are none but those with a
-    side of more than `longest` tokens.
+    """Yields every record of a split once, sorted by length, dealt to ranks batch by batch.
 
-    The whole split is held in memory, a few bytes a token: it is meant for held-out sets. `ids` give their own order.
+    Drops only records with a side of more than `longest` tokens. Holds the whole split in memory, a few bytes per
+    token: it is meant for held-out sets. `ids` give the records' own order.
     """
     if reader.chunks == 0:
         return
@@ -134,15 +134,15 @@ def held_out_batches(
 
 
 def limit_of(config: LoaderConfig) -> str:
-    """Returns the setting that leaves long records out, with its value."""
+    """Returns the setting that drops long records, with its value."""
     key = "max_length" if config.max_length <= config.batch_tokens else "batch_tokens"
     return f"loader.{key}={getattr(config, key)}"
 
 
 def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, positions: int | None) -> None:
-    """Refuse limits that no record of the split keeps, and records that the network has no positions for.
+    """Refuses limits that exclude every record of the split, and records that exceed the network's positions.
 
-    Read from the histogram of lengths, so that nothing is opened; a bucket counts as long as its longest records.
+    Uses the histogram of lengths, so it opens no shard; a bucket counts as long as its longest records.
 
     Raises:
         UserError: names the setting and what to choose.
@@ -151,7 +151,7 @@ def check_lengths(split: Split, bounds: Sequence[int], config: LoaderConfig, pos
     longest = 0.0
     for side, counts in (("source", split.source_lengths), ("target", split.target_lengths)):
         filled = [bucket for bucket, count in enumerate(counts) if count]
-        shortest = bounds[filled[0] - 1] if filled and filled[0] else 0  # all are longer than that
+        shortest = bounds[filled[0] - 1] if filled and filled[0] else 0  # all records are longer than this
         if shortest >= limit:
             raise UserError(f"{limit_of(config)}: no record fits, each {side} has more than {shortest} tokens")
         if filled:
@@ -177,7 +177,7 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
 
 
 def _samplers(reader: ShardReader, strength: float, seed: int) -> list[SubwordSampler]:
-    """One a side; the same twice where the vocabulary is joint."""
+    """Returns one sampler per side; the same one twice if the vocabulary is joint."""
     pair = load_pair(reader.directory, reader.manifest.tokenizer)
     source, target = pair.source, pair.target
     if not (isinstance(source, SubwordTokenizer) and isinstance(target, SubwordTokenizer)):

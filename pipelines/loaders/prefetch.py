@@ -1,9 +1,9 @@
-"""Lanes: streams of batches that any number of ranks shares, with a thread that prepares them and exact resume.
+"""Lanes: streams of batches shared by any number of ranks, prepared by a thread, with exact resume.
 
-`lanes` independent streams make one global step: each gives one batch. Rank r of W serves the lanes l with l mod W = r,
-so the batches of step k are the same for any world size that divides the lanes. A lane goes through an epoch's windows
-l, l + lanes, ... and through the batches of each; it goes on to its next epoch by itself. What a window is and what its
-batches are is a loader's own affair, as long as it depends on nothing but (seed, epoch, window).
+A global step takes one batch from each of `lanes` independent streams. Rank r of W serves the lanes l with
+l mod W = r, so the batches of step k are the same for any world size that divides the lanes. A lane goes through an
+epoch's windows l, l + lanes, ... and their batches, and then starts its next epoch by itself. Each loader defines its
+windows and batches; they must depend only on (seed, epoch, window).
 """
 
 import copy
@@ -19,56 +19,56 @@ from model.errors import UserError
 from model.shards.manifest import manifest_hash
 from model.shards.reader import ShardReader
 
-TOGETHER = 4  # steps that the prefetch thread hands over at once: a thread that waits is woken in some 10 us
-AHEAD = 2  # such handfuls that it prepares
+TOGETHER = 4  # steps that the prefetch thread hands over at once: waking a thread takes some 10 us
+AHEAD = 2  # such groups prepared ahead
 
 B = TypeVar("B")
 
 
 @dataclass(frozen=True)
 class Opened(Generic[B]):
-    """A window whose order of batches is settled."""
+    """A window with a fixed order of batches."""
 
     batches: int
-    batch: Callable[[int], B]  # by its number, 0 to `batches` - 1
+    batch: Callable[[int], B]  # takes its number, 0 to `batches` - 1
 
 
 @dataclass
 class Position:
-    """The next batch of a lane."""
+    """The position of a lane's next batch."""
 
     epoch: int = 0
-    window: int = 0  # of the lane's own, so the epoch's window number is lane + window x lanes
+    window: int = 0  # counted within the lane: the epoch's window number is lane + window x lanes
     batch: int = 0
 
 
 @dataclass
 class _Lane(Generic[B]):
-    """One stream; `position` is how far batches were made, not how far they were used."""
+    """One stream; `position` counts batches made, not batches used."""
 
     number: int
     position: Position
-    first_epoch: int  # of this start: what is met in it is met for the first time
+    first_epoch: int  # the first epoch since this start
     opened: Opened[B] | None = None
-    empty: int = 0  # windows in a row that gave no batch
+    empty: int = 0  # consecutive windows without a batch
 
 
 @dataclass
 class _Step(Generic[B]):
-    """One global step's share and the lanes' positions after it."""
+    """This rank's part of one global step, and the lanes' positions after it."""
 
     batches: list[B]
     after: dict[int, Position]
 
 
 class Lanes(ABC, Generic[B]):
-    """This rank's lanes, endlessly. A loader says what an epoch's windows are, and opens them.
+    """This rank's lanes, without end. A loader defines an epoch's windows and opens them.
 
     Raises:
         UserError: lanes that the world size does not divide.
     """
 
-    windows: int  # of an epoch; lane l owns l, l + lanes, ...
+    windows: int  # per epoch; lane l owns l, l + lanes, ...
 
     def __init__(self, reader: ShardReader, lanes: int, seed: int, rank: int, world: int) -> None:
         check_lanes(lanes, world)
@@ -79,29 +79,29 @@ class Lanes(ABC, Generic[B]):
         self._thread: threading.Thread | None = None
         self._stop = threading.Event()
         self._ready: queue.SimpleQueue[list[_Step[B]] | BaseException] = queue.SimpleQueue()
-        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # a token for each handful that may be made
-        self._given: deque[_Step[B]] = deque()  # handed over, not yet used
+        self._room: queue.SimpleQueue[None] = queue.SimpleQueue()  # one token per group that may be made
+        self._given: deque[_Step[B]] = deque()  # handed over, not used yet
         self._failure: BaseException | None = None
 
     @abstractmethod
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[B]:
-        """Window `number` of an epoch; `first`: of the first epoch since this loader's start."""
+        """Opens window `number` of an epoch; `first`: it is the first epoch since this loader's start."""
 
     @abstractmethod
     def settings(self) -> Mapping[str, Any]:
-        """The settings that the order of batches depends on, by their keys."""
+        """Returns the settings that the order of batches depends on, by their keys."""
 
     @abstractmethod
     def nothing_fits(self, lane: int) -> UserError:
-        """What is said when all of a lane's windows are without a batch."""
+        """Returns the error for a lane whose windows are all empty."""
 
     @property
     def epoch(self) -> int:
-        """Epochs that all lanes of this rank have behind them."""
+        """Returns the number of epochs that all lanes of this rank have finished."""
         return min(position.epoch for position in self._used.values())
 
     def step(self) -> list[B]:
-        """The next batch of each of this rank's lanes, in order. What goes wrong in the thread rises here."""
+        """Returns the next batch of each of this rank's lanes, in order; raises errors of the prefetch thread."""
         if self._failure is not None:
             raise self._failure
         if self._thread is None:
@@ -118,15 +118,15 @@ class Lanes(ABC, Generic[B]):
         return step.batches
 
     def state(self) -> dict[str, Any]:
-        """Where this rank's lanes stand, counted in used batches; JSON-able. Ranks' states differ in "lanes" only."""
+        """Returns the positions of this rank's lanes in used batches, as JSON; ranks differ only in "lanes"."""
         lanes = {str(lane): vars(position).copy() for lane, position in self._used.items()}
         return {"manifest": self._hash, "order": self._order(), "lanes": lanes}
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on where the merged `state` of all ranks, of any world size, stood.
+        """Resumes from the merged `state` of all ranks, of any world size.
 
         Raises:
-            UserError: it was made from other shards or with settings under which the batches differ.
+            UserError: it belongs to other shards, or to settings that give other batches.
         """
         if state["manifest"] != self._hash:
             raise UserError(
@@ -134,7 +134,7 @@ class Lanes(ABC, Generic[B]):
                 f"{self._hash[:12]}, then {state['manifest'][:12]}); point paths.shards at those or start a new run"
             )
         for key, value in self._order().items():
-            if state["order"].get(key, value) != value:  # a setting that is younger than the checkpoint was not used
+            if state["order"].get(key, value) != value:  # a setting newer than the checkpoint had no effect then
                 raise UserError(
                     f"{key}={value}: the checkpoint was made with {state['order'].get(key)}; "
                     f"keep it, or start a new run (another name)"
@@ -143,10 +143,10 @@ class Lanes(ABC, Generic[B]):
         self._used = {lane: Position(**state["lanes"][str(lane)]) for lane in self._own}
 
     def close(self) -> None:
-        """End the prefetch thread; `step` starts it again."""
+        """Ends the prefetch thread; `step` starts it again."""
         self._stop.set()
         if self._thread is not None:
-            self._room.put(None)  # it may wait for one
+            self._room.put(None)  # the thread may wait for one
             self._thread.join()
             self._thread = None
         self._given.clear()
@@ -173,14 +173,14 @@ class Lanes(ABC, Generic[B]):
                     for _ in range(TOGETHER):
                         batches = [self._next(lane) for lane in lanes]
                         made.append(_Step(batches, {lane.number: copy.copy(lane.position) for lane in lanes}))
-                finally:  # what was made before something went wrong is good
+                finally:  # steps made before an error are valid
                     if made:
                         self._ready.put(made)
-        except BaseException as problem:  # whatever it is, it belongs to the thread that waits in step()
+        except BaseException as problem:  # whatever it is, the thread waiting in step() must get it
             self._ready.put(problem)
 
     def _next(self, lane: _Lane[B]) -> B:
-        """Make the batch at the lane's position and move on."""
+        """Makes the batch at the lane's position and advances."""
         position = lane.position
         while True:
             if lane.number + position.window * self.lanes >= self.windows:
@@ -201,14 +201,15 @@ class Lanes(ABC, Generic[B]):
 
 
 def deal_windows(reader: ShardReader, lanes: int, window_chunks: int, least: int) -> int:
-    """Windows of an epoch whose chunks are dealt to them: of `window_chunks` at most, of equal size, equally many a
-    lane, and where there are chunks enough at least `least` a lane."""
-    enough = -(-reader.chunks // (lanes * window_chunks))  # a lane
+    """Returns the number of windows per epoch: equal in size, equally many per lane, at most `window_chunks` each.
+
+    If there are enough chunks, each lane gets at least `least` windows."""
+    enough = -(-reader.chunks // (lanes * window_chunks))  # per lane
     return lanes * min(max(enough, least), reader.chunks // lanes)
 
 
 def check_lanes(lanes: int, world: int) -> None:
-    """Raises UserError where `world` ranks cannot share the lanes evenly."""
+    """Raises UserError if `world` ranks cannot share the lanes evenly."""
     if lanes < 1 or lanes % world != 0:
         divisors = [str(ranks) for ranks in range(1, lanes + 1) if lanes % ranks == 0]
         raise UserError(
@@ -219,7 +220,7 @@ def check_lanes(lanes: int, world: int) -> None:
 
 
 def check_chunks(reader: ShardReader, lanes: int) -> None:
-    """Raises UserError where a split holds nothing, or less than a chunk a lane."""
+    """Raises UserError if a split is empty, or has fewer chunks than lanes."""
     if reader.records == 0:
         raise UserError(f"{reader.directory}: the split {reader.split!r} holds no records")
     if reader.chunks < lanes:

@@ -1,8 +1,8 @@
-"""The text of an epoch in segments, straight from the shards: nothing is tokenised, nothing is copied but the rows.
+"""The text of an epoch in segments, straight from the shards, without tokenising; only the rows are copied.
 
-An epoch is a permutation of the chunks by (seed, epoch), laid end to end. Segment s of S is what begins in the s-th of
-S equal stretches of it, whole records only. So every record comes once in each epoch, S is the same in all of them,
-and a segment depends on nothing but (seed, epoch, s): any number of ranks takes the same ones.
+An epoch is a permutation of the chunks by (seed, epoch), concatenated. Segment s of S holds the whole records that
+begin in the s-th of S equal parts. So every record occurs once per epoch, S is the same in all of them, and a segment
+depends only on (seed, epoch, s): any number of ranks gets the same ones.
 """
 
 from pathlib import Path
@@ -25,17 +25,17 @@ NOTHING = Text(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64))
 
 
 class Feed(Protocol):
-    """What the loop needs of a text, or of what was counted in it."""
+    """The training loop's view of a text, or of counts made from it."""
 
-    segments: int  # of an epoch, the same in each
-    unit: str  # what `size` counts
+    segments: int  # per epoch, the same in each
+    unit: str  # unit of `size`
 
     def segment(self, epoch: int, index: int) -> Any:
-        """Segment `index` of an epoch: what a Learner trains on. Depends on nothing but its arguments."""
+        """Returns segment `index` of an epoch for a Learner; depends only on its arguments."""
         ...
 
     def size(self, segment: Any) -> int:
-        """How much the segment is, in `unit`."""
+        """Returns the segment's size in `unit`."""
         ...
 
 
@@ -43,7 +43,7 @@ class ShardText:
     """One split of a shard directory as segments of about `segment_words` tokens.
 
     Raises:
-        UserError: the shards hold two languages and `side` chooses none, or the other way round.
+        UserError: the shards hold two languages and `side` chooses none, or the reverse.
     """
 
     unit = "words"
@@ -61,7 +61,7 @@ class ShardText:
         self.seed, self._rows = seed, vocabulary.rows
         self._target = side_number(self.reader.manifest, side) == 1
         self._sizes = chunk_tokens(self.reader, int(self._target))  # (chunks,)
-        self.tokens = int(self._sizes.sum())  # of an epoch, ends of records included
+        self.tokens = int(self._sizes.sum())  # per epoch, with ends of records
         self.segments = max(1, round(self.tokens / segment_words))
         self._epoch = -1
         self._order = self._ends = np.zeros(0, dtype=np.int64)  # (chunks,) of the epoch
@@ -85,7 +85,7 @@ class ShardText:
         return len(segment.rows) - (len(segment.offsets) - 1)  # every record ends with EOS
 
     def _part(self, place: int, first: int, last: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """(ids, lengths) of the records of the epoch's chunk number `place` that begin at `first` to `last` - 1."""
+        """Returns (ids, lengths) of the records of the epoch's chunk `place` that begin in `first` to `last` - 1."""
         number = int(self._order[place])
         ids, offsets = side_of(self._chunk(number), self._target)
         begin = int(self._ends[place] - self._sizes[number])
@@ -100,7 +100,7 @@ class ShardText:
 
 
 def shard_vocabulary(directory: Path, split: str, side: str | None, min_count: int) -> tuple[Vocabulary, Tokenizer]:
-    """The words of a split, counted, and the tokenizer that they come from.
+    """Counts the words of a split; returns them and their tokenizer.
 
     Raises:
         UserError: as ShardText, or the text has too few words.
@@ -114,11 +114,11 @@ def shard_vocabulary(directory: Path, split: str, side: str | None, min_count: i
 
 
 def token_counts(reader: ShardReader, side: int, vocabulary: int) -> NDArray[np.int64]:
-    """(vocabulary,) how often each token id stands in the split."""
+    """Returns (vocabulary,): how often each token id occurs in the split."""
     counts = np.zeros(vocabulary, dtype=np.int64)
     waiting: list[NDArray[Any]] = []
     size = 0
-    for chunk in reader:  # several chunks at a time: a bincount costs the vocabulary, however short its chunk is
+    for chunk in reader:  # several chunks at a time: a bincount costs the vocabulary's size, however short the chunk
         waiting.append(side_of(chunk, side == 1)[0])
         size += len(waiting[-1])
         if size >= COUNTED_AT_ONCE:
@@ -130,20 +130,20 @@ def token_counts(reader: ShardReader, side: int, vocabulary: int) -> NDArray[np.
 
 
 def chunk_tokens(reader: ShardReader, side: int) -> NDArray[np.int64]:
-    """(chunks,) tokens of each, ends of records included; from the manifest, so nothing is read."""
+    """Returns (chunks,) tokens of each, with ends of records; from the manifest, so it reads no shard."""
     return np.asarray([chunk[2 + side] for entry in reader.entries for chunk in entry.chunks], dtype=np.int64)
 
 
 def side_of(chunk: Chunk, target: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """(ids, offsets) of one side."""
+    """Returns (ids, offsets) of one side."""
     return (chunk.target, chunk.target_offsets) if target else (chunk.source, chunk.source_offsets)
 
 
 def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side") -> int:
-    """0 or 1: which side of the shards is the text; `key` is the setting that chooses.
+    """Returns the side of the shards that holds the text, 0 or 1; `key` is the setting that chooses.
 
     Raises:
-        UserError: two sides and no choice, or a choice where there is one side.
+        UserError: two sides and no choice, or a choice with one side.
     """
     pair = "-".join(manifest.languages)
     if manifest.kind == "monolingual":
@@ -154,12 +154,12 @@ def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side")
         what = "word vectors are" if key == "vectors.side" else "a language model is"
         raise UserError(
             f"{key}: the shards are of pairs of sentences ({pair}) and {what} of one language. "
-            f"Choices: source ({manifest.languages[0]}), target ({manifest.languages[1]})"
+            f"Choices: {key}=source ({manifest.languages[0]}), {key}=target ({manifest.languages[1]})"
         )
     return 0 if side == "source" else 1
 
 
 def language(directory: Path, side: str | None) -> str:
-    """The language of the text."""
+    """Returns the language of the text."""
     manifest = read_manifest(directory)
     return manifest.languages[side_number(manifest, side)]

@@ -1,13 +1,13 @@
-"""The training text for recurrent networks: read on from batch to batch, so that states can be carried.
+"""Training text for recurrent networks: each batch continues the previous one, so that states can be carried.
 
-The split is one stream of N tokens. An epoch begins at an offset of its own, goes round once, and is cut into
-lanes x rows equal parts, each a row of a batch for the whole epoch; a step takes the next T tokens of every row. So a
-row's state at the end of a batch is what its next batch goes on from (truncated back-propagation through time), and at
-an epoch's beginning all rows begin anew. What is left of a part after its last whole step, and the N mod (lanes x rows)
-tokens at the end, are left out; another offset leaves out others.
+The split is one stream of N tokens. An epoch begins at its own offset, wraps around once, and is cut into lanes x rows
+equal parts; each part is a row of a batch for the whole epoch, and a step takes the next T tokens of every row. So a
+row's state at the end of a batch is the start of its next batch (truncated back-propagation through time). All rows
+start fresh in each epoch. The tokens of a part after its last whole step, and the last N mod (lanes x rows) tokens, are
+dropped; each offset drops others.
 
-Everything depends on (seed, epoch, lane, step) alone, as `pipelines/loaders/prefetch.py` wants it: a lane has one
-window an epoch.
+Everything depends only on (seed, epoch, lane, step), as `pipelines/loaders/prefetch.py` requires: a lane has one window
+per epoch.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ from pipelines.loaders.text import SplitText
 from pipelines.loaders.window import philox
 from pipelines.settings import LoaderConfig
 
-OF_STREAMS = ("lanes", "batch_tokens", "context_length", "side")  # the settings that the order of batches depends on
+OF_STREAMS = ("lanes", "batch_tokens", "context_length", "side")  # settings that the order of batches depends on
 
 
 class StreamLoader(Lanes[TextBatch]):
-    """This rank's lanes of a split, endlessly.
+    """This rank's lanes of a split, without end.
 
     Raises:
-        UserError: lanes that the world size does not divide, rows that do not fit the budget, too short a text.
+        UserError: lanes that the world size does not divide, rows that do not fit the budget, or a text too short.
     """
 
     def __init__(self, text: SplitText, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
@@ -41,7 +41,7 @@ class StreamLoader(Lanes[TextBatch]):
         self.text, self.config = text, config
         self.rows = rows_of(config)  # B of each lane
         self.windows = config.lanes
-        self.part = text.tokens // (config.lanes * self.rows)  # tokens of a row in an epoch
+        self.part = text.tokens // (config.lanes * self.rows)  # tokens of a row per epoch
         if self.part < 1:
             raise UserError(
                 f"loader.batch_tokens={config.batch_tokens}: {config.lanes} lanes of {self.rows} rows are more than "
@@ -56,7 +56,7 @@ class StreamLoader(Lanes[TextBatch]):
         raise AssertionError(f"lane {lane}: every epoch has a step")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
-        """The lane's rows of an epoch."""
+        """Returns the lane's rows of an epoch."""
         offset = int(philox(self.seed, epoch).random_raw() % self.text.tokens)
         parts = lane * self.rows + np.arange(self.rows, dtype=np.int64)
         starts, length = offset + parts * self.part, self.length  # (B,) positions of the rows' first targets
@@ -68,14 +68,14 @@ class StreamLoader(Lanes[TextBatch]):
 def text_batch(
     text: SplitText, starts: NDArray[np.int64], length: int, lane: int = 0, goes_on: bool = False
 ) -> TextBatch:
-    """The targets at `length` positions from each of `starts` (B,) on, and the token before each."""
+    """Returns the targets at `length` positions from each of `starts` (B,), and the token before each."""
     tokens = torch.from_numpy(text.rows(starts - 1, length + 1))  # (B, T + 1)
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     return TextBatch(inputs, targets, targets.numel(), 0, starts % text.tokens, lane, goes_on)
 
 
 def rows_of(config: LoaderConfig) -> int:
-    """Rows of a lane's batch.
+    """Returns the rows of a lane's batch.
 
     Raises:
         UserError: no row fits the budget, or rows have no length.

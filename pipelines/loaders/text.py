@@ -1,4 +1,4 @@
-"""A split of shards as one long row of tokens, by position: read through the page cache, nothing held in memory."""
+"""A split of shards as one long row of tokens, by position; read through the page cache, not held in memory."""
 
 from pathlib import Path
 
@@ -12,22 +12,21 @@ from model.text.tokenizer import Ids, Tokenizer
 from model.text.tokenizers import load_pair
 from pipelines.loaders.segments import chunk_tokens, side_number, side_of
 
-OPEN_CHUNKS = 4096  # views of mapped files that are kept: an opened chunk has been checked, which costs a pass over it
+OPEN_CHUNKS = 4096  # cached views of mapped files: opening a chunk checks it, which costs a pass over it
 
 
 class SplitText:
-    """The records of a split in the corpus's order, each with its end of sentence; before the first is the last.
+    """The records of a split in the corpus' order, each with its end of sentence; the row wraps around.
 
     Raises:
-        UserError: no such split, an empty one, or shards of two languages and `side` chooses none (or the other way
-            round).
+        UserError: an unknown or empty split, or shards of two languages and `side` chooses none (or the reverse).
     """
 
     def __init__(self, directory: Path, split: str, side: str | None = None, reader: str = "mmap") -> None:
         self.reader = open_reader(directory, split, reader)
         self.side = side_number(self.reader.manifest, side, "loader.side")
         sizes = chunk_tokens(self.reader, self.side)  # (chunks,)
-        self.ends: NDArray[np.int64] = np.cumsum(sizes)  # (chunks,) where each chunk ends
+        self.ends: NDArray[np.int64] = np.cumsum(sizes)  # (chunks,) the end of each chunk
         self.starts: NDArray[np.int64] = self.ends - sizes
         self.tokens = int(sizes.sum())  # N
         if not self.tokens:
@@ -39,7 +38,7 @@ class SplitText:
         return self.reader.manifest.languages[self.side]
 
     def read(self, start: int, count: int) -> NDArray[np.int64]:
-        """(count,) the tokens from position `start` (any whole number) on, going round at the end."""
+        """Returns (count,) tokens from position `start` (any integer) on, wrapping around at the end."""
         tokens = np.empty(count, dtype=np.int64)
         filled = 0
         place = start % self.tokens
@@ -53,11 +52,11 @@ class SplitText:
         return tokens
 
     def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """(B, count) the tokens from each of the positions (B,) on."""
+        """Returns (B, count): the tokens from each of the positions (B,) on."""
         return np.stack([self.read(start, count) for start in starts.tolist()])
 
     def lengths(self) -> NDArray[np.int64]:
-        """(records,) tokens of each, its end included; a few bytes a record, meant for held-out splits."""
+        """Returns (records,) tokens of each with its end; a few bytes per record, meant for held-out splits."""
         sides = (side_of(chunk, self.side == 1) for chunk in self.reader)
         return np.concatenate([np.diff(offsets.astype(np.int64)) for _, offsets in sides])
 
@@ -65,12 +64,12 @@ class SplitText:
         found = self._open.get(index)
         if found is None:
             if len(self._open) >= OPEN_CHUNKS:
-                self._open.pop(next(iter(self._open)))  # the one that was opened first
+                self._open.pop(next(iter(self._open)))  # the chunk opened first
             found = self._open[index] = side_of(self.reader.chunk(index), self.side == 1)[0]
         return found
 
 
 def side_tokenizer(directory: Path, manifest: Manifest, side: str | None) -> Tokenizer:
-    """The tokenizer that the text was made with."""
+    """Returns the tokenizer of the text."""
     pair = load_pair(directory, manifest.tokenizer)
     return pair.target if side_number(manifest, side, "loader.side") == 1 else pair.source

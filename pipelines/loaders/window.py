@@ -1,4 +1,4 @@
-"""A window: the records of some chunks, ordered, cut into batches and padded. Pure functions of their arguments."""
+"""A window: the records of some chunks, ordered, cut into batches and padded, by pure functions."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Window:
 
     @staticmethod
     def of(chunks: Sequence[Chunk]) -> "Window":
-        """The chunks in this order, their ids copied together."""
+        """Concatenates the chunks in this order."""
         source_starts, source_lengths = _starts([chunk.source_offsets for chunk in chunks])
         target_starts, target_lengths = _starts([chunk.target_offsets for chunk in chunks])
         return Window(
@@ -41,7 +41,7 @@ class Window:
         )
 
     def resample_sides(self, samplers: "Sequence[SubwordSampler]", *key: int) -> "Window":
-        """The same records in other segmentations, drawn by (source, target) samplers from `key`."""
+        """Returns the same records with other segmentations, drawn by (source, target) samplers from `key`."""
         packed: list[NDArray[Any]] = []
         bounds: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         sides = ((self.source, self.source_starts), (self.target, self.target_starts))
@@ -53,12 +53,12 @@ class Window:
         return Window(self.ids, packed[0], *bounds[0], packed[1], *bounds[1])
 
     def turned(self) -> "Window":
-        """The same records from target to source."""
+        """Returns the same records from target to source."""
         source = self.source, self.source_starts, self.source_lengths
         return Window(self.ids, self.target, self.target_starts, self.target_lengths, *source)
 
     def take(self, rows: NDArray[np.int64]) -> "Window":
-        """These records in this order; the packed ids stay where they are."""
+        """Returns these records in this order, without copying the packed ids."""
         return Window(
             self.ids[rows],
             self.source,
@@ -70,12 +70,12 @@ class Window:
         )
 
     def batches(self, rows: NDArray[np.int64], batch_tokens: int) -> tuple["Window", list[slice]]:
-        """`rows` in order of length, and which of them make a batch each, for `batch`."""
+        """Returns `rows` sorted by length, and the slices that make a batch each, for `batch`."""
         order, parts = cut(rows, self.source_lengths, self.target_lengths, batch_tokens)
         return self.take(order), parts
 
     def batch(self, part: slice) -> TranslationBatch:
-        """These records, padded."""
+        """Returns these records as a padded batch."""
         return gather(
             (self.source, self.source_starts[part], self.source_lengths[part]),
             (self.target, self.target_starts[part], self.target_lengths[part]),
@@ -86,9 +86,9 @@ class Window:
 def cut(
     rows: NDArray[np.int64], source_lengths: NDArray[np.int64], target_lengths: NDArray[np.int64], batch_tokens: int
 ) -> tuple[NDArray[np.int64], list[slice]]:
-    """`rows` sorted, and cut into batches of B x max(S, T) <= `batch_tokens`; a longer row stands alone.
+    """Sorts `rows` and cuts them into batches of B x max(S, T) <= `batch_tokens`; a longer row is a batch alone.
 
-    They are sorted by their longer side, then by target length; rows of equal lengths keep their order.
+    Sorts by the longer side, then by target length; rows of equal lengths keep their order.
     """
     if len(rows) == 0:
         return rows, []
@@ -96,9 +96,9 @@ def cut(
     longer = np.maximum(source_lengths[rows], target)
     key = longer * (int(longer.max()) + 1) + target
     if key.max() < 1 << 16:
-        key = key.astype(np.uint16)  # which NumPy sorts by counting
+        key = key.astype(np.uint16)  # NumPy sorts this type by counting
     order = np.argsort(key, kind="stable")
-    rows, longer = rows[order], longer[order]  # longer rises, so a batch's last row is its longest
+    rows, longer = rows[order], longer[order]  # longer is ascending, so a batch's last row is its longest
     batches = []
     begin, length = 0, longer.item
     while begin < len(rows):
@@ -111,18 +111,18 @@ def cut(
 
 
 def philox_order(count: int, *key: int) -> NDArray[np.int64]:
-    """A random order of 0 ... `count` - 1 that depends on `key` (up to four numbers) only."""
-    return np.argsort(philox(*key).random_raw(count)).astype(np.int64)  # no two of 64 random bits are equal
+    """Returns a random order of 0 ... `count` - 1 that depends only on `key` (up to four numbers)."""
+    return np.argsort(philox(*key).random_raw(count)).astype(np.int64)  # 64 random bits: no two are equal
 
 
 def philox(*key: int) -> np.random.Philox:
-    """Random bits that depend on `key` (two to four numbers) only; different keys never overlap."""
+    """Returns random bits that depend only on `key` (two to four numbers); different keys never overlap."""
     words = [number & 0xFFFFFFFFFFFFFFFF for number in key]
     return np.random.Philox(key=words[:2], counter=[0, 0, *words[2:], *[0] * (4 - len(words))])
 
 
 def _starts(offsets: list[NDArray[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(starts, lengths) of all records in the concatenation of chunks with these offsets."""
+    """Returns (starts, lengths) of all records in the concatenation of chunks with these offsets."""
     wide = [array.astype(np.int64) for array in offsets]
     bases = np.cumsum([0, *(array[-1] for array in wide)])
     starts = np.concatenate([array[:-1] + base for array, base in zip(wide, bases, strict=False)])

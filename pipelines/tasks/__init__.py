@@ -1,1 +1,1 @@
-"""The kinds of model, a row each: what training, release, evaluation and promotion do differently for them."""
+"""The kinds of model, one row each: their differences in training, release, evaluation and promotion."""

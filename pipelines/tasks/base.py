@@ -1,9 +1,8 @@
-"""What one kind of model does differently from the next: the interface of a task, and the table of them.
+"""The interface of a task, which holds the differences between kinds of model, and the table of tasks.
 
-The verbs `train`, `evaluate` and `promote` and the release at a training's end are one sequence each, the same for all;
-they ask the row of the model's kind. A new kind is a row here, the functions it names, one in
-`model/networks/architectures.py` for its configuration and one in `model/inference/kinds.py` for what its bundles
-answer.
+The commands `train`, `evaluate` and `promote` and the release at a training's end are the same for all kinds; they ask
+the row of the model's kind. A new kind needs a row here, the functions it names, one in
+`model/networks/architectures.py` for its configuration and one in `model/inference/kinds.py` for its bundles' answers.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -26,19 +25,19 @@ from pipelines.word_vectors.settings import EvaluateVectors
 
 @dataclass(frozen=True)
 class Plan:
-    """How the ranks of a training are started."""
+    """The start of a training's ranks."""
 
-    steps: int  # where the journal's steps end
-    unit: str  # what its tokens are
+    steps: int  # last step of the journal
+    unit: str  # name of its tokens
     cluster: ClusterConfig
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An evaluation as every kind of model has one."""
+    """An evaluation, the same for every kind of model."""
 
-    report: str  # for a person
-    scores: Mapping[str, float]  # by the names that MLflow shows
+    report: str  # text for the user
+    scores: Mapping[str, float]  # by the names in MLflow
     facts: Mapping[str, Any]  # the same for the bundle's `scores`
     summary: Mapping[str, Any]  # for RUN/release.json
     details: Any  # the kind's own evaluation
@@ -46,7 +45,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Task:
-    """One row: a kind of model, as it is trained, released, evaluated and promoted.
+    """One row: how a kind of model is trained, released, evaluated and promoted.
 
     Every function that takes the whole configuration may raise UserError, which names the key and its choices.
     """
@@ -54,35 +53,35 @@ class Task:
     kind: str  # of its bundles, and of its row in model/inference/kinds.py
     unread: tuple[str, ...]  # sections that it does not read, left out of a run's record
 
-    # before and while training
-    validate: Callable[[Config], None]  # says everything that can be known to be wrong, before any worker starts
-    validate_settings: Callable[[Config], None]  # the same of the settings alone, where the shards are out of sight
-    fingerprint: Callable[[Config], dict[str, Any]]  # what the weights after a given step depend on
+    # before and during training
+    validate: Callable[[Config], None]  # reports all detectable mistakes before any worker starts
+    validate_settings: Callable[[Config], None]  # the same from the settings alone, if the shards are not visible
+    fingerprint: Callable[[Config], dict[str, Any]]  # everything that the weights after a given step depend on
     needs_training: Callable[[Config], bool]
-    plan: Callable[[Config], Plan | None]  # None: nothing that ranks would do
-    train_rank: Callable[[Config, Ranks], object]  # of a module's top level; goes on from the newest checkpoint
+    plan: Callable[[Config], Plan | None]  # None: no work for ranks
+    train_rank: Callable[[Config, Ranks], object]  # a module's top-level function; resumes from the newest checkpoint
 
     # release
-    weights_origin: Callable[[Config], Any]  # what the run's final weights are made from, as plain values
+    weights_origin: Callable[[Config], Any]  # the origin of the run's final weights, as plain values
     stored_origin: Callable[[Mapping[str, Any]], Any]  # the same, from a bundle's facts
     save_bundle: Callable[[Config, Path, TrackedRun], Bundle]
     record: Callable[[Config, Any, Measured, TrackedRun], None]  # pictures, samples and tables, of the open bundle
 
     # evaluation and promotion
     evaluate: Callable[[Config, Any], Measured]  # an open bundle
-    write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then what belongs to it
-    compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; its files into the folder
+    write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then its other files
+    compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; writes files into the folder
     judge: Callable[[Registry, Version, Version, PromoteConfig, Path, EvaluateVectors], Comparison]
-    # verification: (digest, tokens) of the run's steps as its shards and settings give them, from the first on, without
+    # verification: yields (digest, tokens) of the run's steps from its shards and settings, from the first on, without
     # end; None: it has no steps
     replay: Callable[[Config], Generator[tuple[int, int]] | None] = lambda config: None
 
     measure_more: Callable[[Config, Any], None] = lambda config, bundle: (
         None
-    )  # what `evaluate` can be asked for besides
+    )  # other things that `evaluate` can measure
 
 
-# A row, or where it stands: a module is loaded when its kind is asked for, and with it what only that kind needs.
+# A row, or its module: it is loaded on demand, with everything that only that kind needs.
 TASKS: dict[str, Task | str] = {
     "translation": "pipelines.tasks.translation:TRANSLATION",
     "language": "pipelines.tasks.language:LANGUAGE",
@@ -92,10 +91,10 @@ TASKS: dict[str, Task | str] = {
 
 
 def task_of(kind: str) -> Task:
-    """The row of a kind of model.
+    """Returns the row of a kind of model.
 
     Raises:
-        UserError: there is none.
+        UserError: an unknown kind.
     """
     if kind not in TASKS:
         raise unknown("the kind of model", kind, TASKS)
@@ -108,9 +107,9 @@ def task_of(kind: str) -> Task:
 
 
 def task_for(model: Mapping[str, Any]) -> Task:
-    """The row for the section `model` of a configuration.
+    """Returns the row for the section `model` of a configuration.
 
     Raises:
-        UserError: no or an unknown architecture.
+        UserError: a missing or unknown architecture.
     """
     return task_of(architecture(str(model.get("architecture"))).kind)

@@ -1,6 +1,6 @@
-"""What a run began with or was taught, kept in its directory: tensors, and where they are from, in one file.
+"""A run's initial or teachers' tensors, stored in its directory with their origin, in one file.
 
-Workers then need no registry, and a run that goes on has what it began with, wherever an alias points by then.
+So workers need no registry, and a resumed run has its initial values even if an alias has moved.
 """
 
 import json
@@ -16,13 +16,13 @@ from model.files import atomic_path
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:
-    """The file whole or not at all; its note stands in its head, under the file's own name."""
-    with atomic_path(path) as part:  # torchrun's processes write the same at once
+    """Writes the file atomically; its note is in its header, under the file's own name."""
+    with atomic_path(path) as part:  # torchrun's processes write the same file at once
         save_file(dict(tensors), part, {path.stem: json.dumps(note)})
 
 
 def note(path: Path) -> dict[str, Any] | None:
-    """What was noted; None where nothing is kept."""
+    """Returns the note; None if there is no file."""
     if not path.is_file():
         return None
     with safe_open(path, framework="pt") as file:

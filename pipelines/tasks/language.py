@@ -19,6 +19,7 @@ from model.text.text_batch import TextBatch
 from model.text.tokenizer import SPECIAL, Tokenizer
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
+from pipelines.corpus.sharded import cutting, shard_command, training_file
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
 from pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
@@ -134,7 +135,16 @@ def validate(config: Config) -> None:
     if config.evaluate.split not in manifest.texts:
         raise UserError(
             f"evaluate.split={config.evaluate.split}: {config.shard_dir} holds out "
-            f"{', '.join(manifest.texts) or 'nothing'}"
+            + (
+                f"{', '.join(manifest.texts)}; evaluate.split={next(iter(manifest.texts))} scores on that"
+                if manifest.texts
+                else "nothing; this sets texts aside: "
+                + shard_command(
+                    *training_file(manifest, config.corpus.train.file),
+                    *cutting(manifest, config.corpus.cut.run),
+                    beside=config.paths.shards,
+                )
+            )
         )
     if config.embeddings.references:
         raise UserError("embeddings.source: only translation models start from word vectors")

@@ -1,12 +1,11 @@
-"""The section `embeddings`: word vectors as the first values of a network's embedding tables.
+"""The section `embeddings`: word vectors as initial values of a network's embedding tables.
 
-A row whose piece is one of the vectors' words starts as that word's vector, scaled so that the copied numbers spread
-as the table's own first values do; every other row keeps its own. The rows are kept in the run's directory
-(embeddings.safetensors) when it is first started: workers then need no registry, and a run that goes on starts from
-what it started from, wherever an alias points by then.
+A row whose piece is a word of the vectors starts as that word's vector, scaled to the spread of the table's own initial
+values; every other row keeps its own. The rows are stored in the run's directory (embeddings.safetensors) at its first
+start. So workers need no registry, and a resumed run has its initial values even if an alias has moved.
 
-Frozen tables are not trained, the rows among them that no vector was found for included. A table that source, target
-and output layer share (model.tie) is one table: frozen for one of them, it is frozen for all.
+Frozen tables are not trained, including their rows without a vector. A table that source, target and output layer share
+(model.tie) is one table: freezing it for one freezes it for all.
 """
 
 import logging
@@ -36,23 +35,23 @@ logger = logging.getLogger(__name__)
 
 FILE = EMBEDDINGS
 SUBWORDS = ("bpe", "unigram")
-WORD_START = "▁"  # U+2581: SentencePiece's pieces that begin a word begin with it
+WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 
 
 @dataclass(frozen=True)
 class FoundRows:
-    """The vectors that one side's pieces have."""
+    """The vectors of one side's pieces."""
 
     ids: NDArray[np.int64]  # (n,) token ids
-    vectors: NDArray[np.float32]  # (n, d), as they were trained
-    record: dict[str, Any]  # where they come from: reference, bundle's digest and run, rows, vocabulary
+    vectors: NDArray[np.float32]  # (n, d), as trained
+    record: dict[str, Any]  # their origin: reference, bundle's digest and run, rows, vocabulary
 
 
 def initialise(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair) -> None:
-    """Give the tables of `network` the vectors that the section asks for, and freeze them where it does.
+    """Sets the tables of `network` to the vectors that the section names, and freezes them if requested.
 
     Raises:
-        UserError: a reference to nothing, vectors of another width or without a word in common, or that are all alike.
+        UserError: an unknown reference, vectors of another width or without a common word, or that are all equal.
     """
     settings = config.embeddings
     if settings.freeze and not settings.references:
@@ -70,16 +69,16 @@ def initialise(config: Config, network: TranslationNetwork, tokenizers: Tokenize
 
 
 def initial_spread(table: nn.Embedding) -> float:
-    """The standard deviation of a table as it was drawn; the row of padding, which is zero, left out."""
+    """Returns the standard deviation of a table's initial values, without the padding row, which is zero."""
     with torch.no_grad():
         return float(table.weight[len(SPECIAL) :].std())
 
 
 def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) -> None:
-    """Copy the vectors into their rows of `table` (V, D), with the standard deviation `spread`.
+    """Copies the vectors into their rows of `table` (V, D), with the standard deviation `spread`.
 
     Raises:
-        UserError: another width, or vectors that have no spread; `key` opens the message.
+        UserError: another width, or vectors without spread; `key` begins the message.
     """
     width = found.vectors.shape[1]
     if width != table.embedding_dim:
@@ -96,10 +95,10 @@ def fill_rows(table: nn.Embedding, found: FoundRows, spread: float, key: str) ->
 
 
 def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> FoundRows:
-    """The rows of one side, from the bundle that the section names.
+    """Returns the rows of one side, from the bundle that the section names.
 
     Raises:
-        UserError: no such bundle, not one of word vectors, sparse ones, or no piece is a word of it.
+        UserError: no such bundle, not one of word vectors, sparse ones, or no piece is one of its words.
     """
     reference = config.embeddings.references[side]
     key = f"embeddings.{side}"
@@ -130,11 +129,11 @@ def find_rows(config: Config, side: Side, tokenizers: TokenizerPair) -> FoundRow
 
 
 def matches(tokenizer: Tokenizer, bundle: VectorsBundle) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(token ids, rows of the bundle) of the pieces that are a word of the bundle; special ids are none.
+    """Returns (token ids, rows of the bundle) of the pieces that are words of the bundle, without special ids.
 
-    Between tokenizers of one kind a piece is itself. Else it is the word that it spells, as the bundle's tokenizer
-    reads it (its letter case, its rules): a whole word, or a SentencePiece piece that begins one; the inside of a word
-    is no word, and neither is a character.
+    Between tokenizers of one kind a piece is itself. Otherwise it is the word that it spells, as the bundle's tokenizer
+    reads it (letter case, rules): a whole word, or a SentencePiece piece that begins one. The inside of a word is no
+    word, and neither is a character.
     """
     theirs = bundle.tokenizer.source
     rows_of = {word: row for row, word in enumerate(bundle.words)}
@@ -152,14 +151,14 @@ def matches(tokenizer: Tokenizer, bundle: VectorsBundle) -> tuple[NDArray[np.int
 
 
 def spelling(piece: str, kind: str) -> str:
-    """The word that a piece is by itself; "" where it is none."""
+    """Returns the word that a piece is by itself, or ""."""
     if kind == "words":
         return piece
     return piece[1:] if kind in SUBWORDS and piece.startswith(WORD_START) else ""
 
 
 def keep(config: Config) -> None:
-    """Find the rows of a run that begins and keep them in its directory; says how many there are.
+    """Finds the rows of a new run and stores them in its directory; logs their number.
 
     Raises:
         UserError: as `initialise`.
@@ -184,7 +183,7 @@ def keep(config: Config) -> None:
 
 
 def kept_rows(config: Config) -> dict[Side, FoundRows] | None:
-    """The rows that the run has kept; None where it has none of these settings and shards."""
+    """Returns the run's stored rows; None if it has none for these settings and shards."""
     path = config.run_dir / FILE
     notes = kept.note(path)
     if notes is None or notes["made_for"] != made_for(config):
@@ -198,7 +197,7 @@ def kept_rows(config: Config) -> dict[Side, FoundRows] | None:
 
 
 def write_rows(path: Path, rows: Mapping[Side, FoundRows], made_for: Mapping[str, Any]) -> None:
-    """The file whole or not at all."""
+    """Writes the file atomically."""
     tensors: dict[str, Tensor] = {}
     for side, found in rows.items():
         tensors |= {f"{side}.ids": torch.from_numpy(found.ids), f"{side}.vectors": torch.from_numpy(found.vectors)}
@@ -207,17 +206,17 @@ def write_rows(path: Path, rows: Mapping[Side, FoundRows], made_for: Mapping[str
 
 
 def made_for(config: Config) -> dict[str, Any]:
-    """What kept rows depend on."""
+    """Returns everything that stored rows depend on."""
     return {"sides": dict(config.embeddings.references), "shards": manifest_hash(config.shard_dir)}
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """The section as a part of what makes two starts the same run; nothing where it asks for nothing."""
+    """Returns the section for a run's identity; empty if it is not used."""
     return {"embeddings": asdict(config.embeddings)} if config.embeddings.references else {}
 
 
 def facts(config: Config) -> dict[str, Any]:
-    """What a bundle says about the vectors that its network began with; nothing where there were none."""
+    """Returns a bundle's facts about its network's initial vectors; empty if there were none."""
     rows = kept_rows(config) if config.embeddings.references else None
     if rows is None:
         return {}

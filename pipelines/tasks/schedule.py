@@ -79,9 +79,9 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
 def warn_of_warmup(config: Config) -> None:
     """Say that a run will hardly train at its learning rate: most such warm-ups were meant for a longer run."""
     warmup, steps = config.train.optimizer.warmup_steps, config.train.max_steps
-    if 3 * warmup > steps:
+    if 3 * warmup > steps and warmup > max(1, steps // 10):
         logger.warning(
             f"train.optimizer.warmup_steps={warmup}: more than a third of train.max_steps={steps}; the learning rate "
             + (f"reaches {config.train.optimizer.lr:g} late" if warmup < steps else "never reaches its height")
-            + f", and {max(1, steps // 10)} would leave it time to fall"
+            + f", and train.optimizer.warmup_steps={max(1, steps // 10)} would leave it time to fall"
         )

@@ -31,10 +31,11 @@ from model.runs.paths import TAUGHT
 from model.shards.manifest import read_manifest
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
+from pipelines.corpus.sharded import shard_command, training_file
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.tasks import kept
 from pipelines.training.loop import Loader
@@ -65,9 +66,10 @@ def check(config: Config) -> None:
         raise UserError(f"{KEY}={wanted}: translate {bundle.pair}, this run {config.pair}")
     manifest = read_manifest(config.shard_dir)
     if bundle.tokenizers.describe() != load_pair(config.shard_dir, manifest.tokenizer).describe():
+        file = training_file(manifest, config.corpus.train.file)
         raise UserError(
             f"{KEY}={wanted}: their tokenizer is not that of the shards in {config.shard_dir}. Make shards with it: "
-            f"dragoman shard tokenizer.same_as={wanted[0]} paths.shards=FOLDER"
+            f"{shard_command(*file, f'tokenizer.same_as={wanted[0]}', beside=config.paths.shards)}"
         )
 
 
@@ -145,9 +147,9 @@ class TaughtLoader:
     def close(self) -> None:
         self._loader.close()
 
-    def _taught(self, ids: NDArray[np.int64]) -> Taught:
+    def _taught(self, ids: NDArray[np.int64]) -> Distillation:
         rows = torch.from_numpy(rows_of(self._starts[ids], self._lengths[ids]))
-        return Taught(self._tokens[rows].long(), self._shares[rows].float(), self._part)
+        return Distillation(self._tokens[rows].long(), self._shares[rows].float(), self._part)
 
 
 def taught(loader: LaneLoader, config: Config) -> Loader:

@@ -23,6 +23,7 @@ from model.text.tokenizers import load_pair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.corpus.report import WITHOUT, missing
+from pipelines.corpus.sharded import shard_command
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
@@ -110,12 +111,13 @@ def validate(config: Config) -> None:
         raise UserError(
             f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "
             f"{config.shard_dir} are {manifest.kind} ({'-'.join(manifest.languages)}). Word vectors and language "
-            f"models can be trained on them: model=skipgram, model=rnnlm_lstm"
+            f"models can be trained on them: model=skipgram registry=vectors, model=rnnlm_lstm registry=language"
         )
     check_shards(config)
     for split in ("valid", config.evaluate.split):
         if split in WITHOUT and split not in manifest.splits:
-            raise UserError(f"{config.shard_dir}: {missing(manifest, split)} (dragoman shard)")
+            command = shard_command(f"corpus.cut.{split}=0.02", beside=config.paths.shards)
+            raise UserError(f"{config.shard_dir}: {missing(manifest, split)}: {command}")
     tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
     LaneLoader(

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def save_pictures(samples: Sequence[Sample], bundle: TranslationBundle, folder: Path) -> list[Path]:
-    """Write `samples.png`, and `attention.png` where the network has attention; the files that were written."""
+    """Writes `samples.png`, and `attention.png` if the network has attention; returns the files."""
     if not samples:
         return []
     folder.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ def save_pictures(samples: Sequence[Sample], bundle: TranslationBundle, folder: 
 
 
 def samples_picture(samples: Sequence[Sample]) -> "Figure":
-    """Source, translation and reference of the first samples, a paragraph each."""
+    """Draws source, translation and reference of the first samples, one paragraph each."""
     from matplotlib.figure import Figure
 
     rows: list[tuple[str, str]] = []
@@ -56,7 +56,7 @@ def samples_picture(samples: Sequence[Sample]) -> "Figure":
 
 
 def attention_picture(samples: Sequence[Sample], bundle: TranslationBundle) -> "Figure | None":
-    """What each word of short samples' translations looked at; None where there are none, or no attention."""
+    """Draws the attention of short samples' translations; None if there are none, or no attention."""
     short = [one for one in samples if one.hypothesis and max(len(one.source), len(one.hypothesis)) <= LONGEST]
     if not short:
         return None

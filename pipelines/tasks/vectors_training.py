@@ -1,4 +1,4 @@
-"""What one process does for word vectors: puts text, tables and tracking together and runs the loop."""
+"""The training of word vectors in one process: connects text, tables and tracking and runs the loop."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -26,7 +26,7 @@ from pipelines.word_vectors.synchronous import SynchronousWord2Vec
 
 
 def train_rank(config: Config, ranks: Ranks) -> Progress:
-    """Train on this rank until the run is over; goes on from the run's newest checkpoint.
+    """Trains on this rank until the run is finished; resumes from the run's newest checkpoint.
 
     Raises:
         UserError: the shards, the model or the run directory do not fit each other, or the learning rate is too high.
@@ -35,7 +35,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     feed = make_feed(config, vocabulary)
     learner = make_learner(config, vocabulary, ranks)
-    del vocabulary  # of the words themselves nothing is needed while training
+    del vocabulary  # training does not need the words themselves
     with rank_record(config, ranks) as tracked:
         return train_tables(
             learner,
@@ -51,22 +51,22 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
 
 
 def make_feed(config: Config, vocabulary: Vocabulary) -> Feed:
-    """The training split as what the method learns from: text, or for GloVe the co-occurrences counted in it."""
+    """Returns the training split for the method: text, or for GloVe its co-occurrence counts."""
     if config.model["architecture"] != "glove":
         return make_text(config, vocabulary)
     return CooccurrenceFeed(cooccurrences(config, vocabulary)[0])
 
 
 def make_text(config: Config, vocabulary: Vocabulary) -> ShardText:
-    """The training split in segments."""
+    """Returns the training split in segments."""
     settings = config.vectors
     return ShardText(config.shard_dir, "train", vocabulary, settings.side, settings.segment_words, config.seed)
 
 
 def count(config: Config, vocabulary: Vocabulary, report: Callable[[int, int], None]) -> None:
-    """GloVe's pass over the text, unless a run with the same text and window has done it.
+    """Runs GloVe's pass over the text, unless a run with the same text and window has done it.
 
-    `report` is told after each segment of the text. Other methods count nothing.
+    Calls `report` after each segment of the text. Other methods count nothing.
     """
     if config.model["architecture"] != "glove":
         return
@@ -75,7 +75,7 @@ def count(config: Config, vocabulary: Vocabulary, report: Callable[[int, int], N
 
 
 def cooccurrences(config: Config, vocabulary: Vocabulary) -> tuple[Path, Counting]:
-    """Where GloVe's pass keeps what it has counted, and what that is. It may be deleted when no run needs it."""
+    """Returns the folder and the inputs of GloVe's pass. The folder may be deleted when no run needs it."""
     settings, model = config.vectors, model_config(config.model)
     source = f"{manifest_hash(config.shard_dir)} {settings.side or ''} {model.min_count} {settings.segment_words}"
     counting = Counting(source, len(vocabulary), model.window, model.symmetric, config.seed)
@@ -84,7 +84,7 @@ def cooccurrences(config: Config, vocabulary: Vocabulary) -> tuple[Path, Countin
 
 
 def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learner:
-    """The untrained tables of the configuration; every rank draws the same from the seed."""
+    """Returns the untrained tables of the configuration; every rank draws the same from the seed."""
     model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "glove":
         return Glove(model, vocabulary.counts, config.seed)
@@ -98,10 +98,10 @@ def make_learner(config: Config, vocabulary: Vocabulary, ranks: Ranks) -> Learne
 
 
 def check_method(config: Config, words: int) -> None:
-    """Refuse a method's settings and a backend that it has not got, before any table is made.
+    """Refuses settings and backends that the method lacks, before making any table.
 
     Raises:
-        UserError: names the key, its value and what it may be.
+        UserError: names the key, its value and the choices.
     """
     model, backend = model_config(config.model), config.vectors.backend
     if model.architecture == "word2vec":
@@ -117,9 +117,9 @@ def check_method(config: Config, words: int) -> None:
 
 
 def fingerprint(config: Config) -> dict[str, Any]:
-    """What makes two starts the same run: everything that the tables after a given step depend on.
+    """Returns a run's identity: everything that the tables after a given step depend on.
 
-    The number of ranks and threads is not part of it: a run may go on with others.
+    The number of ranks and threads is not part of it, because a run may resume with others.
     """
     settings = asdict(config.vectors)
     kept = ("epochs", "side", "backend", "segment_words", "average", "scale_lr", "max_lr")

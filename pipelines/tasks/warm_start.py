@@ -16,8 +16,10 @@ from model.errors import UserError
 from model.networks.architectures import model_config
 from model.networks.network import Network
 from model.runs.paths import FIRST_WEIGHTS
+from model.shards.manifest import read_manifest
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
+from pipelines.corpus.sharded import shard_command, training_file
 from pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
@@ -58,9 +60,10 @@ def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPai
         if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:
             raise UserError(f"{told}: was trained with model.{key}={theirs[key]}, this network has {ours[key]}")
     if vocabularies(facts["tokenizer"]) != vocabularies(tokenizers.describe()):
+        file = training_file(read_manifest(config.shard_dir), config.corpus.train.file)
         raise UserError(
             f"{told}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
-            f"dragoman shard tokenizer.same_as={config.train.init_from} paths.shards=FOLDER"
+            f"{shard_command(*file, f'tokenizer.same_as={config.train.init_from}', beside=config.paths.shards)}"
         )
 
 

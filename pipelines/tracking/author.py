@@ -1,4 +1,4 @@
-"""Who is at work, as records name them: the owner of the job in the job service, else the system's user."""
+"""The author in records: the job's owner in the job service, else the system's user."""
 
 import getpass
 import os
@@ -10,12 +10,12 @@ NAME = re.compile(r"[\w.+-]{1,160}")
 
 
 def in_job() -> bool:
-    """Return whether the job service started this process."""
+    """Returns True if the job service started this process."""
     return bool(os.environ.get(JOB))
 
 
 def user() -> str:
-    """Return the job's owner; outside of a job the login name, or the number of a container's user that has none."""
+    """Returns the job's owner; outside a job the login name, or the number of a container's user without a name."""
     owner = os.environ.get(OWNER, "") if in_job() else ""
     if NAME.fullmatch(owner):
         return owner
@@ -26,5 +26,5 @@ def user() -> str:
 
 
 def user_and_machine() -> str:
-    """Return `user@machine`."""
+    """Returns `user@machine`."""
     return f"{user()}@{socket.gethostname()}"

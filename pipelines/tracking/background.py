@@ -1,4 +1,4 @@
-"""The thread that sends a spool while the training goes on."""
+"""The thread that sends a spool during training."""
 
 import logging
 import threading
@@ -14,7 +14,7 @@ LONGEST_PAUSE = 60.0  # seconds between two tries while the server is away
 
 
 class BackgroundSender(threading.Thread):
-    """Sends every `flush_seconds`; while the server is away, less and less often. Daemon: it never keeps a process."""
+    """Sends every `flush_seconds`, and less often while the server is away. Daemon: it keeps no process alive."""
 
     def __init__(self, sender: Sender) -> None:
         super().__init__(name="tracking", daemon=True)
@@ -27,7 +27,7 @@ class BackgroundSender(threading.Thread):
         self._ending = False
 
     def run(self) -> None:
-        """Until `end`: one pass after another."""
+        """Runs one pass after another until `end`."""
         pause = self.sender.config.flush_seconds
         while True:
             self._wake.wait(pause)
@@ -42,11 +42,11 @@ class BackgroundSender(threading.Thread):
                 self._passes = max(self._passes, asked) if sent or self.away else self._passes
                 self._passed.notify_all()
             if not sent and self.away is None:
-                time.sleep(0.05)  # another process is sending this spool: look again soon
+                time.sleep(0.05)  # another process is sending this spool: check again soon
                 self._wake.set()
 
     def flush(self, timeout: float) -> bool:
-        """Send now; whether everything spooled so far has arrived. Gives up after `timeout` seconds, or one failure."""
+        """Sends now; returns True if everything spooled has arrived. Stops after `timeout` seconds or a failure."""
         if not self.is_alive():
             return self.sender.spool.pending() == 0
         with self._passed:
@@ -57,9 +57,9 @@ class BackgroundSender(threading.Thread):
         return self.sender.spool.pending() == 0
 
     def end(self) -> None:
-        """Ask the thread to stop after what it is doing; what was not sent is left to whoever goes on with the run.
+        """Stops the thread after its present request; the run's next start sends the rest.
 
-        Nothing is begun for that: MLflow alone takes seconds to load. Does not wait for a server that hangs."""
+        Starts nothing, because loading MLflow alone takes seconds. Does not wait for a server that hangs."""
         self._ending = True
         self._wake.set()
 
@@ -68,7 +68,7 @@ class BackgroundSender(threading.Thread):
         try:
             spool.sync()
             sent = self.sender.send()
-        except Exception as problem:  # whatever is wrong with the tracking, the training goes on
+        except Exception as problem:  # whatever is wrong with tracking, the training continues
             said = mask_secrets(f"{type(problem).__name__}: {reason(problem)}", config.uri)
             if self.away is None:
                 logger.warning(

@@ -1,4 +1,4 @@
-"""What MLflow shows of a version: its type, its tags and the words of its description, a row a kind of model."""
+"""MLflow's view of a version: its type, its tags and the text of its description; one row per kind of model."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,8 +15,8 @@ VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|cover
 BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
 OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
 TEXT_SCORES = {  # of language models, on a split
-    "bits_per_character": "{:.4f} bits a character",
-    "nats": "{:.4f} nats a token",
+    "bits_per_character": "{:.4f} bits per character",
+    "nats": "{:.4f} nats per token",
     "perplexity": "perplexity {:.2f}",
     "unknown_rate": "{:.2%} of the tokens unknown",
     "accuracy": "{:.3f} of the masked tokens guessed right",
@@ -94,13 +94,13 @@ def _described_vectors(tags: Mapping[str, str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Card:
-    """One row."""
+    """The card of a kind."""
 
-    type: str  # MLflow's word for what the model does
+    type: str  # MLflow's name for the model's task
     requirements: tuple[str, ...] = ALL  # packages of the stored model
     tags: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda config: {}  # from the bundle's config.json
     lines: Callable[[Mapping[str, str]], list[str]] = lambda tags: []  # of the description, from the tags
-    vectors: bool = False  # whether an answer is numbers rather than text
+    vectors: bool = False  # True if an answer is numbers rather than text
 
 
 CARDS: dict[str, Card] = {
@@ -123,5 +123,5 @@ CARDS: dict[str, Card] = {
 
 
 def card_of(kind: str) -> Card:
-    """The row of a kind; a plain one where it has none."""
+    """Returns the row of a kind; a plain one if it has none."""
     return CARDS.get(kind, Card(kind))

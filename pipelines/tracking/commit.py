@@ -1,4 +1,4 @@
-"""The commit that the running code was checked out at, read without git."""
+"""The commit of the running checkout, read without git."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,9 @@ HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
 def git_commit(start: Path = Path(__file__)) -> str | None:
-    """The hash that HEAD points at in the repository around `start`; None outside one (an installed package), or where
-    this process may not read it."""
+    """Returns the hash of HEAD in the repository around `start`.
+
+    None outside a repository (an installed package), or if this process may not read it."""
     try:
         return _find_commit(start)
     except PermissionError:
@@ -20,7 +21,7 @@ def _find_commit(start: Path) -> str | None:
         marker = folder / ".git"
         if marker.is_dir():
             return _head(marker, marker)
-        if marker.is_file():  # a worktree or submodule: the file names the place
+        if marker.is_file():  # a worktree or submodule: the file names the folder
             place = folder / marker.read_text(encoding="utf-8").partition(":")[2].strip()
             common = place / "commondir"
             return _head(place, place / common.read_text(encoding="utf-8").strip() if common.exists() else place)

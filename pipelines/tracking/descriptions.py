@@ -14,9 +14,10 @@ from pipelines.tracking.author import JOB
 NOTE = "mlflow.note.content"
 JOB_TAG, PAGE_TAG = "dragoman.job", "dragoman.job_page"
 EXPERIMENT = (
-    "Runs of Dragoman. The tag `kind` tells them apart: `train` made a model, `shard` its shards, `compare` a "
-    "comparison of networks. A run's description leads to its job, its shards and its model version."
+    "Trainings and comparisons of networks (tag `kind`: `train`, `compare`). A run's description leads to its job, its "
+    "shards and its model version."
 )
+SHARDINGS = "Corpora made into shards. A run tells what was kept and dropped of a corpus, and which trainings read it."
 SERVICE = "DRAGOMAN_SERVICE"  # variable that the job service gives its jobs
 NAME = re.compile(r"[\w.+-]{1,80}")
 ADDRESS = re.compile(r"https?://[\w.:/\[\]-]+")

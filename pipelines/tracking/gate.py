@@ -1,11 +1,11 @@
-"""How often a held-out set has been asked which version is better, and what each further answer must prove.
+"""Counts the questions to a held-out set about the better version, and sets the level of proof for each.
 
-Who asks often enough is told by luck that one version is better. So the k-th question to a set is answered at the level
-alpha / (k (k + 1)): these add up to alpha however many are asked, which bounds the chance that any of them moves
-the alias by luck (alpha-spending, Bonferroni's inequality over an open end: Foster and Stine 2008, section 2).
+Asking often enough finds a better version by luck. So the k-th question to a set must reach the level
+alpha / (k (k + 1)). These sum to alpha for any number of questions, which bounds the chance that any of them moves the
+alias by luck (alpha-spending, Bonferroni's inequality with an open end: Foster and Stine 2008, section 2).
 
-A question is a tag of the *registered model*, `gate/SET/QUESTION`, for the reasons that `history` gives. The same
-question again (candidate, champion and metric) has the same answer and spends nothing.
+A question is a tag of the *registered model*, `gate/SET/QUESTION`, for the reasons in `history`. Repeating a question
+(candidate, champion and metric) gives the same answer and spends nothing.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 PREFIX = "gate/"
-RESOLUTION = 2  # a level is at least so many times the smallest p-value that the resampling can give
+RESOLUTION = 2  # a level is at least this many times the smallest p-value of the resampling
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which of two versions is better on a held-out set."""
+    """The question which of two versions is better on a held-out set."""
 
     candidate: str  # version number
     champion: str
@@ -33,7 +33,7 @@ class Question:
 
 
 def set_name(lines: Iterable[str]) -> str:
-    """The name of a held-out set: a digest of its texts."""
+    """Returns the name of a held-out set: a digest of its texts."""
     digest = hashlib.sha256()
     for line in lines:
         digest.update(line.encode() + b"\n")
@@ -41,18 +41,18 @@ def set_name(lines: Iterable[str]) -> str:
 
 
 def level(p_value: float, number: int) -> float:
-    """What the p-value of question `number` (from 1) must be below, where all together have `p_value` to spend."""
+    """Returns the limit for the p-value of question `number` (from 1), if all together may spend `p_value`."""
     return p_value / (number * (number + 1))
 
 
 def enough_samples(client: Any, name: str, p_value: float, samples: int) -> int:
-    """`samples`, or as many more as the next question to any set of the registered model needs to be answerable."""
+    """Returns `samples`, or more if the next question to any set of the registered model needs them."""
     asked = Counter(key.split("/")[1] for key in _tags(client, name))
     return max(samples, math.ceil(RESOLUTION / level(p_value, max(asked.values(), default=0) + 1)))
 
 
 def place(client: Any, name: str, held_out: str, question: Question) -> tuple[int, int]:
-    """Return (number of the question among those to the set, number of sets asked) as `ask` would make them."""
+    """Returns (number of the question to the set, number of sets asked) as `ask` would give them."""
     tags = _tags(client, name)
     sets = [key.split("/")[1] for key in tags]
     known = _key(held_out, question) in tags
@@ -60,10 +60,9 @@ def place(client: Any, name: str, held_out: str, question: Question) -> tuple[in
 
 
 def ask(client: Any, name: str, held_out: str, question: Question) -> tuple[int, Question]:
-    """Put the question to the set on record, once: its number among those to the same set, from 1, and the question
-    with the answer that it had the first time.
+    """Records the question to the set once; returns its number for this set, from 1, and the first answer.
 
-    Another number of resamples gives another p-value: whoever could ask until one is small enough would spend nothing.
+    Another number of resamples gives another p-value, so asking until one is small enough must not be free.
     """
     key = _key(held_out, question)
     if key not in _tags(client, name):

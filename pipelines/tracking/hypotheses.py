@@ -1,4 +1,4 @@
-"""What a version makes of a held-out set: translated when it decides, kept with its run to be read and compared."""
+"""A version's translations of a held-out set: made for a decision, and stored with its run for reading."""
 
 import hashlib
 import logging
@@ -16,7 +16,7 @@ Translate = Callable[[Path, Sequence[str]], list[str]]  # bundle directory, line
 
 
 def file_name(split: str, sources: Sequence[str], bundle_digest: str) -> str:
-    """The artifact that holds the translations of these very lines by this very bundle."""
+    """Returns the name of the artifact with this bundle's translations of these lines."""
     digest = hashlib.sha256(bundle_digest.encode())
     for line in sources:
         digest.update(b"\n" + line.encode())
@@ -26,12 +26,12 @@ def file_name(split: str, sources: Sequence[str], bundle_digest: str) -> str:
 def hypotheses(
     registry: Registry, version: Version, split: str, sources: Sequence[str], translate: Translate
 ) -> list[str]:
-    """The version's translations of `sources`, made now by the bundle that was registered.
+    """Returns the version's translations of `sources`, made now by the registered bundle.
 
-    What is stored with its run is what somebody has written there: it is compared and never decides.
+    Anybody may have written the translations stored with its run, so they are only compared and never decide.
 
     Raises:
-        UserError: the bundle is not the one that was registered.
+        UserError: the bundle differs from the registered one.
     """
     logger.info("version %s: translating %s, %s sentences", version.number, split, f"{len(sources):,}")
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +62,7 @@ def _read_stored(registry: Registry, version: Version, name: str, count: int) ->
         with tempfile.TemporaryDirectory() as folder:
             path = registry.client.download_artifacts(version.run_id, name, folder)
             lines = Path(path).read_text(encoding="utf-8").split("\n")[:-1]
-    except Exception as problem:  # a run that was deleted, a store that is away: it is translated again
+    except Exception as problem:  # a deleted run or a store that is away: translate again
         logger.info("version %s: stored translations cannot be read (%s)", version.number, type(problem).__name__)
         return None
     return lines if len(lines) == count else None
@@ -71,5 +71,5 @@ def _read_stored(registry: Registry, version: Version, name: str, count: int) ->
 def _store(registry: Registry, version: Version, name: str, lines: Sequence[str]) -> None:
     try:
         registry.client.log_text(version.run_id, "".join(f"{line}\n" for line in lines), name)
-    except Exception as problem:  # only the next comparison is slower for it
+    except Exception as problem:  # only the next comparison is slower
         logger.info("version %s: translations cannot be stored (%s)", version.number, type(problem).__name__)

@@ -1,7 +1,7 @@
-"""The owner of a registered model: a tag, written when the model is made and compared before a job writes to it.
+"""The owner of a registered model: a tag that is written with the model and compared before a job writes to it.
 
-The job service says in a variable whose the job's model is. A plain command line has no such variable: there MLflow's
-own permissions decide, and the tag of a new model is the system's user.
+The job service passes the owner of a job's model in a variable. A plain command line has no such variable: there
+MLflow's own permissions decide, and a new model's tag is the system's user.
 """
 
 import os
@@ -11,24 +11,24 @@ from model.errors import UserError
 from pipelines.tracking.author import in_job, user
 
 OWNER_TAG = "dragoman.owner"
-MODEL_OWNER = "DRAGOMAN_MODEL_OWNER"  # the owner of the job's model; empty: nobody
+MODEL_OWNER = "DRAGOMAN_MODEL_OWNER"  # owner of the job's model; empty: nobody
 
 
 def expected_owner() -> str:
-    """Return the owner that the service names for this job's model; empty outside of a service and for nobody's."""
+    """Returns the service's owner of this job's model; empty outside a service or without an owner."""
     return os.environ.get(MODEL_OWNER, "") if in_job() else ""
 
 
 def new_owner() -> str:
-    """Return the owner of a model that this process makes."""
+    """Returns the owner of a model that this process makes."""
     return expected_owner() or user()
 
 
 def check_owner(name: str, tags: Mapping[str, str], expected: str) -> None:
-    """Refuse a registered model whose tag names another owner than the service does.
+    """Refuses a registered model whose tag names another owner than the service does.
 
     Raises:
-        UserError: names the model and who settles it.
+        UserError: names the model and how to change its owner.
     """
     if expected and tags.get(OWNER_TAG) != expected:
         whose = "another owner" if tags.get(OWNER_TAG) else "nobody"

@@ -1,4 +1,4 @@
-"""The settings of a stored MLflow model that a caller may change, as its signature states them."""
+"""The settings of a stored MLflow model that a caller may change, for its signature."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from model.inference.kinds import KINDS
 
 
 def parameters(config: Mapping[str, Any]) -> Any:
-    """MLflow's `ParamSchema` for a bundle with this `config.json`; None where nothing can be set."""
+    """Returns MLflow's `ParamSchema` for a bundle with this `config.json`; None if it has no settings."""
     from mlflow.types import DataType, ParamSchema, ParamSpec
 
     types = {int: DataType.long, float: DataType.double}

@@ -1,4 +1,4 @@
-"""Pictures of a run and of a data set, for MLflow's artifacts. Drawn without a display, each call its own figure."""
+"""Plots of a run and of a data set, for MLflow's artifacts. Needs no display; each call makes its own figure."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,29 +10,29 @@ if TYPE_CHECKING:
 else:  # names for annotations: matplotlib loads when something is drawn
     Axes = Figure = Any
 
-Points = Sequence[tuple[int, float]]  # (step, value), steps growing
+Points = Sequence[tuple[int, float]]  # (step, value), steps ascending
 
 BLUE, ORANGE, GREEN, GREY = "#2463a8", "#d9730d", "#2f8f5b", "#8a8f98"
 SMOOTHED_FROM = 60  # points from which a noisy curve gets a running mean
 
 
 def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
-    """Loss, BLEU, learning rate and speed over the steps, from the loop's metrics: a panel for each that was measured.
+    """Plots loss, BLEU, learning rate and speed over the steps: one panel per measured metric.
 
-    None where nothing was.
+    None if there is none.
     """
 
     def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("loss", ()), BLUE, "training, smoothed labels")
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Loss", "nats a target token")
+        finish(axis, "Loss", "nats per target token")
 
     def bleu(axis: Axes) -> None:
         line(axis, metrics.get("valid_bleu", ()), GREEN, "validation", marker="o")
         _mark_best(axis, metrics.get("valid_bleu", ()))
         finish(axis, "BLEU", "sacreBLEU")
 
-    drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens a second", metrics)}
+    drawn = {("loss", "valid_loss"): loss, ("valid_bleu",): bleu, **pace("target tokens per second", metrics)}
     return draw_panels(metrics, drawn, title)
 
 
@@ -40,7 +40,7 @@ Panel = Callable[[Axes], None]
 
 
 def draw_panels(metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...], Panel], title: str) -> Figure | None:
-    """A figure of the panels of which any metric has a finite value; None where none has."""
+    """Draws the panels with a finite value of any metric; returns None if there are none."""
     drawn = [
         panel
         for keys, panel in panels_of.items()
@@ -58,7 +58,7 @@ def draw_panels(metrics: Mapping[str, Points], panels_of: Mapping[tuple[str, ...
 
 
 def pace(unit: str, metrics: Mapping[str, Points], key: str = "tokens_per_second") -> dict[tuple[str, ...], Panel]:
-    """The panels that every training's curves have: learning rate, and speed in `unit` from the metric `key`."""
+    """Returns the panels of every training: learning rate, and speed in `unit` from the metric `key`."""
 
     def rate(axis: Axes) -> None:
         line(axis, metrics.get("lr", ()), BLUE, "learning rate")
@@ -75,7 +75,7 @@ def pace(unit: str, metrics: Mapping[str, Points], key: str = "tokens_per_second
 
 
 def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], title: str) -> Figure:
-    """Sentences by length in tokens. `bounds`: the upper bound of each bucket but the last, which is open."""
+    """Plots sentences by length in tokens. `bounds`: upper bound of each bucket but the last, which is open."""
     figure, (axis,) = panels(1, 1, (8.0, 4.2), title)
     used = max((i + 1 for counts in sides.values() for i, count in enumerate(counts) if count), default=1)
     labels = [_bucket(bounds, i) for i in range(used)]
@@ -93,7 +93,7 @@ def length_histogram(bounds: Sequence[int], sides: Mapping[str, Sequence[int]], 
 
 
 def draw_dropped(rules: Mapping[str, int], kept: int, title: str) -> Figure | None:
-    """What sharding dropped, by rule, the most first; None where it dropped nothing."""
+    """Plots the records that sharding dropped, by rule, most first; None if it dropped none."""
     ordered = sorted(((rule, count) for rule, count in rules.items() if count), key=lambda entry: entry[1])
     if not ordered:
         return None
@@ -127,13 +127,13 @@ def line(axis: Axes, points: Points, colour: str, label: str, marker: str | None
 
 
 def noisy(axis: Axes, points: Points, colour: str, label: str) -> None:
-    """The values pale and their running mean in full colour; few values as they are."""
+    """Plots the values pale and their running mean in full colour; few values as they are."""
     drawn = [(step, value) for step, value in points if math.isfinite(value)]
     if len(drawn) < SMOOTHED_FROM:
         line(axis, drawn, colour, label)
         return
     axis.plot(*zip(*drawn, strict=True), color=colour, alpha=0.25, linewidth=0.8)
-    half = len(drawn) // 60  # centred, so that a falling curve's mean does not hang behind it
+    half = len(drawn) // 60  # centred, so that a falling curve's mean does not lag behind
     means = [
         (drawn[i][0], sum(value for _, value in drawn[i - half : i + half + 1]) / (2 * half + 1))
         for i in range(half, len(drawn) - half)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
+from conf import again
 from model.errors import UserError
 from model.ranges import Range, Whole, check_ranges
 from pipelines.tracking.owner import OWNER_TAG, new_owner
@@ -40,10 +41,10 @@ class Policy:
             UserError: it is; names the ways.
         """
         if p_value > self.p_value:
+            change = again.command("promote", FLAG, f"promote.policy.p_value={p_value}", keep=_is_no_p_value)
             raise UserError(
                 f"promote.p_value={p_value}: the policy of this model allows {self.p_value:g} at most. Its owner "
-                f"changes that: dragoman promote {FLAG} promote.policy.p_value={p_value}; or promote.force=true with "
-                "a promote.reason"
+                f"changes that: {change}; or promote.force=true with a promote.reason"
             )
 
     def exhausted(self, number: int, gates: int) -> str:
@@ -57,6 +58,10 @@ class Policy:
     def __str__(self) -> str:
         questions, gates = (f"{most:,} at most" if most else "any number" for most in (self.questions, self.gates))
         return f"p below {self.p_value:g} for all questions to a gate together; questions: {questions}; gates: {gates}"
+
+
+def _is_no_p_value(key: str) -> bool:
+    return key != "promote.p_value"
 
 
 def read_policy(client: Any, name: str) -> Policy:

@@ -1,4 +1,4 @@
-"""Moving the alias: forward to a version that is better beyond chance, or back to the champion before."""
+"""Moves the alias: to a version that is significantly better, or back to the previous champion."""
 
 import logging
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from pipelines.tracking.registry import Registry, Version
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS = 5  # comparisons begun again because the champion changed meanwhile
+ATTEMPTS = 5  # comparisons restarted because the champion changed meanwhile
 
 
 @dataclass
 class PolicyChange:
-    """What the owner sets of a model's policy; null: it stays."""
+    """The owner's changes to a model's policy; null: unchanged."""
 
     p_value: Annotated[float, Range(0, 0.5, above=True)] | None = None
     questions: Whole | None = None
@@ -31,15 +31,15 @@ class PolicyChange:
 
 @dataclass
 class PromoteConfig:
-    """Which version is to become champion, and what it must prove."""
+    """The version to make champion, and the proof that it needs."""
 
     version: str | None = None  # null: the newest
-    split: str = "auto"  # of texts; auto: gate where the shards have it, else valid. Never the test set
-    # auto: BLEU; of word vectors the mean of Spearman's correlation and of analogies right; of language models the
-    # likelihood, as bits a character (masked ones: nats a guessed token)
+    split: str = "auto"  # of texts; auto: gate if the shards have it, else valid. Never the test set
+    # auto: BLEU; for word vectors the mean of Spearman's correlation and of correct analogies; for language models the
+    # likelihood, as bits per character (masked ones: nats per predicted token)
     metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
-    samples: Annotated[int, Range(100)] = 1000  # bootstrap resamples at least; more where the level asks for them
-    # all questions to a gate together have this to spend, see `gate.level`; null: what the policy allows
+    samples: Annotated[int, Range(100)] = 1000  # least bootstrap resamples; more if the level needs them
+    # all questions to a gate together may spend this, see `gate.level`; null: the policy's value
     p_value: Probability | None = None
     force: bool = False  # promote without proof; needs a reason
     reason: str = ""
@@ -59,12 +59,12 @@ class Comparison:
     unit: str = "sentences"
     lower_is_better: bool = False  # as of losses
     digits: int = 2
-    gate: str = "unnamed"  # what it was asked of: `gate.set_name` of a set that no score is reported on
-    of: str = ""  # the same for people: the split's name
+    gate: str = "unnamed"  # the set asked: `gate.set_name` of a set without reported scores
+    of: str = ""  # its name for users: the split's
     reported: str = ""  # the test set's scores, on which nothing depends
 
     def better(self, p_value: float) -> bool:
-        """Whether the candidate's lead is real at that level."""
+        """Returns True if the candidate's lead is significant at that level."""
         lead = self.champion - self.candidate if self.lower_is_better else self.candidate - self.champion
         return lead > 0 and self.p_value < p_value
 
@@ -76,10 +76,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a promotion or rollback."""
+    """The result of a promotion or rollback."""
 
-    accepted: bool  # the version asked for is champion now
-    champion: str | None  # the version that is champion now
+    accepted: bool  # True if the version is champion now
+    champion: str | None  # the present champion
     message: str
 
 
@@ -87,25 +87,25 @@ Compare = Callable[[Version, Version, int], Comparison]  # candidate, champion, 
 TEST_SCORES = {  # tags of a version with the scores of its test set
     "test_bleu": "BLEU",
     "test_chrf": "chrF",
-    "test_bits_per_character": "bits a character",
-    "test_nats": "nats a token",
+    "test_bits_per_character": "bits per character",
+    "test_nats": "nats per token",
 }
 
 
 def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: Path) -> Outcome:
-    """Make the candidate champion if it is better than the champion, or if there never was one, or by force.
+    """Makes the candidate champion if it is better than the champion, or if there never was one, or by force.
 
-    The comparison may take minutes; if the champion changes meanwhile it is made again with the new one. The move
-    itself is under the file lock `lock`, which excludes others on this machine; from another machine a move could
-    fall only into the milliseconds between the last look and the move.
+    The comparison may take minutes; if the champion changes meanwhile it is repeated with the new one. The file lock
+    `lock` guards the move on this machine; a move from another machine could only fall into the milliseconds between
+    the last check and the move.
 
     Raises:
-        UserError: the model is another owner's; no such version; force without a reason; settings out of range.
+        UserError: the model is another owner's, no such version, force without a reason, or settings out of range.
     """
     _check(config)
     registry.check_owner()
     if config.version is None:
-        registry.newest()  # says that there is no version yet
+        registry.newest()  # raises if there is no version yet
     policy = read_policy(registry.client, registry.config.name)
     if not config.force:
         policy.refuse_wider(config.p_value or policy.p_value)
@@ -131,12 +131,12 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
 
 
 def change_policy(registry: Registry, change: PolicyChange) -> str:
-    """Set what `change` names of the model's policy, on record; returns the policy in words.
+    """Sets the values that `change` names in the model's policy, and records that; returns the policy as text.
 
     Raises:
         UserError: no such model, another owner's, or a value out of range.
     """
-    registry.newest()  # says that there is no version yet
+    registry.newest()  # raises if there is no version yet
     registry.check_owner()
     client, name = registry.client, registry.config.name
     policy = read_policy(client, name)
@@ -151,10 +151,10 @@ def change_policy(registry: Registry, change: PolicyChange) -> str:
 
 
 def rollback(registry: Registry, reason: str, lock: Path) -> Outcome:
-    """Make the champion before the present one champion again, of those that still exist.
+    """Makes the previous champion the champion again, among those that still exist.
 
     Raises:
-        UserError: there is none to go back to, or the model is another owner's.
+        UserError: there is none, or the model is another owner's.
     """
     registry.check_owner()
     with exclusive(lock, wait=True):
@@ -183,7 +183,7 @@ def _judge(
         return "forced", config.reason
     rival = champion
     if rival is None:
-        # Deleting the champion drops the alias silently: then the last champion that is left is the one to beat.
+        # Deleting the champion drops the alias silently: then the last remaining champion must be beaten.
         rival = next((one for one in _former(registry, None) if one.number != candidate.number), None)
     if rival is None:
         return "promoted", "the first champion"
@@ -196,7 +196,7 @@ def _judge(
     if over:
         return "refused", f"{result}, {over}"
     number, answered = gate.ask(client, name, result.gate, question)
-    # a tag is what somebody wrote: it can make an answer weaker, never stronger
+    # anybody may have written a tag: it can weaken an answer, never strengthen it
     result = replace(result, p_value=max(answered.p_value, result.p_value))
     level = gate.level(p_value, number)
     reported = result.reported or test_scores(candidate, rival)
@@ -209,7 +209,7 @@ def _judge(
 
 
 def test_scores(candidate: Version, champion: Version) -> str:
-    """What the registry says of both on their test sets; empty where it says nothing of one."""
+    """Returns both versions' scores on their test sets from the registry; empty if one has none."""
     return ", ".join(
         f"{label} {candidate.tags[key]} against {champion.tags[key]}{_openings(candidate, champion)}"
         for key, label in TEST_SCORES.items()
@@ -218,13 +218,13 @@ def test_scores(candidate: Version, champion: Version) -> str:
 
 
 def _openings(candidate: Version, champion: Version) -> str:
-    """Return how often the test set was open when each was scored; empty where one does not say."""
+    """Returns how often the test set had been used when each was scored; empty if that is unknown."""
     counts = [version.tags.get("test_openings") for version in (candidate, champion)]
     return f" (openings {counts[0]} and {counts[1]} of the set)" if all(counts) else ""
 
 
 def _former(registry: Registry, champion: Version | None) -> list[Version]:
-    """Earlier champions that still exist, the nearest first."""
+    """Returns earlier champions that still exist, the nearest first."""
     there = {one.number: one for one in registry.versions()}
     if not there:
         return []

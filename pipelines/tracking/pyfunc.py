@@ -1,6 +1,6 @@
-"""A bundle as an MLflow model: this file itself is stored with the version ("models from code"), nothing is pickled.
+"""A bundle as an MLflow model: this file itself is stored with the version ("models from code"), without pickles.
 
-MLflow runs it to load the model, so unlike our other modules it acts at import: `set_model` is its convention. The
+MLflow runs it to load the model, so unlike our other modules it acts at import: `set_model` is MLflow's convention. The
 package `model` is stored beside it; `mlflow models serve` needs nothing else of Dragoman.
 """
 
@@ -12,22 +12,22 @@ from mlflow.pyfunc import PythonModel
 
 
 class BundleModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are untyped here
-    """`predict(["Ein Satz.", ...], {"beam": 1}) -> ["A sentence.", ...]`, an answer a text, in order.
+    """`predict(["Ein Satz.", ...], {"beam": 1}) -> ["A sentence.", ...]`, one answer per text, in order.
 
-    What an answer is stands in `model/inference/kinds.py`: a translation, a continuation, a text with its masks filled,
-    a word's vector.
+    `model/inference/kinds.py` defines the answers: a translation, a continuation, a text with its masks filled, a
+    word's vector.
     """
 
     def load_context(self, context: Any) -> None:
-        """Open the bundle; called once."""
+        """Opens the bundle; called once."""
         from model.inference.kinds import open_answers
 
         self.answers = open_answers(Path(context.artifacts["bundle"]))
 
     def predict(self, model_input: list[str], params: dict[str, Any] | None = None):  # type: ignore[no-untyped-def]  # noqa: ANN201  # a return type would become the signature's
-        """`model_input`: texts. `params`: settings of the signature; the bundle's own where nothing is said.
+        """`model_input`: texts. `params`: settings of the signature, by default the bundle's own.
 
-        MLflow takes a return type for the signature's, which differs from kind to kind: so there is none.
+        There is no return type, because MLflow would take it for the signature's, which differs from kind to kind.
 
         Raises:
             UserError: a setting out of range, or a text that the model cannot read (named).

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from conf import again
 from model.addresses import mask_address, mask_secrets
 from model.bundles.directory import bundle_hash
 from model.errors import ServiceError, UserError, reason
@@ -127,7 +128,10 @@ class Registry:
         """
         every = self.versions()
         if not every:
-            raise UserError(f"registry.name: {self.config.name!r} has no versions yet; `dragoman train` registers one")
+            raise UserError(
+                f"registry.name: {self.config.name!r} has no versions yet; a training registers one: "
+                f"{again.command('train')}"
+            )
         return every[0]
 
     def check_owner(self) -> None:

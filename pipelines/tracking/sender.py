@@ -16,7 +16,7 @@ from model.mlflow_pages import run_page, version_page
 from model.runs.record import read, write_tracked
 from model.runs.spool import REGISTRATIONS, Mark, Record, Spool
 from pipelines.tracking import names
-from pipelines.tracking.descriptions import EXPERIMENT, NOTE, with_lines
+from pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
 
 logger = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Sender:
         if found is None:
             place = self.config.artifacts if is_database(self.config.uri) else None
             try:
-                tags = dict([EXPERIMENT_KIND, (NOTE, EXPERIMENT)])
+                tags = dict([EXPERIMENT_KIND, (NOTE, SHARDINGS if self.experiment.endswith(OF_SHARDS) else EXPERIMENT)])
                 return str(self._client.create_experiment(self.experiment, place, tags))
             except Exception:  # another process was faster: then it exists now; any other cause is raised below
                 found = self._client.get_experiment_by_name(self.experiment)

@@ -1,4 +1,4 @@
-"""The MLflow server or database that records go to: its address, its client, and how its errors are to be taken."""
+"""The MLflow server or database for records: its address, its client, and the meaning of its errors."""
 
 import dataclasses
 import logging
@@ -16,37 +16,37 @@ from model.files import exclusive
 from model.ranges import Amount, Positive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
-# What MLflow warns of in its own code while it is imported: nobody's business here.
+# Warnings about MLflow's own code while it is imported, which do not concern users.
 OWN_WARNINGS = ("The ``noload`` loader strategy is deprecated", ".*Any type hint is inferred as AnyType")
 
 
 @dataclass
 class TrackingConfig:
-    """Where records go and how patient we are. Times in seconds."""
+    """The tracking server and its time limits, in seconds."""
 
     uri: str = "sqlite:///artifacts/mlflow/mlflow.db"  # or http(s)://host:port, postgresql://...
-    artifacts: str | None = "artifacts/mlflow/artifacts"  # for databases; a server has its own place
+    artifacts: str | None = "artifacts/mlflow/artifacts"  # for databases; a server has its own
     experiment: str = "dragoman"
-    parent: str | None = None  # the id of the run under which this one stands
+    parent: str | None = None  # id of the parent run
     offline: bool = False  # true: spool only; `dragoman sync` sends later
-    flush_seconds: Positive = 5.0  # how often the background thread sends
+    flush_seconds: Positive = 5.0  # interval of the background thread
     timeout: Positive = 10.0  # for one request to the server
-    flush_timeout: Amount = 30.0  # how long the end of a run waits for what is not sent yet
-    register_timeout: Amount = 120.0  # how long it waits for its version in the registry
+    flush_timeout: Amount = 30.0  # longest wait for unsent records at a run's end
+    register_timeout: Amount = 120.0  # longest wait for its version in the registry
     system_metrics: bool = True
     system_seconds: Positive = 10.0  # between two samples of CPU and memory
 
 
 class Verdict(Enum):
-    """What an error of the server means for the record that met it."""
+    """The meaning of a server's error for the record that met it."""
 
     LATER = "later"  # the server is away, busy, or forbids it for now: keep the record
-    REFUSED = "refused"  # this record will never be taken: set it aside, go on with the next
+    REFUSED = "refused"  # this record will never be accepted: set it aside and send the next
     GONE = "gone"  # the run (or experiment) does not exist there
 
 
 def resolve_paths(config: TrackingConfig) -> TrackingConfig:
-    """The same with absolute local paths, so that processes started elsewhere mean the same database."""
+    """Returns the settings with absolute local paths, so that processes in other folders use the same database."""
     return dataclasses.replace(
         config,
         uri=_absolute_uri(config.uri),
@@ -55,29 +55,29 @@ def resolve_paths(config: TrackingConfig) -> TrackingConfig:
 
 
 def is_database(uri: str) -> bool:
-    """Whether MLflow runs embedded in this process (a database address), rather than behind HTTP."""
+    """Returns True if MLflow runs embedded in this process (a database address), not behind HTTP."""
     return not uri.startswith(("http://", "https://"))
 
 
 def connect(config: TrackingConfig) -> Any:
-    """An `MlflowClient` with short patience. A database that does not exist yet is created (seconds).
+    """Returns an `MlflowClient` with short timeouts. Creates a missing database, which takes seconds.
 
     Raises:
-        UserError: an address of a kind that is not known.
+        UserError: an address of an unknown kind.
         ImportError: MLflow is not installed here.
-        mlflow.exceptions.MlflowException: nothing answers.
+        mlflow.exceptions.MlflowException: no answer.
     """
     check(config)
     environment(config)
     import mlflow
     from mlflow.tracking import MlflowClient
 
-    for chatty in ("mlflow", "alembic", "botocore"):  # a line for each migration of a new database, for credentials
+    for chatty in ("mlflow", "alembic", "botocore"):  # they log each migration of a new database, and credentials
         logging.getLogger(chatty).setLevel(logging.WARNING)
     if config.uri.startswith("sqlite:///"):
         make_database(Path(config.uri.removeprefix("sqlite:///")))
     # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address. Setting
-    # it also writes the environment, where it would reach child processes and later configurations: that is undone.
+    # it also sets the environment, which would reach child processes and later configurations, so that is undone.
     with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
         mlflow.set_tracking_uri(config.uri)
         mlflow.set_registry_uri(config.uri)
@@ -85,19 +85,18 @@ def connect(config: TrackingConfig) -> Any:
 
 
 def make_database(path: Path) -> None:
-    """Make MLflow's database where there is none yet: whole, or not at all.
+    """Makes MLflow's database if there is none, atomically.
 
-    MLflow makes its tables in many steps, and a file that a killed process leaves in the middle of them is refused by
-    every later one.
+    MLflow makes its tables in many steps, and refuses a file that a killed process has left half-made.
     """
     if path.exists():
         return
     from mlflow.tracking import MlflowClient
 
-    # a command and its worker begin at once: one of them makes it
+    # a command and its worker start at once: one of them makes it
     with exclusive(path.with_name(f".{path.name}.making"), wait=True):
         part = path.with_name(f".{path.name}.part")
-        part.unlink(missing_ok=True)  # of a process that was killed
+        part.unlink(missing_ok=True)  # left by a killed process
         if not path.exists():
             address = f"sqlite:///{part}"
             MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
@@ -105,10 +104,10 @@ def make_database(path: Path) -> None:
 
 
 def check(config: TrackingConfig) -> None:
-    """Refuse an address that cannot be one, before a run starts.
+    """Refuses an invalid address before a run starts.
 
     Raises:
-        UserError: names `tracking.uri`, its value and the kinds that there are.
+        UserError: names `tracking.uri`, its value and the possible kinds.
     """
     scheme = config.uri.partition("://")[0].partition("+")[0]
     if "://" not in config.uri or scheme not in SCHEMES:
@@ -118,7 +117,7 @@ def check(config: TrackingConfig) -> None:
 
 
 def environment(config: TrackingConfig) -> None:
-    """MLflow's own switches. It reads them at each call, and some only at import, so they are set before it."""
+    """Sets MLflow's own switches. It reads them at each call, and some only at import, so this comes first."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
     os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
@@ -126,7 +125,7 @@ def environment(config: TrackingConfig) -> None:
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     os.environ.setdefault("MLFLOW_UV_AUTO_DETECT", "false")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # MLflow looks for git; we do not need it
-    # One try a request: the background thread itself tries again, with its own pauses.
+    # One try per request: the background thread retries with its own pauses.
     os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(max(1, round(config.timeout)))
     os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
     for own_warning in OWN_WARNINGS:
@@ -134,7 +133,7 @@ def environment(config: TrackingConfig) -> None:
 
 
 def verdict(problem: Exception) -> Verdict:
-    """How to take an exception that a call to MLflow raised."""
+    """Returns the meaning of an exception that a call to MLflow raised."""
     code = getattr(problem, "error_code", None)
     if code in ("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "RESOURCE_ALREADY_EXISTS"):
         return Verdict.REFUSED

@@ -1,6 +1,6 @@
-"""The machine during a run: CPU, memory, network, GPU, as MLflow's own monitor names them.
+"""Metrics of the machine during a run: CPU, memory, network, GPU, with the names of MLflow's own monitor.
 
-MLflow's monitor sends straight to the server and gives up when that is away; ours writes into the spool.
+MLflow's monitor sends directly to the server and gives up when it is away; ours writes to the spool.
 """
 
 import logging
@@ -22,26 +22,26 @@ class SystemSampler(threading.Thread):
         self._ending = threading.Event()
 
     def run(self) -> None:
-        """Until `end`."""
+        """Samples until `end`."""
         process = psutil.Process()
-        psutil.cpu_percent()  # the first call only starts the count
+        psutil.cpu_percent()  # the first call starts the measurement
         process.cpu_percent()
         while not self._ending.wait(self.seconds):
             try:
                 self.record(sample(process))
-            except (OSError, psutil.Error) as problem:  # a machine that hides its counters, a disk that fails
+            except (OSError, psutil.Error) as problem:  # a machine that hides its counters, or a failing disk
                 logger.warning("system metrics end: %s", problem)
                 return
 
     def end(self) -> None:
-        """No more samples; returns when the last one is written."""
+        """Stops sampling; returns when the last sample is written."""
         self._ending.set()
         if self.is_alive():
             self.join(5.0)
 
 
 def sample(process: psutil.Process) -> dict[str, float]:
-    """One sample: percentages 0 to 100 (the process's: 100 a core), sizes in megabytes of 10^6 bytes."""
+    """Takes one sample: percentages 0 to 100 (the process's: 100 per core), sizes in megabytes of 10^6 bytes."""
     memory = psutil.virtual_memory()
     values = {
         "system/cpu_utilization_percentage": psutil.cpu_percent(),
@@ -54,7 +54,7 @@ def sample(process: psutil.Process) -> dict[str, float]:
 
 
 def gpu_sample() -> dict[str, float]:
-    """Memory of each GPU that this process already uses (nothing is initialised for it)."""
+    """Returns the memory of each GPU that this process already uses; initialises none."""
     import sys
 
     torch = sys.modules.get("torch")

@@ -1,1 +1,1 @@
-"""Batches -> weights: the loop, the optimizer, checkpoints, the journal, progress."""
+"""Training, batches -> weights: the loop, the optimizer, checkpoints, the journal, progress."""

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
 from model.device import kernels, machine
-from model.memory import freed_is_kept, keep_few_products, return_freed
+from model.memory import keep_few_products, keep_freed_memory, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
@@ -117,7 +117,7 @@ class Trainer:
 
     def run(self, report: Report) -> Progress:
         """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
-        with freed_is_kept(), contextlib.ExitStack() as stack:
+        with keep_freed_memory(), contextlib.ExitStack() as stack:
             publish = stack.enter_context(publisher(self.run_dir, self.ranks))
             self.resume()
             journal = self._journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
@@ -228,7 +228,7 @@ class Trainer:
         return norm, finite
 
     def evaluate(self) -> dict[str, float]:
-        """Validation loss (nats a token), perplexity and, when due, BLEU; settles early stopping."""
+        """Validation loss (nats per token), perplexity and, when due, BLEU; settles early stopping."""
         config, progress = self.config, self.progress
         loss, items = validation_loss(self.network, self._plain_loss, self.held_out(), config.precision, self.ranks)
         metrics = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 50.0)), "valid_items": items}
@@ -328,7 +328,7 @@ def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Te
 
 
 class Speed:
-    """Target tokens a second since the last question."""
+    """Target tokens per second since the last question."""
 
     def __init__(self) -> None:
         self._items, self._since = 0.0, time.monotonic()

@@ -1,4 +1,4 @@
-"""Muon: the matrices between a network's states take steps of equal length in every direction (Jordan et al. 2024).
+"""Muon: the weight matrices take steps of equal length in every direction (Jordan et al. 2024).
 
 Letters: N matrices of one shape, R rows, C columns.
 """
@@ -12,19 +12,19 @@ from torch import Tensor, nn
 
 MOMENTUM = 0.95
 ROUNDS = 5
-QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan et al. 2024: the steepest at 0 that bring singular values near to 1
-ADAMS_LENGTH = 0.2  # the root mean square of Adam's steps, measured in units of the rate (Liu et al. 2025, section 2.2)
+QUINTIC = (3.4445, -4.7750, 2.0315)  # Jordan et al. 2024: steepest at 0 among those that bring singular values near 1
+ADAMS_LENGTH = 0.2  # root mean square of Adam's steps, in units of the rate (Liu et al. 2025, section 2.2)
 
 
 class Muon(torch.optim.Optimizer):
-    """Momentum, of which each matrix takes the nearest semi-orthogonal one; all other parameters are Adam's.
+    """Momentum, replaced for each matrix by the nearest semi-orthogonal one; all other parameters are Adam's.
 
-    A step is scaled to the root mean square of Adam's, so that one rate and one schedule serve both. torch has a Muon
-    of its own, which computes in bfloat16 wherever it runs and goes through the matrices one by one.
+    A step is scaled to the root mean square of Adam's, so that one rate and one schedule serve both. torch's own Muon
+    computes in bfloat16 everywhere and processes the matrices one by one.
 
-    `adam` is given the other parameters; `work` is the type that is computed in. `packed` has the rows of each matrix
-    in a parameter that holds several, such as queries above keys above values: as one matrix, the part with the largest
-    gradient leaves the others short steps.
+    `adam` has the other parameters; `work` is the computing type. `packed` has the rows of each matrix in a parameter
+    that holds several, such as queries above keys above values: treated as one matrix, the part with the largest
+    gradient would leave the others short steps.
     """
 
     def __init__(
@@ -38,11 +38,11 @@ class Muon(torch.optim.Optimizer):
         super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": adam.defaults["lr"]})
         self._adam, self._work, self._packed = adam, work, packed or {}
         adam.state = self.state
-        self.param_groups += adam.param_groups  # the same objects: whoever sets a rate sets it for both
+        self.param_groups += adam.param_groups  # the same objects: setting a rate sets it for both
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no closure, no loss
-        """One update of everything that has a gradient."""
+        """Updates everything that has a gradient."""
         group = self.param_groups[0]
         trained = [p for p in group["params"] if p.grad is not None]
         alike: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)  # shape -> (matrix, momentum)
@@ -60,7 +60,7 @@ class Muon(torch.optim.Optimizer):
         self._adam.step()
 
     def _momenta(self, matrices: Sequence[Tensor]) -> list[Tensor]:
-        """Nesterov's look ahead from the running means of the gradients, which take in those of this step."""
+        """Returns Nesterov's look-ahead from the running means of the gradients, which include this step's."""
         gradients = [p.grad for p in matrices if p.grad is not None]
         for p in matrices:
             if not self.state[p]:
@@ -71,12 +71,12 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonal(matrices: Tensor) -> Tensor:
-    """(N, R, C) -> (N, R, C): each U S V' becomes about U V', its singular values between 0.7 and 1.2.
+    """(N, R, C) -> (N, R, C): turns each U S V' into about U V', with singular values between 0.7 and 1.2.
 
-    Five rounds of a quintic Newton-Schulz iteration; the type stays.
+    Runs five rounds of a quintic Newton-Schulz iteration, in the type of the input.
     """
     tall = matrices.shape[1] > matrices.shape[2]
-    x = matrices.mT if tall else matrices  # the small side first: the products are of its size
+    x = matrices.mT if tall else matrices  # the small side first: it sets the size of the products
     x = x / x.float().norm(dim=(1, 2), keepdim=True).clamp_min(1e-7).to(x.dtype)
     a, b, c = QUINTIC
     for _ in range(ROUNDS):

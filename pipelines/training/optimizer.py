@@ -15,15 +15,15 @@ from model.settings import Precision
 from pipelines.settings import OptimizerConfig
 from pipelines.training.muon import Muon
 
-WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on where they end
+WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on their end
 
 
 def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> float:
-    """The rate of update `step`, counted from 1.
+    """Returns the rate of update `step`, counted from 1.
 
-    Warm-up is linear; after it the rate falls with 1/sqrt(step) (Vaswani et al. 2017, equation 3, scaled so that its
-    peak is `lr`), along half a cosine, along a line, or not at all. Cosine and line end at step
-    `schedule_steps`; from there on the rate is `min_lr`.
+    Warm-up is linear. Then the rate falls with 1/sqrt(step) (Vaswani et al. 2017, equation 3, scaled so that its peak
+    is `lr`), along half a cosine, along a line, or not at all. Cosine and line end at step `schedule_steps`; from there
+    on the rate is `min_lr`.
     """
     if step < config.warmup_steps:
         return config.lr * step / config.warmup_steps
@@ -37,11 +37,11 @@ def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> fl
 
 
 def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32") -> torch.optim.Optimizer:
-    """An optimizer with fused kernels for every parameter that is not frozen.
+    """Returns an optimizer with fused kernels for every parameter that is not frozen.
 
-    The tables stay out of the decay, as biases and norms do: embeddings, learned positions and the output layer, tied
-    or not. Muon takes the matrices that are left, each of `packed_rows` by itself if `split_packed` is set, and
-    computes in bfloat16 where the network does; Adam has the rest.
+    Weight decay excludes the tables, like biases and norms: embeddings, learned positions and the output layer, tied or
+    not. Muon takes the remaining matrices, each of `packed_rows` by itself if `split_packed` is set, and computes in
+    bfloat16 if the network does; Adam has the rest.
     """
     tables = {id(p) for name, p in network.named_parameters() if name == "output.weight"}
     for module in network.modules():
@@ -62,10 +62,10 @@ def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Preci
 
 
 def packed_rows(network: nn.Module) -> dict[Tensor, list[int]]:
-    """Returns the weights that hold several matrices, one above another, with the rows of each matrix.
+    """Returns the weights that hold several matrices, stacked, with the rows of each matrix.
 
-    They are the queries, keys and values of attention, the gates of recurrent cells and the two inner products of
-    SwiGLU: each stands in one product with its neighbours for speed alone.
+    They are attention's queries, keys and values, the gates of recurrent cells and SwiGLU's two inner products, which
+    are in one product only for speed.
     """
     rows: dict[Tensor, list[int]] = {}
     for module in network.modules():
@@ -84,9 +84,9 @@ def packed_rows(network: nn.Module) -> dict[Tensor, list[int]]:
 
 
 def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> float:
-    """Multiply the gradients by `scale`, then bring their common norm down to `clip_norm`; returns the norm between.
+    """Multiplies the gradients by `scale` and clips their norm to `clip_norm`; returns the norm between the two.
 
-    One pass does both. A norm that is not finite leaves the gradients as they are: the caller skips the step.
+    One pass does both. A norm that is not finite leaves the gradients unchanged, and the caller skips the step.
     """
     gradients = [p.grad for p in parameters if p.grad is not None]
     norm = float(nn.utils.get_total_norm(gradients)) * abs(scale)
@@ -98,7 +98,7 @@ def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> 
 
 @dataclass
 class LossScale:
-    """Dynamic loss scaling for fp16 (Micikevicius et al. 2018): halved when a step overflows, doubled after a calm."""
+    """Dynamic loss scaling for fp16 (Micikevicius et al. 2018): halved by an overflow, doubled after a calm time."""
 
     value: float = 1.0
     calm: int = 0  # steps since the last overflow
@@ -114,7 +114,7 @@ class LossScale:
 
 
 class MovingAverage:
-    """ema <- d ema + (1 - d) w after every update; d is smaller while few updates have been seen."""
+    """ema <- d ema + (1 - d) w after every update; d is smaller in the first updates."""
 
     def __init__(self, decay: float, network: nn.Module) -> None:
         self.decay = decay

@@ -19,7 +19,7 @@ def validation_loss(
     precision: Precision,
     ranks: Ranks,
 ) -> tuple[float, int]:
-    """(mean negative log-likelihood in nats a token, tokens) over every rank's batches."""
+    """Returns (mean negative log-likelihood in nats per token, tokens) over every rank's batches."""
     loss, config = objective
     network.eval()
     sums = torch.zeros(2, dtype=torch.float64, device=ranks.device)

@@ -1,1 +1,1 @@
-"""How word vectors come to be: shards -> segments -> rounds of training and averaging -> bundle -> registry."""
+"""Training of word vectors: shards -> segments -> rounds of training and averaging -> bundle -> registry."""

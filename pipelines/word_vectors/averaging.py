@@ -1,13 +1,13 @@
-"""Ranks that train on their own and agree now and then: averages of the tables, in place.
+"""Averages the tables of ranks that train independently, in place.
 
 The rule is pWord2Vec's (Ji et al. 2016, section 3.3, "sub-model synchronisation"): after round i the top
-1024 x 2^(zeros at the end of i in binary) rows of each table are averaged, for their words are the frequent ones. Every
-row is averaged again and again, the top 1024 after every round, the next 1024 after every second, and so on; the whole
-table before each checkpoint and at the end. A table of Huffman nodes follows the same rule: its rows begin with the
-root, whose nodes are on every word's path. The squared gradients of AdaGrad are averaged like the rows that they
-belong to; so they are those of one rank's share of the text, and its steps stay as long as that rank's would be.
+1024 x 2^(zeros at the end of i in binary) rows of each table are averaged, since they belong to frequent words. So the
+top 1024 are averaged after every round, the next 1024 after every second, and so on, and the whole table before each
+checkpoint and at the end. A table of Huffman nodes follows the same rule: it begins with the root and the nodes on
+every word's path. AdaGrad's squared gradients are averaged like their rows, so they are those of one rank's part of the
+text, and steps stay as long as that rank's would be.
 
-The synchronous reference (synchronous.py) has nothing to average: its tables are equal after every step.
+The synchronous reference (synchronous.py) needs no averaging: its tables are equal after every step.
 """
 
 from collections.abc import Mapping
@@ -21,76 +21,76 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.word_vectors.settings import VectorsConfig
 
 TOP_ROWS = 1024  # averaged after every round
-AT_ONCE = 4 << 20  # numbers a collective: it needs some room of its own
+AT_ONCE = 4 << 20  # numbers per collective, which needs memory of its own
 
 
 class Averaging:
-    """The tables of this rank, seen as tensors, and how they meet those of the others."""
+    """This rank's tables as tensors, and their averaging with the other ranks'."""
 
     def __init__(self, tables: Mapping[str, Any], ranks: Ranks, rule: str) -> None:
-        """`tables`: arrays or tensors (rows, width), C-contiguous; they are written to in place."""
+        """`tables`: arrays or tensors (rows, width), C-contiguous, written in place."""
         self.tables = {name: as_tensor(table) for name, table in tables.items()}
         self.ranks, self.rule = ranks, rule
         self.rounds = 0  # since the last average of everything
-        self._sent = 0  # bytes, by this rank
+        self._sent = 0  # bytes sent by this rank
 
     def after_round(self) -> None:
-        """What is due after one more round. All ranks call it together."""
+        """Averages the rows that are due after one more round. All ranks call it together."""
         self.rounds += 1
         for table in self.tables.values():
             self._average(table[: len(table) if self.rule == "full" else rows_due(self.rounds)])
 
     def everything(self) -> None:
-        """Make all rows equal on all ranks. All ranks call it together."""
+        """Makes all rows equal on all ranks. All ranks call it together."""
         if self.rounds and self.rule != "full":
             for table in self.tables.values():
                 self._average(table)
         self.rounds = 0
 
     def sent_since(self) -> int:
-        """Bytes that this rank has sent since the last question."""
+        """Returns the bytes that this rank has sent since the last call."""
         sent, self._sent = self._sent, 0
         return sent
 
     def _average(self, rows: Tensor) -> None:
-        """(rows, width): the mean over the ranks, in place and piece by piece, so that nothing is copied."""
+        """Averages (rows, width) over the ranks, in place and piece by piece, without copies."""
         world = self.ranks.world
         if world == 1:
             return
         for piece in torch.split(rows.view(-1), AT_ONCE):
             dist.all_reduce(piece)
             piece.div_(world)
-        # a ring sends each number (world - 1) / world times to be summed and as often to be spread
+        # a ring sends each number (world - 1) / world times for the sum and as often to distribute it
         self._sent += 2 * rows.numel() * rows.element_size() * (world - 1) // world
 
 
 class Synchronous:
-    """In the place of an Averaging, where the learner itself meets the other ranks at every step."""
+    """Replaces an Averaging for a learner that synchronises with the other ranks at every step."""
 
     def __init__(self, learner: Any) -> None:
-        self.sent_since = learner.sent_since  # bytes that this rank has sent since the last question
+        self.sent_since = learner.sent_since  # bytes that this rank has sent since the last call
 
     def after_round(self) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
     def everything(self) -> None:
-        """Nothing is left to do."""
+        """Does nothing."""
 
 
 def make_averaging(learner: Any, ranks: Ranks, config: VectorsConfig) -> Averaging | Synchronous:
-    """How this rank's tables meet the others'."""
+    """Returns how this rank's tables synchronise with the others'."""
     return Synchronous(learner) if config.backend == "ddp" else Averaging(learner.tables, ranks, config.average)
 
 
 def rows_due(rounds: int) -> int:
-    """How many rows from the top are averaged after round `rounds` = 1, 2, ..."""
+    """Returns the number of top rows to average after round `rounds` = 1, 2, ..."""
     return TOP_ROWS * (rounds & -rounds)
 
 
 def rate_factor(lr: float, world: int, config: VectorsConfig) -> float:
-    """What `world` ranks multiply the learning rate by: an average divides what each has learned alone by their number.
+    """Returns the factor of the learning rate for `world` ranks, since averaging divides each rank's change by them.
 
-    At most as much as brings `lr` to vectors.max_lr; 1 where it is higher already.
+    It raises `lr` to vectors.max_lr at most; 1 if `lr` is higher already.
     """
     if not config.scale_lr or config.backend == "ddp":
         return 1.0
@@ -98,7 +98,7 @@ def rate_factor(lr: float, world: int, config: VectorsConfig) -> float:
 
 
 def finite(tables: Mapping[str, Any]) -> bool:
-    """Whether no number is infinite or none at all; looked at piece by piece."""
+    """Returns True if all numbers are finite; checks piece by piece."""
     return all(
         bool(torch.isfinite(piece).all())
         for table in tables.values()
@@ -107,5 +107,5 @@ def finite(tables: Mapping[str, Any]) -> bool:
 
 
 def as_tensor(table: Any) -> Tensor:
-    """The same memory as a tensor."""
+    """Returns the same memory as a tensor."""
     return table if isinstance(table, Tensor) else torch.from_numpy(table)

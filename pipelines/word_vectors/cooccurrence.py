@@ -1,12 +1,12 @@
-"""The co-occurrence pass of GloVe: shards -> sorted runs -> one file of entries -> shuffled segments to train on.
+"""GloVe's co-occurrence pass: shards -> sorted runs -> one file of entries -> shuffled training segments.
 
-Never more than a budget of memory, whatever the text. The folder remembers what is done: a pass that is started again
-after a kill goes on, and ends with the very files an undisturbed one would have written, with any budget.
+Stays within a memory budget, whatever the text. The folder records the progress: a killed pass resumes, and writes
+exactly the files of an undisturbed one, with any budget.
 
-FOLDER/made-for.json       what is counted; anything else that lies here is wiped
-FOLDER/run-*.cells         sorted counts of a part of the text; the name says where in the text the run ends
-FOLDER/entries, .json      all runs merged: (i, j, X_ij), with i <= j where symmetric; in its place soon
-FOLDER/segment-*.entries   its entries in random order, both (i, j) and (j, i)
+FOLDER/made-for.json       what is counted; other files here are deleted
+FOLDER/run-*.cells         sorted counts of a part of the text; the name gives where in the text the run ends
+FOLDER/entries, .json      all runs merged: (i, j, X_ij), with i <= j if symmetric; replaced by the segments
+FOLDER/segment-*.entries   the entries in random order, both (i, j) and (j, i)
 FOLDER/cooccurrences.json  written last: the segments' sizes
 """
 
@@ -27,13 +27,13 @@ from model.word_vectors.learner import Text
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.loaders.window import philox_order
 from pipelines.word_vectors.merging import Cells, merge_runs, write_run
-from pipelines.word_vectors.pair_table import PairTable, unit, without_left_out
+from pipelines.word_vectors.pair_table import PairTable, drop_left_out, unit
 from pipelines.word_vectors.shuffling import Records, finish, shuffle
 
 ENTRY = np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f4")])
 SUMMARY, MARKER, ENTRIES = "cooccurrences.json", "made-for.json", "entries"
-SAVE_SECONDS = 300.0  # a run is written at least so often, so that a kill costs no more
-SEGMENT_ENTRIES = 1 << 20  # at most, 12 MB
+SAVE_SECONDS = 300.0  # longest time between two runs, so that a kill loses no more
+SEGMENT_ENTRIES = 1 << 20  # most entries, 12 MB
 
 
 class Passage(Protocol):
@@ -46,20 +46,20 @@ class Passage(Protocol):
 
 @dataclass(frozen=True)
 class Counting:
-    """What a pass counts; two that are equal have equal results."""
+    """The inputs of a pass; equal inputs give equal results."""
 
-    text: str  # hash or name of the text and of what its words are numbered by
+    text: str  # hash or name of the text and of its word numbering
     vocabulary: int  # V
     window: int = 15
     symmetric: bool = True
-    seed: int = 1  # of the order of entries
+    seed: int = 1  # for the order of entries
 
 
 class CooccurrenceFeed:
-    """Counted entries as segments: every epoch has the same ones in another order.
+    """Counted entries as segments, in another order each epoch.
 
     Raises:
-        UserError: the pass was not finished, or a file is not what it wrote.
+        UserError: the pass was not finished, or a file was changed.
     """
 
     unit = "entries"
@@ -77,7 +77,7 @@ class CooccurrenceFeed:
                 raise UserError(f"{path}: {actual} bytes instead of {size * ENTRY.itemsize}; delete {folder}")
 
     def segment(self, epoch: int, index: int) -> Cooccurrences:
-        """Segment `index` of an epoch."""
+        """Returns segment `index` of an epoch."""
         number = int(philox_order(self.segments, self.seed, epoch)[index])
         records = np.fromfile(segment_path(self.folder, number), ENTRY)
         return Cooccurrences(*(np.ascontiguousarray(records[name]) for name in ("i", "j", "x")))
@@ -93,15 +93,15 @@ def count_cooccurrences(
     memory: int,
     report: Callable[[int, int], None] = lambda done, segments: None,
 ) -> CooccurrenceFeed:
-    """Count how often words meet, unless that was done before.
+    """Counts co-occurrences, unless that was done before.
 
     Args:
-        folder: belongs to the pass alone; made where it is missing.
+        folder: belongs to the pass alone; made if missing.
         memory: bytes for counting, merging and shuffling; the text's own chunks come on top.
-        report: told after each segment of the text.
+        report: called after each segment of the text.
 
     Raises:
-        UserError: no two words meet, another process is at work in `folder`, or it holds files that are not ours.
+        UserError: no words co-occur, another process works in `folder`, or it holds other files.
     """
     with claim_folder(folder):
         if open_folder(folder, {**asdict(counting), "segments": text.segments}):
@@ -139,7 +139,7 @@ def count_cooccurrences(
 def count_runs(
     folder: Path, text: Passage, counting: Counting, memory: int, report: Callable[[int, int], None]
 ) -> None:
-    """Write sorted runs of the whole text, going on after the last one that is there."""
+    """Writes sorted runs of the whole text, after the last existing one."""
     table = PairTable(counting.vocabulary, counting.window, counting.symmetric, memory)
     runs = run_paths(folder)
     number, segment, word = len(runs), 0, 0
@@ -147,7 +147,7 @@ def count_runs(
         segment, word = (int(part) for part in runs[-1].stem.split("-")[2:])
     saved = time.monotonic()
     while segment < text.segments:
-        part = without_left_out(text.segment(0, segment))
+        part = drop_left_out(text.segment(0, segment))
         while word < len(part):
             word = table.add(part, word)
             if word < len(part) or time.monotonic() - saved > SAVE_SECONDS:
@@ -159,7 +159,7 @@ def count_runs(
 
 
 def write_entries(path: Path, runs: list[Path], counting: Counting, memory: int) -> dict[str, Any]:
-    """Merge the runs to one file of entries; how many there are, and how many with (j, i) beside (i, j)."""
+    """Merges the runs into one file of entries; returns their number, and the number with mirrored (j, i)."""
     stored = diagonal = 0
     with atomic_open(path, durable=False) as file:
         for cells in merge_runs(runs, memory // 128):
@@ -171,7 +171,7 @@ def write_entries(path: Path, runs: list[Path], counting: Counting, memory: int)
 
 
 def as_entries(cells: Cells, counting: Counting) -> Records:
-    """(n, 2) cells and units to entries. In a symmetric matrix each of two equal words is the other's context."""
+    """Turns (n, 2) cells and units into entries. In a symmetric matrix two equal words are each other's context."""
     entries = np.empty(len(cells), ENTRY)
     entries["i"], entries["j"] = np.divmod(cells[:, 0], counting.vocabulary)
     twice = 1 + (counting.symmetric & (entries["i"] == entries["j"]))
@@ -180,14 +180,14 @@ def as_entries(cells: Cells, counting: Counting) -> Records:
 
 
 def with_mirrors(entries: Records) -> Records:
-    """The entries (i, j) with i <= j, and (j, i) for those off the diagonal."""
+    """Returns the entries (i, j) with i <= j, and (j, i) for those off the diagonal."""
     mirrors = entries[entries["i"] != entries["j"]]
     mirrors["i"], mirrors["j"] = mirrors["j"], mirrors["i"].copy()
     return np.concatenate([entries, mirrors])
 
 
 def segment_size(entries: int) -> int:
-    """Entries a segment: few enough that small matrices give every rank several, 4,096 or more."""
+    """Returns the entries per segment: small matrices still give every rank several, of 4,096 or more."""
     return min(SEGMENT_ENTRIES, max(4096, entries // 64))
 
 
@@ -196,7 +196,7 @@ def segment_path(folder: Path, number: int) -> Path:
 
 
 def run_path(folder: Path, number: int, segment: int, word: int) -> Path:
-    """`segment`, `word`: where the next run begins; the word is one of those that have a row."""
+    """`segment`, `word`: the start of the next run; the word is one of those that have a row."""
     return folder / f"run-{number:06d}-{segment:09d}-{word:012d}.cells"
 
 
@@ -205,7 +205,7 @@ def run_paths(folder: Path) -> list[Path]:
 
 
 def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
-    """Whether the pass is finished already. What another text or window left is wiped, and half-written files.
+    """Returns True if the pass is finished. Deletes files of another text or window, and half-written ones.
 
     Raises:
         UserError: the folder holds files and no pass has ever begun there.
@@ -214,8 +214,8 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
     if found != made_for:
         foreign = [path.name for path in folder.iterdir() if not path.name.startswith(MARKER)]
         if found is None and foreign:
-            raise UserError(f"{folder}: holds files that are no co-occurrences ({min(foreign)}); delete or move them")
-        write_json(marker, {})  # from here on what lies here belongs to nothing, even after a kill
+            raise UserError(f"{folder}: holds files that are not co-occurrences ({min(foreign)}); delete or move them")
+        write_json(marker, {})  # from now on the folder's files count as unfinished, even after a kill
         for path in folder.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
@@ -228,10 +228,10 @@ def open_folder(folder: Path, made_for: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def claim_folder(folder: Path) -> Iterator[None]:
-    """The folder, made where it is missing and held against a second pass for the length of the block.
+    """Makes the folder if needed, and locks it against a second pass during the block.
 
     Raises:
-        UserError: it cannot be made, or another process counts into it.
+        UserError: it cannot be made, or another process counts there.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""The loop of word vectors: rounds of one segment a rank, each followed by an average of what the ranks have learned.
+"""The training loop of word vectors: rounds of one segment per rank, each followed by averaging.
 
-It knows neither Ray nor MLflow, and of a method only its tables and how it trains on a segment. Whatever the ranks
-decide is decided from the round or from a summed value. A *step* is a segment, counted over all epochs and ranks: so
-steps mean the same whatever the number of ranks, and a run may go on with another one.
+It knows neither Ray nor MLflow, and of a method only its tables and its training on a segment. The ranks decide from
+the round or from a summed value. A *step* is a segment, counted over all epochs and ranks, so steps mean the same for
+any number of ranks, and a run may resume with another number.
 """
 
 import contextlib
@@ -36,16 +36,16 @@ TABLES = "tables"  # the checkpoint's group of tensors
 
 @dataclass
 class Sums:
-    """What was trained on, over all ranks."""
+    """Sums over all ranks of the text that was trained on."""
 
     loss: float = 0.0
     predictions: int = 0
-    size: int = 0  # in the feed's unit: words
-    digest: int = 0  # sum of the segments' digests: the same in any order
+    size: int = 0  # in the feed's unit, words
+    digest: int = 0  # sum of the segments' digests, independent of their order
 
     @property
     def mean(self) -> float | None:
-        """Mean loss a prediction; None where nothing was predicted."""
+        """Returns the mean loss per prediction; None without predictions."""
         return self.loss / self.predictions if self.predictions else None
 
     def add(self, loss: float, predictions: float, size: float, digest: float) -> None:
@@ -57,24 +57,24 @@ class Sums:
 
 @dataclass
 class Progress:
-    """Everything that changes while training and is not a table."""
+    """The state of a training apart from its tables."""
 
-    step: int = 0  # segments behind us, of all epochs
+    step: int = 0  # finished segments, over all epochs
     epoch: int = 0
-    segment: int = 0  # the epoch's next one
+    segment: int = 0  # the next segment of the epoch
     trained: Sums = field(default_factory=Sums)  # in this epoch so far
-    losses: list[float] = field(default_factory=list)  # mean loss a prediction in each epoch that is over
+    losses: list[float] = field(default_factory=list)  # mean loss per prediction of each finished epoch
 
 
 @dataclass(frozen=True)
 class Decay:
-    """The learning rate: from `first` at the beginning of the run to `last` at its end, in a straight line."""
+    """The learning rate, linear from `first` at the beginning of the run to `last` at its end."""
 
     first: float
     last: float
 
     def at(self, part: float) -> float:
-        """`part`: of the run that lies behind, 0 to 1."""
+        """`part`: the finished part of the run, 0 to 1."""
         return self.first + (self.last - self.first) * part
 
     def times(self, factor: float) -> "Decay":
@@ -92,12 +92,12 @@ def train_tables(
     threads: int,
     report: Report,
 ) -> Progress:
-    """Train from the newest checkpoint, or from the beginning, to the end; the last checkpoint holds the result.
+    """Trains from the newest checkpoint, or from the start, to the end; the last checkpoint holds the result.
 
-    `decay` is that of one rank. On one rank and one thread a resumed run gives the same bits as an undisturbed one.
+    `decay` is for one rank. On one rank and one thread a resumed run gives the same bits as an undisturbed one.
 
     Raises:
-        UserError: the loss or a table is not finite any more, or an epoch had nothing to learn from.
+        UserError: the loss or a table is no longer finite, or an epoch had nothing to train on.
     """
     with publisher(run, ranks) as publish:
         return _rounds(learner, feed, config, decay, run, ranks, seed, threads, report, publish)
@@ -115,7 +115,7 @@ def _rounds(
     report: Report,
     publish: Publisher,
 ) -> Progress:
-    """`train_tables` of a run that has been taken over."""
+    """Runs `train_tables` once the run is claimed."""
     progress = resume(learner, feed, run, ranks)
     decay = decay.times(rate_factor(decay.first, ranks.world, config))
     averaging = make_averaging(learner, ranks, config)
@@ -127,7 +127,7 @@ def _rounds(
             stack.callback(journal.close)
             here = machine(ranks.device)
             note_start(run, publish.attempt, progress.step, ranks.world, here, torch.get_num_threads())
-        told = progress.step  # what the journal has lines of
+        told = progress.step  # the journal's last step
         stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
             rate = decay.at(progress.step / steps)
@@ -172,17 +172,19 @@ def _rounds(
 def train_segment(
     learner: Learner, feed: Feed, progress: Progress, rate: float, ranks: Ranks, seed: int, threads: int
 ) -> tuple[float, int, int, int]:
-    """This rank's segment of the round: (summed loss, predictions, size, digest). An epoch may end with none for it."""
+    """Trains on this rank's segment of the round; returns (summed loss, predictions, size, digest).
+
+    The last round of an epoch may have none for this rank."""
     index = progress.segment + ranks.rank
     segment = feed.segment(progress.epoch, index) if index < feed.segments else NOTHING
-    # what is drawn depends on the segment alone: any number of ranks draws the same
+    # draws depend only on the segment, so any number of ranks draws the same
     drawn = zlib.crc32(f"{seed} {progress.epoch} {index}".encode())
     loss, predictions = learner.train(segment, rate, drawn, threads)
     return loss, predictions, feed.size(segment), segment.digest()
 
 
 def replay_segments(feed: Feed) -> Generator[tuple[int, int]]:
-    """(digest, size) of the segment of each step, over all epochs, without end."""
+    """Yields (digest, size) of the segment of each step, over all epochs, without end."""
     for epoch in itertools.count():
         for index in range(feed.segments):
             segment = feed.segment(epoch, index)
@@ -190,15 +192,15 @@ def replay_segments(feed: Feed) -> Generator[tuple[int, int]]:
 
 
 def end_epoch(progress: Progress) -> float:
-    """Go on to the next epoch; the mean loss of the one that is over.
+    """Starts the next epoch; returns the mean loss of the finished one.
 
     Raises:
-        UserError: there was nothing to predict in it.
+        UserError: it had nothing to predict.
     """
     mean = progress.trained.mean
     if mean is None:
         raise UserError(
-            f"epoch {progress.epoch + 1}: nothing was left to learn from: every record has fewer than two words that "
+            f"epoch {progress.epoch + 1}: no text was left to train on: every record has fewer than two words that "
             f"are frequent enough (model.min_count) and not subsampled away (raise model.sample, or 0 to keep all)"
         )
     progress.losses.append(mean)
@@ -207,7 +209,7 @@ def end_epoch(progress: Progress) -> float:
 
 
 def metrics(recent: Sums, rate: float, unit: str, speed: float, sent: int) -> dict[str, float]:
-    """What is reported of the rounds since the last line. `sent`: bytes that all ranks have sent."""
+    """Returns the metrics of the rounds since the last line. `sent`: bytes that all ranks have sent."""
     values = {"lr": rate, f"{unit}_per_second": speed, "bytes_per_word": sent / max(recent.size, 1)}
     return values if recent.mean is None else {"loss": recent.mean, **values}
 
@@ -223,10 +225,10 @@ def save(
     rate: float,
     journal: Journal | None = None,
 ) -> None:
-    """A checkpoint of the tables, which are equal on all ranks, and of the place in the text. Rank 0 writes.
+    """Writes a checkpoint of the tables, which are equal on all ranks, and of the position in the text. Rank 0 writes.
 
     Raises:
-        UserError: a table holds a number that is not finite; nothing is written.
+        UserError: a table holds a number that is not finite; no file is written.
     """
     if not ranks.from_first(finite(learner.tables) if ranks.first else None):
         raise overflow(progress.step, "the tables hold numbers that are not finite", rate)
@@ -246,10 +248,10 @@ def save(
 
 
 def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
-    """Fill the tables from the newest checkpoint that rank 0 sees; where it stood.
+    """Loads the newest checkpoint that rank 0 sees into the tables; returns its progress.
 
     Raises:
-        UserError: it is of other tables or of another text.
+        UserError: it has other tables or another text.
     """
     found = ranks.from_first(checkpoints.newest(run) if ranks.first else None)
     if found is None:
@@ -265,7 +267,7 @@ def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
 
 
 def check_tables(learner: Learner, stored: dict[str, torch.Tensor], where: str) -> None:
-    """Raises UserError when stored tables are not the learner's: they have other names or shapes."""
+    """Raises UserError if stored tables have other names or shapes than the learner's."""
     wanted = {name: tuple(table.shape) for name, table in learner.tables.items()}
     found = {name: tuple(table.shape) for name, table in stored.items()}
     if wanted != found:
@@ -273,7 +275,7 @@ def check_tables(learner: Learner, stored: dict[str, torch.Tensor], where: str) 
 
 
 def overflow(step: int, what: str, rate: float) -> UserError:
-    """The end of a run whose learning rate was too high."""
+    """Returns the error for a learning rate that was too high."""
     return UserError(
         f"step {step}: {what} at a learning rate of {rate:.3g}; lower model.lr (or vectors.max_lr, up to which "
         f"vectors.scale_lr raises it for several ranks) and start a new run. The last checkpoint is from before that"
@@ -281,14 +283,14 @@ def overflow(step: int, what: str, rate: float) -> UserError:
 
 
 class Clock:
-    """Rank 0's time since the last line and the last checkpoint: summed over the ranks, all know it."""
+    """Rank 0's time since the last line and the last checkpoint; summing over the ranks tells all."""
 
     def __init__(self, ranks: Ranks) -> None:
         self._ranks = ranks
         self._line = self._save = time.monotonic()
 
     def beside(self, mine: tuple[float, int, int, int], asked: bool) -> torch.Tensor:
-        """(7,) float64: `mine`, then seconds since the last line and since the last checkpoint, and `asked`."""
+        """Returns (7,) float64: `mine`, then seconds since the last line and the last checkpoint, and `asked`."""
         now = time.monotonic()
         seconds = (now - self._line, now - self._save) if self._ranks.first else (0.0, 0.0)
         return torch.tensor([*mine, *seconds, asked], dtype=torch.float64, device=self._ranks.device)

@@ -1,4 +1,4 @@
-"""Sorted runs of counted cells on disk to one sorted stream, a bounded piece of every run in memory at a time."""
+"""Merges sorted runs of counted cells on disk, with a bounded piece of every run in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -9,25 +9,25 @@ from numpy.typing import NDArray
 from model.files import atomic_open
 
 CELL = 16  # bytes
-Cells = NDArray[np.int64]  # (n, 2) cell and what was counted in it, cells rising, each once
+Cells = NDArray[np.int64]  # (n, 2) cell and its count, cells ascending, each once
 
 
 def write_run(path: Path, blocks: Iterable[Cells]) -> None:
-    """One run; the file is there whole or not at all."""
+    """Writes one run atomically."""
     with atomic_open(path, durable=False) as file:
         for block in blocks:
             file.write(np.ascontiguousarray(block, "<i8").data)
 
 
 def merge_runs(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
-    """All runs as one, equal cells summed; about `at_once` cells are held.
+    """Merges all runs, summing equal cells; holds about `at_once` cells.
 
-    Each step takes from every run what is not above the least of the cells that the pieces in memory end with, so that
-    whatever belongs together meets in it.
+    Each step takes from every run the cells up to the least of the pieces' last cells, so that equal cells meet in the
+    same step.
     """
     piece = max(1, at_once // max(1, len(runs)))
     heads = [np.empty((0, 2), np.int64) for _ in runs]
-    places, sizes = [0] * len(runs), [path.stat().st_size // CELL for path in runs]  # read of each run, and there
+    places, sizes = [0] * len(runs), [path.stat().st_size // CELL for path in runs]  # read so far, and in total
     while True:
         for number, path in enumerate(runs):
             if not len(heads[number]) and places[number] < sizes[number]:
@@ -44,7 +44,7 @@ def merge_runs(runs: Sequence[Path], at_once: int) -> Iterator[Cells]:
 
 
 def sum_cells(cells: Cells) -> Cells:
-    """(n, 2) in any order to rising cells, each once."""
+    """Turns (n, 2) in any order into ascending cells, each once."""
     cells = cells[np.argsort(cells[:, 0], kind="stable")]
     first = np.flatnonzero(np.diff(cells[:, 0], prepend=cells[0, 0] - 1))
     return np.stack([cells[first, 0], np.add.reduceat(cells[:, 1], first)], axis=1)

@@ -15,15 +15,15 @@ def count_pairs(
     start: int,
     window: int,
     symmetric: bool,
-    units: Longs,  # (window,) weight of a meeting by its distance - 1
+    units: Longs,  # (window,) weight by distance - 1
     dense: Longs,
     places: Longs,  # (V,) cell (i, j) is dense[places[i] + j]
-    stops: Longs,  # (V,) where j is below
+    stops: Longs,  # (V,) if j is below this
     bits: int,
-    buffer: Longs,  # what is not dense: cell << bits | distance - 1
+    buffer: Longs,  # other pairs: cell << bits | distance - 1
     filled: int,
 ) -> tuple[int, int]:
-    """Count the words before each word from `start` on; (the word that did not fit or n, what the buffer holds)."""
+    """Counts the words before each word from `start` on; returns (first uncounted word or n, size of the buffer)."""
     vocabulary = len(stops)
     record = np.searchsorted(offsets, start, side="right") - 1
     for at in range(start, len(rows)):
@@ -54,10 +54,10 @@ def hand_out(
     buffer: Longs,  # (n,) sorted
     bits: int,
     units: Longs,  # (window,)
-    state: Longs,  # (3,) row, column and place in the buffer to go on from
+    state: Longs,  # (3,) row, column and place in the buffer to resume from
     out: Longs,  # (m, 2) cells in rising order and their units
 ) -> int:
-    """Fill `out` with what comes next and clear it from the dense part; how much there was."""
+    """Fills `out` with the next cells and clears them from the dense part; returns their number."""
     vocabulary, mask, taken = len(stops), (1 << bits) - 1, 0
     row, column, place = state[0], state[1], state[2]
     while row < vocabulary and taken < len(out):

@@ -1,7 +1,7 @@
-"""How often words meet, counted in bounded memory: a dense part for frequent pairs, a buffer to sort for the others.
+"""Co-occurrence counts in bounded memory: a dense part for frequent pairs, a buffer to sort for the others.
 
-V words, most frequent first; a *cell* is i * V + j. A meeting at distance n weighs 1 / n, counted in whole units, so
-sums are exact and do not depend on their order: any memory and any interruption gives the same bits.
+V words, most frequent first; a *cell* is i * V + j. A pair at distance n weighs 1 / n, counted in whole units, so sums
+are exact and independent of their order: any memory size and any interruption gives the same bits.
 """
 
 import math
@@ -15,19 +15,19 @@ from model.word_vectors.learner import Text
 
 Longs = NDArray[np.int64]
 
-EXACT_WINDOW = 22  # up to here 1 / n is a whole number of units for every n
-BLOCK = 1 << 18  # cells handed out at a time
+EXACT_WINDOW = 22  # up to this window 1 / n is a whole number of units for every n
+BLOCK = 1 << 18  # cells returned at a time
 
 
 class PairTable:
-    """Counts of cells (i, j), at most `memory` bytes; symmetric ones are kept once, under i <= j.
+    """Counts of cells (i, j), in at most `memory` bytes; symmetric ones are stored once, with i <= j.
 
-    The dense part holds the cells with (i + 1) * (j + 1) <= some product, as GloVe's authors do: by Zipf's law these
-    are the frequent ones. Every other meeting is a number in the buffer, the cell and the distance in its low bits.
+    The dense part holds the cells with (i + 1) * (j + 1) up to a limit, as in the GloVe authors' program: by Zipf's law
+    these are the frequent ones. Every other pair is a number in the buffer, the cell with the distance in its low bits.
     """
 
     def __init__(self, vocabulary: int, window: int, symmetric: bool, memory: int) -> None:
-        """Raises UserError: a vocabulary and window too large to number the pairs of."""
+        """Raises UserError if vocabulary and window are too large to number the pairs."""
         self.vocabulary, self.window, self.symmetric = vocabulary, window, symmetric
         self.bits = (window - 1).bit_length()
         if vocabulary**2 << self.bits >= 1 << 63:
@@ -36,7 +36,7 @@ class PairTable:
         low = np.arange(vocabulary, dtype=np.int64) * symmetric  # (V,) the first column of each row
         self.stops = dense_stops(low, memory // 16)
         sizes = self.stops - low
-        self.places = np.cumsum(sizes) - sizes - low  # (V,) of column 0, were it there
+        self.places = np.cumsum(sizes) - sizes - low  # (V,) of column 0, even if it is not stored
         self.low = low
         self.dense = np.zeros(int(sizes.sum()), np.int64)
         all_dense = len(self.dense) == int((vocabulary - low).sum())
@@ -44,9 +44,9 @@ class PairTable:
         self.filled = 0
 
     def add(self, text: Text, start: int) -> int:
-        """Count from word `start` on; where it stopped: the end of the text, or the word the buffer had no room for.
+        """Counts from word `start` on; returns the end of the text, or the word that did not fit the buffer.
 
-        `text` holds no left-out words; those before `start` are seen as neighbours only.
+        `text` holds no dropped words; those before `start` serve only as neighbours.
         """
         from pipelines.word_vectors.pair_kernels import count_pairs
 
@@ -67,7 +67,7 @@ class PairTable:
         return stop
 
     def drain(self) -> Iterator[Longs]:
-        """Everything counted, as blocks (n, 2) of cells in rising order and their units; the table is empty after."""
+        """Yields all counts as blocks (n, 2) of cells in ascending order and their units; empties the table."""
         from pipelines.word_vectors.pair_kernels import hand_out
 
         self.buffer[: self.filled].sort()
@@ -92,24 +92,24 @@ class PairTable:
 
 
 def unit(window: int) -> int:
-    """Units of one meeting side by side: the least that 1 to `window` divide, or where that is huge 2^28.
+    """Returns the units of an adjacent pair: the least number that 1 to `window` divide, or 2^28 if that is huge.
 
-    Beyond EXACT_WINDOW weights are so rounded, by less than a part in 10^6 up to a window of 500. Sums stay below 2^63
-    up to 3 * 10^10 meetings of one pair.
+    Beyond EXACT_WINDOW weights are rounded, by less than a part in 10^6 up to a window of 500. Sums stay below 2^63 for
+    up to 3 * 10^10 occurrences of one pair.
     """
     return math.lcm(*range(1, window + 1)) if window <= EXACT_WINDOW else 1 << 28
 
 
 def units(window: int) -> Longs:
-    """(window,) what a meeting at distance 1, 2, ... weighs, in units."""
+    """Returns (window,) the weight of a pair at distance 1, 2, ..., in units."""
     return np.array([round(unit(window) / distance) for distance in range(1, window + 1)], np.int64)
 
 
 def dense_stops(low: Longs, cells: int) -> Longs:
-    """(V,) where the dense part of each row ends, so that at most `cells` are dense: row i has columns below p / i."""
+    """Returns (V,) the end of each row's dense part, for at most `cells` dense cells: row i has columns below p / i."""
     size = len(low)
     rows = np.arange(1, size + 1, dtype=np.int64)
-    first, last = 0, size * size  # the largest product that fits lies between
+    first, last = 0, size * size  # the largest product that fits is between them
     while first < last:
         product = (first + last + 1) // 2
         if int(np.maximum(np.minimum(size, product // rows) - low, 0).sum()) <= cells:
@@ -119,8 +119,8 @@ def dense_stops(low: Longs, cells: int) -> Longs:
     return np.maximum(np.minimum(size, first // rows), low)
 
 
-def without_left_out(text: Text) -> Text:
-    """The same records without the words that have no row; their neighbours move together, as in word2vec."""
+def drop_left_out(text: Text) -> Text:
+    """Returns the same records without words that have no row; their neighbours move together, as in word2vec."""
     kept = text.rows >= 0
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])

@@ -1,4 +1,4 @@
-"""The section `vectors`: how word vectors are trained, released and judged."""
+"""The section `vectors`: training, release and evaluation of word vectors."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,42 +11,42 @@ Backend = Literal["numba", "torch", "triton", "ddp"]
 
 @dataclass
 class EvaluateVectors:
-    """What word vectors are measured on. Files are relative to `root`; without a root only neighbours are shown.
+    """The evaluation of word vectors. Files are relative to `root`; without a root only neighbours are shown.
 
-    A set's word is looked up as it is written, else in lower case.
+    A set's word is looked up as written, else in lower case.
     """
 
     root: str | None = None
-    similarity: list[str] = field(default_factory=list)  # pairs of words and how alike people found them
+    similarity: list[str] = field(default_factory=list)  # pairs of words with people's similarity ratings
     analogies: list[str] = field(default_factory=list)  # questions a : b = c : ?
-    restrict: Whole = 30_000  # analogies: questions and answers among so many most frequent words; 0: all
-    words: list[str] = field(default_factory=list)  # whose neighbours are shown and drawn; empty: some of the sets'
-    neighbours: Whole = 5  # shown of each
+    restrict: Whole = 30_000  # analogies: questions and answers among this many most frequent words; 0: all
+    words: list[str] = field(default_factory=list)  # show and draw these words' neighbours; empty: some of the sets'
+    neighbours: Whole = 5  # shown per word
     pictures: bool = True  # projections, similarities, parallelograms, scores and loss
 
 
 @dataclass
 class VectorsConfig:
-    """How long and how. A *segment* is a run of whole records; a *round* is one segment on each rank."""
+    """The training. A *segment* is a run of whole records; a *round* is one segment on each rank."""
 
     epochs: Count = 5
-    side: Literal["source", "target"] | None = None  # which language of parallel shards; null: shards of one language
+    side: Literal["source", "target"] | None = None  # language of parallel shards; null: shards of one language
     backend: Backend = "numba"
-    threads: Whole = 0  # of each rank; 0: its share of the machine's cores
-    segment_words: Count = 50_000  # between two averages, a rank
+    threads: Whole = 0  # per rank; 0: its share of the machine's cores
+    segment_words: Count = 50_000  # per rank between two averages
     average: Literal["submodel", "full"] = "submodel"
     scale_lr: bool = True  # the learning rate times the number of ranks, at most max_lr
     max_lr: Positive = 0.1
-    memory_mb: Count = 1024  # glove: for counting co-occurrences; what does not fit is spilled to disk
+    memory_mb: Count = 1024  # glove: for counting co-occurrences; the rest is spilled to disk
     log_every: Count = 20  # rounds
-    checkpoint_every: Whole = 0  # rounds; 0: by the clock alone
-    checkpoint_minutes: Amount = 2.0  # 0: by rounds alone
+    checkpoint_every: Whole = 0  # rounds; 0: only by time
+    checkpoint_minutes: Amount = 2.0  # 0: only by rounds
     keep_checkpoints: Count = 2
     evaluate: EvaluateVectors = field(default_factory=EvaluateVectors)
     export: list[Format] = field(default_factory=list)  # formats written into the bundle's exports/
 
     def check(self) -> None:
-        """Refuse values that no run can have.
+        """Refuses invalid values.
 
         Raises:
             UserError: names the key and its least value.

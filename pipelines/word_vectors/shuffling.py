@@ -1,7 +1,7 @@
-"""A file of records in random order, as files of about equal size, with a bounded part of it in memory.
+"""Shuffles a file of records into files of about equal size, with bounded memory.
 
-Two passes (Rao 1961, Sandelius 1962): every record is dealt to one of the files by chance, then each file is shuffled
-by itself. What comes out depends on the records and the seed alone.
+Two passes (Rao 1961, Sandelius 1962): every record is dealt to a random file, then each file is shuffled by itself. The
+result depends only on the records and the seed.
 """
 
 import shutil
@@ -16,7 +16,7 @@ from model.files import atomic_open
 from pipelines.corpus.scratch import read_json, write_json
 
 Records = NDArray[np.void]
-AT_ONCE = 1 << 18  # records dealt at a time; part of what is drawn, so never the user's choice
+AT_ONCE = 1 << 18  # records dealt at a time; it affects the draws, so it is no setting
 
 
 def shuffle(
@@ -27,9 +27,9 @@ def shuffle(
     seed: int,
     expand: Callable[[Records], Records],
 ) -> list[int]:
-    """Deal the records of `source`, each block through `expand` first, to `name(0)`, ...; how many each file holds.
+    """Deals the records of `source`, each block first through `expand`, to `name(0)`, ...; returns the files' sizes.
 
-    Goes on where it was interrupted; `source` is deleted as soon as it is not needed any more.
+    Resumes after an interruption; deletes `source` as soon as it is no longer needed.
     """
     folder = source.with_name(f"{source.name}.dealt")
     done = source.with_name(f"{source.name}.dealt.json")
@@ -53,13 +53,13 @@ def shuffle(
 
 
 def finish(source: Path) -> None:
-    """Take away what `shuffle` remembers, once its result is recorded."""
+    """Deletes the state of `shuffle` once its result is recorded."""
     shutil.rmtree(source.with_name(f"{source.name}.dealt"), ignore_errors=True)
     source.with_name(f"{source.name}.dealt.json").unlink(missing_ok=True)
 
 
 def deal(records: Records, folder: Path, files: int, rng: np.random.Generator) -> None:
-    """Append each record to one of the files 0, ..., `files` - 1 in `folder`."""
+    """Appends each record to one of the files 0, ..., `files` - 1 in `folder`."""
     chosen = rng.integers(files, size=len(records), dtype=np.uint16 if files <= 1 << 16 else np.uint32)
     order = np.argsort(chosen, kind="stable")
     ends = np.cumsum(np.bincount(chosen, minlength=files))
@@ -71,7 +71,7 @@ def deal(records: Records, folder: Path, files: int, rng: np.random.Generator) -
 
 
 def read_blocks(path: Path, dtype: np.dtype[Any]) -> Iterator[Records]:
-    """The records of a file, AT_ONCE at a time."""
+    """Yields the records of a file, AT_ONCE at a time."""
     with path.open("rb") as file:
         while len(block := np.fromfile(file, dtype, AT_ONCE)):
             yield block

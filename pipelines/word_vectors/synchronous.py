@@ -1,11 +1,11 @@
-"""word2vec by autograd with sparse gradients, summed over the ranks at every step: the reference for what is fast.
+"""word2vec by autograd with sparse gradients, summed over the ranks at every step: the reference for the fast paths.
 
 Two tables as nn.Embedding(sparse=True), a loss, SGD. In each step every rank computes the gradients of some words of
-its segment; all ranks add up all of them, so the tables stay equal bit for bit, and N ranks of B words take the steps
-of one rank with N B words. It moves kilobytes a word where averaging (averaging.py) moves bytes: for comparison, and
-for the networks of one machine.
+its segment and all ranks add up all of them. So the tables stay equal bit for bit, and N ranks of B words take the same
+steps as one rank with N B words. It sends kilobytes per word where averaging (averaging.py) sends bytes: for
+comparison, and for networks within one machine.
 
-Letters: B words a step, C = 2 W places around a word, T targets (itself and negatives, or the nodes of its path).
+Letters: B words in a step, C = 2 W places around a word, T targets (itself and negatives, or the nodes of its path).
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ from pipelines.cluster.ranks import Ranks
 
 
 class Windows:
-    """The words of a step with what surrounds them and what they are told apart from."""
+    """The words of a step with their contexts and targets."""
 
     def __init__(self, config: Word2VecConfig, draws: Draws, paths: Paths | None, start: int, count: int) -> None:
-        """Kept words `start` to `start + count`."""
+        """Takes the kept words `start` to `start + count`."""
         window, device = config.window, draws.rows.device
         at = torch.arange(start, start + count, device=device) + window  # (B,)
         offsets = torch.cat([torch.arange(-window, 0, device=device), torch.arange(1, window + 1, device=device)])
@@ -49,21 +49,21 @@ class Likelihood(nn.Module):
     """The two tables, and the summed loss of windows."""
 
     def __init__(self, config: Word2VecConfig, vectors: Tensor, contexts: Tensor) -> None:
-        """Tables (rows, D), whose memory is used and written to."""
+        """Uses the memory of the tables (rows, D) and writes to it."""
         super().__init__()
         self.config = config
         self.vectors = nn.Embedding(len(vectors), vectors.shape[1], sparse=True, _weight=vectors)
         self.contexts = nn.Embedding(len(contexts), contexts.shape[1], sparse=True, _weight=contexts)
 
     def forward(self, windows: Windows) -> tuple[Tensor, Tensor]:
-        """(summed loss -log s(+-x.y), number of predictions)."""
+        """Returns (summed loss -log s(+-x.y), number of predictions)."""
         targets = windows.targets
         x, y = self.vectors(windows.around), self.contexts(targets.rows)  # (B, C, D), (B, T, D)
         pairs = windows.near  # (B, C)
         if self.config.algorithm == "cbow":
             number = pairs.sum(1, keepdim=True)  # (B, 1)
             total = (x * pairs[..., None]).sum(1)  # (B, D)
-            if self.config.mean:  # the mean in value, but its whole gradient for every word, as in the original tool
+            if self.config.mean:  # the mean's value, but the whole gradient for every word, as in the original tool
                 total = total + (total / number.clamp_min(1) - total).detach()
             x, pairs = total[:, None], (number > 0).float()  # (B, 1, D), (B, 1)
         scores = x @ y.mT  # (B, C or 1, T)
@@ -73,10 +73,10 @@ class Likelihood(nn.Module):
 
 
 class SynchronousWord2Vec:
-    """A `Learner` over `Text` that all ranks call together, with an empty text where a rank has none left.
+    """A `Learner` over `Text` that all ranks call together, with an empty text if a rank has none left.
 
     Raises (constructor):
-        UserError: settings that cannot be trained; the full softmax, whose gradients are not sparse.
+        UserError: invalid settings, or the full softmax, whose gradients are not sparse.
     """
 
     tables: dict[str, Any]
@@ -84,7 +84,7 @@ class SynchronousWord2Vec:
     def __init__(
         self, config: Word2VecConfig, counts: NDArray[np.int64], seed: int, ranks: Ranks, tokens: int | None = None
     ) -> None:
-        """`tokens`: words of each rank a step; by default all ranks together take 512."""
+        """`tokens`: words of each rank per step; by default all ranks together take 512."""
         if config.output == "softmax":
             raise UserError("vectors.backend=ddp: model.output=softmax has no sparse gradients. Choices: numba, torch")
         check(config, len(counts))
@@ -94,16 +94,16 @@ class SynchronousWord2Vec:
         self.tables, tensors = first_tables(config, len(counts), seed, ranks.device)
         self._likelihood = Likelihood(config, tensors["vectors"], tensors["contexts"])
         self._optimizer = torch.optim.SGD(self._likelihood.parameters())
-        self._sent = 0  # bytes, by this rank
+        self._sent = 0  # bytes sent by this rank
 
     def train(self, segment: Text, lr: float, seed: int, threads: int) -> tuple[float, int]:
-        """This rank's segment of the round; its own (summed loss, predictions). All ranks call it together."""
+        """Trains on this rank's segment of the round; returns its own (summed loss, predictions). All ranks call it."""
         return self.train_together([segment], lr, [seed], threads)
 
     def train_together(
         self, segments: Sequence[Text], lr: float, seeds: Sequence[int], threads: int
     ) -> tuple[float, int]:
-        """The steps that a rank for each segment would take, on this one."""
+        """Takes, on this rank, the steps that one rank for each segment would take."""
         margin = self.tokens + self.config.window
         drawn = [self.sampler.draw(one, seed, margin) for one, seed in zip(segments, seeds, strict=True)]
         longest = max(self.ranks.gather(max(draws.kept for draws in drawn)))
@@ -121,21 +121,21 @@ class SynchronousWord2Vec:
         return loss, int(predictions)
 
     def vectors(self) -> dict[str, NDArray[np.float32]]:
-        """Unpadded copies: "vectors" (V, d), "contexts" (V, d) or with a Huffman tree (V - 1, d)."""
+        """Returns unpadded copies: "vectors" (V, d), "contexts" (V, d), or (V - 1, d) with a Huffman tree."""
         tables = {"vectors": self._likelihood.vectors, "contexts": self._likelihood.contexts}
         return {
             name: table.weight.detach()[:, : self.config.width].cpu().numpy().copy() for name, table in tables.items()
         }
 
     def sent_since(self) -> int:
-        """Bytes that this rank has sent since the last question."""
+        """Returns the bytes that this rank has sent since the last call."""
         sent, self._sent = self._sent, 0
         return sent
 
     def _update(self, lr: float) -> None:
         for table in (self._likelihood.vectors.weight, self._likelihood.contexts.weight):
             gradient = table.grad
-            if gradient is None:  # this rank's segment is over
+            if gradient is None:  # this rank's segment is finished
                 none = torch.zeros((1, 0), dtype=torch.int64, device=table.device)
                 gradient = torch.sparse_coo_tensor(none, table.new_zeros(0, table.shape[1]), table.shape)
             table.grad = self._sum_ranks(gradient.coalesce())
@@ -145,9 +145,9 @@ class SynchronousWord2Vec:
         self._optimizer.zero_grad()
 
     def _sum_ranks(self, gradient: Tensor) -> Tensor:
-        """The sum over all ranks of a coalesced sparse gradient; every rank adds in the same order.
+        """Returns the sum over all ranks of a coalesced sparse gradient; every rank adds in the same order.
 
-        Rows are gathered, as many from each rank as the one with the most has: NCCL sums no sparse tensors.
+        Gathers rows, padded to the rank with the most: NCCL does not sum sparse tensors.
         """
         if self.ranks.world == 1:
             return gradient
@@ -163,7 +163,7 @@ class SynchronousWord2Vec:
         return torch.sparse_coo_tensor(every_row[None], every_value, gradient.shape).coalesce()
 
     def _gather_ranks(self, part: Tensor, counts: Sequence[int]) -> Tensor:
-        """The first `counts[rank]` rows of each rank's `part`, one after the other."""
+        """Returns the first `counts[rank]` rows of each rank's `part`, one after the other."""
         parts = [torch.empty_like(part) for _ in counts]
         dist.all_gather(parts, part.contiguous())
         self._sent += part.numel() * part.element_size() * (len(counts) - 1)

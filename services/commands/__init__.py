@@ -1,1 +1,1 @@
-"""The verbs that use a finished model or look at what lies around, a file each with what only they use."""
+"""The commands that use a finished model or inspect files, one file each with its helpers."""

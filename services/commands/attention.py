@@ -1,8 +1,8 @@
-"""Where `translate.attention` goes: a picture of the first sentences' maps, or JSON of all of them.
+"""`translate.attention`: writes a picture of the first sentences' maps, or JSON of all of them.
 
-A picture's rows are the words of the translation, its columns those of the source. The JSON is a list with an object a
-line: its number from 0, source and text, and for each sentence the tokens of both sides, the alignment as pairs of
-places in them, and the weights.
+A picture's rows are the words of the translation, its columns those of the source. The JSON is a list with one object
+per line: its number from 0, source and text, and for each sentence the tokens of both sides, the alignment as pairs of
+token positions, and the weights.
 """
 
 import contextlib
@@ -19,17 +19,17 @@ from services.commands.output import open_output
 
 PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = (*PICTURES, ".json")
-MOST_MAPS = 12  # of a picture
+MOST_MAPS = 12  # in a picture
 LONGEST_TITLE = 70  # characters
 Show = Callable[[int, str | None, Translation], None]  # a line's number, the line (None: not UTF-8), its translation
 logger = logging.getLogger(__name__)
 
 
 def check_attention(path: str | None) -> None:
-    """Refuse, before anything is loaded, a file that could not be written at the end.
+    """Refuses, before loading anything, a file that could not be written at the end.
 
     Raises:
-        UserError: an unknown kind of file, or a folder that is not there.
+        UserError: an unknown kind of file, or a missing folder.
     """
     if path is None:
         return
@@ -42,7 +42,7 @@ def check_attention(path: str | None) -> None:
 
 @contextlib.contextmanager
 def attention_file(path: str | None) -> Iterator[Show]:
-    """A function that takes translated lines one after the other; the file is there, whole, at the end of the block."""
+    """Yields a function that takes translated lines in order; the file is complete at the end of the block."""
     if path is None:
         yield lambda _number, _line, _translation: None
     elif path.lower().endswith(".json"):
@@ -55,7 +55,7 @@ def attention_file(path: str | None) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def json_list(path: str) -> Iterator[Show]:
-    """A list of objects, written as they come."""
+    """Writes a list of objects as they come."""
     with open_output(path, "translate", "attention") as out:
         out.write("[")
         between = "\n"
@@ -78,7 +78,7 @@ def json_list(path: str) -> Iterator[Show]:
 
 @contextlib.contextmanager
 def picture(path: Path) -> Iterator[Show]:
-    """The first MOST_MAPS sentences."""
+    """Draws the first MOST_MAPS sentences."""
     maps: list[AttentionMap] = []
     left_out = 0
 
@@ -100,7 +100,7 @@ def picture(path: Path) -> Iterator[Show]:
 
 
 def draw(maps: list[AttentionMap], path: Path) -> None:
-    """Write the picture whole or not at all.
+    """Writes the picture atomically.
 
     Raises:
         UserError: the file cannot be written.
@@ -108,13 +108,13 @@ def draw(maps: list[AttentionMap], path: Path) -> None:
     from model.alignment.attention_plots import maps_picture, save
 
     try:
-        with atomic_path(path) as part:  # with its suffix, which is the format
+        with atomic_path(path) as part:  # it keeps the suffix, which sets the format
             save(maps_picture(maps, [title(one) for one in maps]), part)
     except OSError as problem:
         raise UserError(f"translate.attention: {path} cannot be written ({problem.strerror})") from None
 
 
 def title(one: AttentionMap) -> str:
-    """The words of the translation, and whose attention it is."""
+    """Returns the words of the translation, and the head and reading."""
     text = " ".join(token for token in one.target_tokens if token != END)
     return f"{text if len(text) <= LONGEST_TITLE else text[: LONGEST_TITLE - 1] + '…'}  ({one.head}, {one.reading})"

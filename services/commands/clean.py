@@ -1,6 +1,6 @@
-"""`dragoman clean`: old runs, downloaded bundles and what dead Ray sessions left; shown first, deleted when agreed to.
+"""`dragoman clean`: finds old runs, downloaded bundles and the sessions of ended Rays; deletes them on agreement.
 
-Never touched: a run that a process is at work on, and one with records that have not reached MLflow.
+Never touches a run that a process works on, or one with records that have not reached MLflow.
 """
 
 import logging
@@ -21,24 +21,24 @@ from services.commands.run_folders import age, extent, run_folders, size
 from services.jobs.client.table import table
 
 DAY = 86400.0
-JUST_STARTED = 3600.0  # a session of Ray's that was touched within the hour may have no process yet
+JUST_STARTED = 3600.0  # seconds; a Ray session changed within this time may not have a process yet
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class CleanConfig:
-    """What is looked through, and what of it is old."""
+    """The places to search, and the age from which their folders count as old."""
 
-    days: Amount = 30.0  # since the last change, of runs and downloaded bundles
+    days: Amount = 30.0  # since the last change, for runs and downloaded bundles
     runs: str = "artifacts/runs"
     caches: list[str] = field(default_factory=lambda: ["artifacts/cache/models", "artifacts/versions"])
-    ray: str = "/tmp/ray"  # Ray's folder; sessions that no process uses
+    ray: str = "/tmp/ray"  # Ray's folder, for sessions that no process uses
     ask: bool = True  # false: delete without asking
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """A folder that may go."""
+    """A folder that may be deleted."""
 
     kind: str
     path: Path
@@ -47,15 +47,15 @@ class Leftover:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
+    """Returns the command's exit code."""
     return compose.run_section(clean, "clean", CleanConfig, argv, "clean")
 
 
 def clean(config: CleanConfig) -> int:
-    """Show what may go; delete it if the user, or `clean.ask=false`, says so.
+    """Shows what may be deleted, and deletes it if the user or `clean.ask=false` agrees.
 
     Raises:
-        UserError: there is something, and nobody to ask.
+        UserError: there is something to delete, and no terminal to ask at.
     """
     check_ranges("clean", config)
     found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
@@ -69,7 +69,7 @@ def clean(config: CleanConfig) -> int:
     if config.ask:
         if not sys.stdin.isatty():
             raise UserError(
-                "clean.ask: nothing was deleted, for there is no terminal to ask at; clean.ask=false deletes"
+                "clean.ask: nothing was deleted: there is no terminal to ask at; clean.ask=false deletes without asking"
             )
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was deleted")
@@ -80,7 +80,7 @@ def clean(config: CleanConfig) -> int:
 
 
 def old_runs(config: CleanConfig) -> Iterator[Leftover]:
-    """Runs that nothing has changed for so long."""
+    """Yields runs without a change for so long."""
     for run in run_folders(Path(config.runs)):
         if time.time() - run.changed < config.days * DAY or run.alive:
             continue
@@ -91,7 +91,7 @@ def old_runs(config: CleanConfig) -> Iterator[Leftover]:
 
 
 def old_bundles(config: CleanConfig) -> Iterator[Leftover]:
-    """Downloaded bundles, CACHE/MODEL/VERSION; one that is wanted again is downloaded again."""
+    """Yields downloaded bundles, CACHE/MODEL/VERSION; a deleted one is downloaded again when needed."""
     for cache in map(Path, config.caches):
         for path in sorted(cache.glob("*/*")):
             changed, count = extent(path)
@@ -100,7 +100,7 @@ def old_bundles(config: CleanConfig) -> Iterator[Leftover]:
 
 
 def dead_sessions(ray: Path) -> Iterator[Leftover]:
-    """Folders of Ray's sessions that are ours and that no process has on its command line."""
+    """Yields our Ray sessions' folders that no process has on its command line."""
     lines = " ".join(" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"]))
     for path in sorted(ray.glob("session_*")):
         if path.is_symlink() or not path.is_dir() or path.stat().st_uid != os.getuid() or path.name in lines:

@@ -1,6 +1,6 @@
-"""What a path holds and what it was made from, read from JSON and headers alone: no weights, nothing executed.
+"""The content and origin of a path, read only from JSON and headers: loads no weights, executes nothing.
 
-Every reader returns plain values, in the order in which they are shown.
+Every reader returns plain values, in the order of display.
 """
 
 import math
@@ -22,16 +22,16 @@ from model.untrusted import read_json, read_object, read_word
 from services.commands.shard_contents import read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
-WEIGHTS = ("network.safetensors", "tables.safetensors")  # of a checkpoint: a network's, or word vectors'
-TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # bundles by what they say they are
-FREQUENT = 12  # words of word vectors that are shown
+WEIGHTS = ("network.safetensors", "tables.safetensors")  # a checkpoint's: a network's, or word vectors'
+TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # a bundle's kind -> its name
+FREQUENT = 12  # word vectors' words to show
 
 
 def contents(path: Path, samples: int = 2) -> dict[str, Any]:
-    """What `path` is and holds.
+    """Returns the kind and content of `path`.
 
     Raises:
-        UserError: there is nothing at `path`, it is none of the kinds, or it is damaged.
+        UserError: `path` is missing, damaged, or none of the kinds.
     """
     if not path.exists():
         raise UserError(f"{path}: no such file or directory")
@@ -56,7 +56,7 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
 
 
 def read_bundle(path: Path) -> dict[str, Any]:
-    """A bundle: its architecture, the facts of its making, its files."""
+    """Reads a bundle: its architecture, facts and files."""
     config = read_json(path / "config.json") or {}
     if "format_version" not in config:
         raise UserError(f"{path / 'config.json'}: not a bundle's; it has no format_version")
@@ -75,7 +75,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
 
 
 def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
-    """A bundle of word vectors: method, words, the most frequent ones, scores, what it was made from, its files."""
+    """Reads a bundle of word vectors: method, words, the most frequent ones, scores, origin and files."""
     stored = read_json(path / "words.json") or {}
     frequent = list(zip(stored.get("words", []), stored.get("counts", []), strict=False))[:FREQUENT]
     table = config.pop("table", {})
@@ -95,12 +95,12 @@ def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -
 
 
 def sizes(files: Mapping[str, Any]) -> dict[str, str]:
-    """A bundle's list of files in words."""
+    """Returns a bundle's list of files as text."""
     return {name: f"{entry['bytes']:,} bytes, sha256 {entry['sha256'][:12]}" for name, entry in files.items()}
 
 
 def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint: where in the run it stands, its files, the tensors of the network or the tables of words."""
+    """Reads a checkpoint: its step, its files, the network's tensors or the tables of words."""
     held = next((path / name for name in WEIGHTS if name in manifest["files"]), None)
     return {
         "kind": "checkpoint",
@@ -113,7 +113,7 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_run(path: Path) -> dict[str, Any]:
-    """A run's folder: its checkpoints, the last line of its journal, its MLflow run."""
+    """Reads a run's folder: its checkpoints, the last line of its journal, its MLflow run."""
     found = [entry.name for entry in checkpoints.every(path).values()]
     journal = JournalReader(path / paths.STEPS)
     last = None
@@ -135,7 +135,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def tensors(path: Path) -> dict[str, Any]:
-    """Names, types and shapes from a safetensors header, and the number of parameters.
+    """Returns names, types and shapes from a safetensors header, and the number of parameters.
 
     Raises:
         UserError: it is not a safetensors file.
@@ -154,17 +154,17 @@ def tensors(path: Path) -> dict[str, Any]:
 
 
 def check(path: Path) -> int:
-    """Compare every file that the directory lists with its sha256; how many there were.
+    """Checks the sha256 of every file that the directory lists; returns their number.
 
     Raises:
-        UserError: the first one that is missing or is not the one that was written; or nothing is listed.
+        UserError: a file is missing or differs (names the first), or no file is listed.
     """
     directory = path.parent if path.is_file() else path
     expected = listed_files(directory)
     if path.is_file():
         expected = {name: digest for name, digest in expected.items() if name == path.name}
     if not expected:
-        raise UserError(f"{path}: nothing beside it says what its sha256 should be")
+        raise UserError(f"{path}: no file beside it records its sha256")
     for name, digest in sorted(expected.items()):
         file = directory / name
         if not file.resolve().is_relative_to(directory.resolve()):
@@ -178,7 +178,7 @@ def check(path: Path) -> int:
 
 
 def listed_files(directory: Path) -> dict[str, str]:
-    """File name -> sha256 (hex) of what the directory's own records list."""
+    """Returns file name -> sha256 (hex) from the directory's own records."""
     manifest = read_json(directory / MANIFEST) or {}
     if "splits" in manifest:
         return verify.listed_files(read_manifest(directory))
@@ -189,7 +189,7 @@ def listed_files(directory: Path) -> dict[str, str]:
 
 
 def brief(value: Any, longest: int = 60) -> Any:
-    """The same with long lists and texts (random states) cut to how long they are."""
+    """Returns the value with long lists and texts (random states) replaced by their length."""
     if isinstance(value, dict):
         return {key: brief(entry, longest) for key, entry in value.items()}
     if isinstance(value, list) and len(value) > 12:
@@ -200,5 +200,5 @@ def brief(value: Any, longest: int = 60) -> Any:
 
 
 def size(path: Path) -> str:
-    """Its size in words."""
+    """Returns the file's size as text."""
     return f"{path.stat().st_size:,} bytes" if path.is_file() else "missing"

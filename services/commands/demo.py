@@ -1,7 +1,7 @@
-"""`dragoman demo`: the main job from the built-in corpus to answers over HTTP, in minutes.
+"""`dragoman demo`: the whole way from the built-in corpus to answers over HTTP, in minutes.
 
-Each step is the verb that a user would type, as a process of its own: shard, train (which evaluates and registers),
-promote, serve. Overrides go to all of them. Whatever was started is stopped at the end, however it comes.
+Each step is the command that a user would type, as its own process: shard, train (which evaluates and registers),
+promote, serve. All get the overrides. Every process is stopped at the end, however the demo ends.
 """
 
 import contextlib
@@ -26,9 +26,9 @@ from model.shards.manifest import read_manifest
 from model.storage.mirror import local_folder
 
 SENTENCES = 5
-PATIENCE = 120.0  # seconds for a step to end in order
+PATIENCE = 120.0  # seconds for a step to end by itself
 STEPS = {
-    "shard": "a corpus becomes packed shards",
+    "shard": "packs a corpus into shards",
     "train": "two workers train a Transformer; then it is averaged, scored and registered",
     "promote": "the new version becomes champion if it is better than the one before",
     "serve": "the endpoint starts on a free port",
@@ -37,7 +37,7 @@ STEPS = {
 
 @dataclass
 class DemoRoot:
-    """What the demo itself has to know, as plain values; the steps check them."""
+    """The settings that the demo itself needs, as plain values; the steps check them."""
 
     name: str
     pair: str
@@ -47,7 +47,7 @@ class DemoRoot:
 
 
 class StepFailedError(Exception):
-    """A step ended with this exit code; it has said why."""
+    """A step ended with this exit code, after printing why."""
 
     def __init__(self, verb: str, code: int) -> None:
         super().__init__(f"{verb} ended with exit code {code}")
@@ -56,7 +56,7 @@ class StepFailedError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """A held-out sentence, its translation over HTTP, and what stands in the corpus."""
+    """A held-out sentence, its translation over HTTP, and the corpus' reference."""
 
     source: str
     translation: str
@@ -64,7 +64,7 @@ class Sample:
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the step that failed, or 0."""
+    """Returns the exit code of the failed step, or 0."""
     words = list(argv)
     if not any(word.lstrip("+").startswith("experiment=") for word in words):
         words.insert(0, "experiment=demo")
@@ -72,12 +72,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def demo(root: DemoRoot, words: Sequence[str]) -> int:
-    """Run all steps and show what came of them."""
+    """Runs all steps and shows the results."""
     started = time.monotonic()
     try:
         for verb in ("shard", "train"):
             run_step(verb, words, started)
-        # 1: not better than a champion of an earlier demo, which then answers. Where there is none, serve says so.
+        # 1: not better than an earlier demo's champion, which then answers. Without one, serve reports it.
         run_step("promote", words, started, accepted=(0, 1))
         with run_endpoint(words, started) as address:
             samples, headers = translate_samples(address, root)
@@ -89,7 +89,7 @@ def demo(root: DemoRoot, words: Sequence[str]) -> int:
 
 
 def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence[int] = (0,)) -> None:
-    """Run a verb to its end; what it prints is seen as it comes.
+    """Runs a command to its end and shows its output as it comes.
 
     Raises:
         StepFailedError: an exit code other than the accepted ones.
@@ -103,7 +103,7 @@ def run_step(verb: str, words: Sequence[str], started: float, accepted: Sequence
 
 @contextlib.contextmanager
 def run_endpoint(words: Sequence[str], started: float) -> Iterator[str]:
-    """The endpoint on a free port for the length of the block; its address.
+    """Runs the endpoint on a free port during the block; yields its address.
 
     Raises:
         StepFailedError: it did not start.
@@ -122,9 +122,9 @@ def run_endpoint(words: Sequence[str], started: float) -> Iterator[str]:
 
 @contextlib.contextmanager
 def child(words: Sequence[str], stdout: int | None = None) -> Iterator["subprocess.Popen[str]"]:
-    """A process; ended with the block if it has not ended itself.
+    """Starts a process, and ends it with the block if it has not ended itself.
 
-    It may take its time: a training makes a checkpoint, and tells MLflow that it was killed.
+    That may take time: a training writes a checkpoint and tells MLflow that it was killed.
     """
     with contextlib.ExitStack() as stack:
         with held_signals("there is something to end"):
@@ -134,7 +134,7 @@ def child(words: Sequence[str], stdout: int | None = None) -> Iterator["subproce
 
 
 def end(process: "subprocess.Popen[str]") -> None:
-    """End a process in order. The terminal may have interrupted it as well: SIGTERM adds nothing to that."""
+    """Ends a process gracefully. The terminal may have interrupted it too; SIGTERM does no harm then."""
     if process.poll() is not None:
         return
     process.terminate()
@@ -146,7 +146,7 @@ def end(process: "subprocess.Popen[str]") -> None:
 
 
 def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[str, str]]:
-    """Five held-out sentences over HTTP, and the headers of the answer."""
+    """Returns five held-out sentences translated over HTTP, and the answer's headers."""
     import httpx
 
     source, target = split_pair(root.pair)
@@ -160,10 +160,10 @@ def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[
 
 
 def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
-    """Pairs of the test set, spread over it.
+    """Returns pairs of the test set, evenly spread.
 
     Raises:
-        UserError: the shards keep no test set.
+        UserError: the shards have no test set.
     """
     texts = read_manifest(shards).texts.get("test")
     if not texts:
@@ -179,7 +179,7 @@ def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
 def summary(
     root: DemoRoot, words: Sequence[str], samples: Sequence[Sample], headers: dict[str, str], seconds: float
 ) -> str:
-    """The table of translations, the score, and where to look next."""
+    """Returns the table of translations, the score, and the next places to look at."""
     release = read_release(local_folder(root.paths["runs"], root.paths["cache"]) / root.name)
     uri = str(root.tracking["uri"])
     model = f"{headers.get('x-model-name')} version {headers.get('x-model-version')}"
@@ -200,7 +200,7 @@ def summary(
 
 
 def program(name: str) -> str:
-    """How to call a program of this environment from here: by its name where it is on the path, else by its place."""
+    """Returns how to call a program of this environment: by its name if it is on the path, else by its path."""
     if shutil.which(name):
         return name
     place = Path(sys.executable).parent / name
@@ -208,8 +208,9 @@ def program(name: str) -> str:
 
 
 def table(samples: Sequence[Sample], columns: int) -> str:
-    """Source, translation and reference side by side, wrapped to the terminal; `=` marks a translation that is the
-    reference."""
+    """Puts source, translation and reference side by side, wrapped to the terminal.
+
+    `=` marks a translation that equals the reference."""
     width = max(20, (min(columns, 150) - 6) // 3)
     rows = [("SOURCE", "TRANSLATION", "REFERENCE", " ")]
     rows += [

@@ -1,4 +1,4 @@
-"""`dragoman doctor`: what this machine offers and what is missing. Starts nothing and changes nothing."""
+"""`dragoman doctor`: reports what this machine offers and what is missing. Starts and changes nothing."""
 
 import contextlib
 import importlib.metadata
@@ -32,15 +32,15 @@ LIBRARIES = (
     *("sacremoses", "safetensors", "ctranslate2", "fastapi", "uvicorn", "python-multipart", "zstandard", "matplotlib"),
     *("fsspec", "psutil", "httpx", "langcodes", "numba", "scipy", "scikit-learn"),
 )
-BUSY = 0.5  # cores in use by others that are worth a note
-PATIENCE = 3.0  # seconds for one question over the network
+BUSY = 0.5  # cores in use by other programs that deserve a note
+PATIENCE = 3.0  # seconds for one request over the network
 BRIEF = Patience(PATIENCE)
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the report. `note`: works, with a limit; `missing`: a verb will fail."""
+    """A line of the report. `note`: it works, with a limit; `missing`: a command will fail."""
 
     name: str
     state: Literal["ok", "note", "missing"]
@@ -49,7 +49,7 @@ class Finding:
 
 @dataclass
 class DoctorRoot:
-    """The sections that the verb reads, as plain values: it judges none of them."""
+    """The sections that the command reads, as plain values; it does not check them."""
 
     paths: dict[str, Any]
     tracking: dict[str, Any]
@@ -58,14 +58,14 @@ class DoctorRoot:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Exit code 0, or 1 where something is missing. `--json` prints the report for programs."""
+    """Returns exit code 0, or 1 if something is missing. `--json` prints the report for programs."""
     as_json = "--json" in argv
     words = [word for word in argv if word != "--json"]
     return compose.run(lambda root: doctor(root, as_json), DoctorRoot, words, "doctor")
 
 
 def doctor(root: DoctorRoot, as_json: bool) -> int:
-    """Print all findings."""
+    """Prints all findings."""
     questions: list[Callable[[], list[Finding]]] = [
         programs,
         computer,
@@ -88,7 +88,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
 
 
 def programs() -> list[Finding]:
-    """Python, Dragoman and the libraries."""
+    """Reports Python, Dragoman and the libraries."""
     found: dict[str, str] = {}
     absent = []
     for name in LIBRARIES:
@@ -107,7 +107,7 @@ def programs() -> list[Finding]:
 
 
 def computer() -> list[Finding]:
-    """Cores, instruction sets, memory."""
+    """Reports cores, instruction sets and memory."""
     total, available = machine.memory()
     sets = instruction_sets()
     return [
@@ -120,7 +120,7 @@ def computer() -> list[Finding]:
 
 
 def busy(cores: float) -> Finding:
-    """How many cores others use now: what trains here shares them."""
+    """Reports how many cores other programs use now, since trainings here share them."""
     if cores < BUSY:
         return Finding("busy cores", "ok", f"{cores:.1f} are in use by other programs")
     return Finding(
@@ -132,7 +132,7 @@ def busy(cores: float) -> Finding:
 
 
 def confinement() -> Finding:
-    """Whether the kernel can keep files from the jobs of `dragoman up`."""
+    """Reports whether the kernel can keep files from the jobs of `dragoman up`."""
     found = landlock.version()
     if found:
         return Finding("Landlock", "ok", f"version {found}: a job's process opens the files of its job alone")
@@ -142,7 +142,7 @@ def confinement() -> Finding:
 
 
 def storage(root: Path) -> list[Finding]:
-    """Free disk where artefacts go and where Ray keeps objects."""
+    """Reports free disk space for artefacts and for Ray's objects."""
     findings = []
     shared = Path("/dev/shm")
     for name, path, least in (("disk", root, 2.0), ("shared memory", shared, 0.5)):
@@ -159,7 +159,7 @@ def storage(root: Path) -> list[Finding]:
 
 
 def bucket(elsewhere: Remote) -> Finding:
-    """Whether objects can be written below an address, created once only, and read."""
+    """Reports whether objects below an address can be written, created only once, and read."""
     probe = elsewhere.at(f"doctor-{uuid.uuid4().hex}")
     try:
         began = time.monotonic()
@@ -167,7 +167,7 @@ def bucket(elsewhere: Remote) -> Finding:
         try:
             remote.create(probe, b"second", BRIEF)
             return Finding(
-                "bucket", "missing", f"{elsewhere.address}: overwrites what is to be created only; see storage.md"
+                "bucket", "missing", f"{elsewhere.address}: overwrites existing objects on create; see storage.md"
             )
         except ExistsError:
             took = (time.monotonic() - began) / 3
@@ -176,40 +176,40 @@ def bucket(elsewhere: Remote) -> Finding:
     except (ServiceError, UserError) as problem:
         return Finding("bucket", "missing", str(problem))
     return Finding(
-        "bucket", "ok", f"{elsewhere.address}: written, created once and read; {1000 * took:.0f} ms a request"
+        "bucket", "ok", f"{elsewhere.address}: written, created once and read; {1000 * took:.0f} ms per request"
     )
 
 
 def matrices(root: Path) -> list[Finding]:
-    """How fast torch trains here, and what `train.precision=auto` makes of it on the CPU."""
+    """Reports how fast torch trains here, and the choice of `train.precision=auto` on the CPU."""
     try:
         import torch
 
         from model import precision
     except ImportError:
-        return []  # the libraries' line says so
+        return []  # the libraries' line reports it
     rates = precision.kept_rates(root, keep=False)
     verdict = "train.precision=auto takes it" if rates.bf16_pays else "train.precision=auto takes fp32"
     refusal = precision.cannot_run(torch.nn.LSTM(1, 1), "bf16", torch.device("cpu"))
     state: Literal["ok", "note"] = "ok" if rates.bf16_pays and not refusal else "note"
-    text = f"{rates.bf16:.0f} Gflop/s a core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
+    text = f"{rates.bf16:.0f} Gflop/s per core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
     return [
         Finding("torch threads", "ok", str(torch.get_num_threads())),
-        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s a core, forward and backward through a small layer"),
+        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s per core, forward and backward through a small layer"),
         Finding("bf16", state, f"{text}; {refusal}" if refusal else text),
     ]
 
 
 def kernels() -> list[Finding]:
-    """What numba compiles the kernels of word vectors for."""
+    """Reports the processor that numba compiles the kernels of word vectors for."""
     try:
         return [Finding("numba", "ok", f"compiles the kernels of word vectors for {machine.compiled_for()}")]
     except ImportError:
-        return []  # the libraries' line says so
+        return []  # the libraries' line reports it
 
 
 def graphics() -> list[Finding]:
-    """GPUs."""
+    """Reports the GPUs."""
     try:
         lines = machine.gpus()
     except ImportError:
@@ -220,7 +220,7 @@ def graphics() -> list[Finding]:
 
 
 def ray(address: object) -> Finding:
-    """Whether the configured cluster can be reached; an embedded one needs no answer."""
+    """Reports whether the configured cluster can be reached; an embedded one always can."""
     if not address:
         return Finding("Ray cluster", "ok", "embedded: started for a command and ended with it")
     text = str(address)
@@ -234,7 +234,7 @@ def ray(address: object) -> Finding:
 
 
 def agent(number: int) -> Finding:
-    """Whether a `ray start --head` on this machine could accept jobs: its agent has a fixed port."""
+    """Reports whether a `ray start --head` on this machine could accept jobs: its agent has a fixed port."""
     if port("", "0.0.0.0", number).state == "ok":
         return Finding("Ray agent", "ok", f"{number} is free: ray start --head here would accept jobs")
     return Finding(
@@ -246,7 +246,7 @@ def agent(number: int) -> Finding:
 
 
 def mlflow(uri: str) -> Finding:
-    """Whether records can be sent; a training goes on without."""
+    """Reports whether records can be sent; a training also runs without."""
     shown = mask_address(uri)
     if uri.startswith("sqlite:///"):
         path = Path(uri.removeprefix("sqlite:///"))
@@ -266,7 +266,7 @@ def mlflow(uri: str) -> Finding:
 
 
 def port(key: str, host: str, number: int) -> Finding:
-    """Whether the endpoint could open its port now."""
+    """Reports whether the endpoint could open its port now."""
     if number == 0:
         return Finding(key, "ok", "a free one will be taken")
     with socket.socket() as probe:
@@ -279,7 +279,7 @@ def port(key: str, host: str, number: int) -> Finding:
 
 
 def reachable(host: str, number: int) -> bool:
-    """Whether anything listens there."""
+    """Returns True if a program listens there."""
     with contextlib.suppress(OSError), socket.create_connection((host, number), PATIENCE):
         return True
     return False

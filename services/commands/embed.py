@@ -1,4 +1,4 @@
-"""`dragoman embed`: texts as vectors, no server; a line in, a vector out, as JSON Lines or a NumPy matrix."""
+"""`dragoman embed`: texts as vectors, without a server; one vector per line, as JSON Lines or a NumPy matrix."""
 
 import contextlib
 import json
@@ -22,10 +22,10 @@ Write = Callable[[Sequence[str | None], Floats], None]
 
 
 def embed(config: EmbedConfig, text: str | None = None) -> int:
-    """A vector a line, in order, or of the `text` of the command line; a line without a token has zeros.
+    """Writes one vector per line, in order, or for the `text` of the command line; a line without a token gets zeros.
 
     Raises:
-        UserError: an input that cannot be read, a line that is no UTF-8 or too long, no bundle with sentence vectors.
+        UserError: an unreadable input, a line that is not UTF-8 or too long, or a bundle without sentence vectors.
     """
     check_ranges("embed", config)
     if config.format == "npy" and config.output is None:
@@ -48,7 +48,7 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
 def copy(
     vectors: SentenceVectors, lines: Iterator[str | None], name: str, write: Write, config: EmbedConfig
 ) -> tuple[int, int, int]:
-    """Embed `config.lines` lines at a time and write them; how many texts there were, with zeros, and unreadable."""
+    """Embeds and writes `config.lines` lines at a time; returns how many texts, zeros and unreadable ones."""
     texts = empty = failed = 0
     for chunk in batches(lines, config.lines):
         places = [f"{name}, line {number}" for number in range(texts + 1, texts + len(chunk) + 1)]
@@ -65,7 +65,7 @@ def copy(
 
 @contextlib.contextmanager
 def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
-    """The function that writes lines' vectors, of `width` numbers, in the format asked for."""
+    """Yields the function that writes lines' vectors, of `width` numbers, in the requested format."""
     if config.format == "npy":
         with open_matrix(str(config.output), width, "embed.output") as append:
             yield lambda _, found: append(found)
@@ -79,7 +79,7 @@ def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
                 record: dict[str, object] = {"line": number}
                 if line is None:
                     record["error"] = "not UTF-8"
-                else:  # the shortest number that is the same in float32
+                else:  # the shortest number that is equal in float32
                     record["vector"] = [float(str(value)) for value in vector]
                 out.write(json.dumps(record) + "\n")
                 number += 1

@@ -24,24 +24,24 @@ FORMATS: dict[Format, str] = {
 
 @dataclass
 class ExportConfig(VectorsSource):
-    """Which word vectors are written, where, and in which formats."""
+    """The word vectors to write, the folder, and the formats."""
 
     output: str = "artifacts/exports/vectors"  # a folder
-    formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # of these
-    restrict: Whole = 0  # the so many most frequent words; 0: all
+    formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # to write
+    restrict: Whole = 0  # this many most frequent words; 0: all
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's exit code. Words without a `=` are formats."""
+    """Returns the command's exit code. Words without a `=` are formats."""
     words, rest = positional(argv)
     return compose.run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
 
 
 def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
-    """Write `formats`, or the configured ones, and print each file that was written.
+    """Writes `formats`, or the configured ones, and prints each new file.
 
     Raises:
-        UserError: an unknown format, vectors that it cannot hold, or a folder that cannot be written to.
+        UserError: an unknown format, vectors that it cannot hold, or a folder that is not writable.
     """
     for word in formats:
         if word not in FORMATS:
@@ -66,7 +66,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
 
 
 def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:
-    """Those of the `restrict` most frequent words; 0: all."""
+    """Returns the vectors of the `restrict` most frequent words; 0: all."""
     if not restrict or restrict >= len(embeddings):
         return embeddings
     return Embeddings(
@@ -79,7 +79,7 @@ def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:
 
 
 def move_files(part: Path, output: Path) -> list[Path]:
-    """The files of `part` under their names in `output`, so that a file is there whole or as it was before."""
+    """Moves the files of `part` into `output`, so that each file is complete or unchanged; returns their paths."""
     files = []
     for source in sorted(path for path in part.rglob("*") if path.is_file()):
         target = output / source.relative_to(part)

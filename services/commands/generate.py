@@ -1,6 +1,6 @@
-"""`dragoman generate`: a language model goes on with texts, no server; a prompt, a file or standard input in.
+"""`dragoman generate`: continues texts with a language model, without a server; prompt, file or standard input.
 
-To a terminal the text is written as it comes, a token at a time.
+To a terminal the text is written as it comes, token by token.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ from services.models.source import open_text_bundle
 from services.settings import ContinueConfig
 
 logger = logging.getLogger(__name__)
-HALF = "\ufffd"  # how a character reads of which only some bytes have been drawn
+HALF = "\ufffd"  # an incomplete character, of which only some bytes have been sampled
 
 
 def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
-    """Go on with the prompt, which may be the `text` of the command line, or with all lines in order.
+    """Continues the prompt, which may be the `text` of the command line, or all lines in order.
 
     Raises:
-        UserError: a setting out of range, two prompts, an input that cannot be read, a bundle of another kind.
+        UserError: a setting out of range, two prompts, an unreadable input, or a bundle of another kind.
     """
     if text is not None:
         if config.prompt is not None:
-            raise UserError(f"generate.prompt: {text[:60]!r} stands on the command line too; give one of them")
+            raise UserError(f"generate.prompt: {text[:60]!r} is on the command line too; give one of them")
         config = replace(config, prompt=text)
     config.check()
     check_ranges("generate", config)
@@ -53,31 +53,31 @@ def continue_texts(config: ContinueConfig, text: str | None = None) -> int:
 
 
 def read_prompts(config: ContinueConfig, stack: contextlib.ExitStack) -> tuple[Iterator[str | None], int]:
-    """The prompts, None for a line that is skipped, and how many to take at a time; the file is closed by `stack`.
+    """Returns the prompts, None for a skipped line, and how many to take at a time; `stack` closes the file.
 
     Raises:
-        UserError: a prompt and a file of prompts, a file that cannot be read.
+        UserError: both a prompt and a file of prompts, or an unreadable file.
     """
     if config.prompt is not None:
         if config.input is not None:
             raise UserError("generate.input: a file of prompts, or generate.prompt, not both")
         return iter([config.prompt.replace("\\n", "\n")]), 1
     file, name = stack.enter_context(open_input(config.input, "generate"))
-    # A person at the keyboard wants each answer at once.
+    # A user at the keyboard wants each answer at once.
     return read_lines(file, name, config.on_error, "generate"), 1 if file.isatty() else config.at_once
 
 
 class Writer:
-    """Writes what the network goes on with, and counts what a person should hear of."""
+    """Writes the network's continuations, and counts what to warn about."""
 
     def __init__(self, config: ContinueConfig, bundle: TextBundle, network: LanguageNetwork) -> None:
         self.config, self.bundle, self.network = config, bundle, network
-        self.line = 0  # of the input
-        self.texts = 0  # written
+        self.line = 0  # in the input
+        self.texts = 0  # written so far
         self.failed = self.unknown = self.cut = 0
 
     def write(self, prompts: Sequence[str | None], out: TextIO) -> None:
-        """All texts of these prompts together; None, a line that is no text, gives an empty line or an error."""
+        """Writes all texts of these prompts together; None, an undecodable line, gives an empty line or an error."""
         self._count(prompts)
         given = [prompt for prompt in prompts if prompt is not None]
         bundle = self.bundle
@@ -87,23 +87,23 @@ class Writer:
                 out.write(self._record({"error": "not UTF-8"}) if self.config.format == "json" else "\n")
             else:
                 for sample, one in enumerate(next(found)):
-                    self._one(prompt, sample, one, out)
+                    self._write_one(prompt, sample, one, out)
             self.line += 1
         out.flush()
 
     def stream(self, prompts: Sequence[str | None], out: TextIO) -> None:
-        """One text after the other, each token as it is drawn."""
+        """Writes one text after the other, each token as it is sampled."""
         self._count(prompts)
         for prompt in prompts:
             for sample in range(self.config.samples):
                 if prompt is not None:
-                    self._between(out)
+                    self._separate(out)
                     self._stream(prompt, sample, out)
                 self.texts += 1
             self.line += 1
 
     def warn(self) -> None:
-        """Say what was out of the ordinary."""
+        """Warns about unusual prompts."""
         if self.unknown:
             logger.warning("%d tokens of the prompts are not in the model's vocabulary", self.unknown)
         if self.cut:
@@ -112,7 +112,7 @@ class Writer:
         if self.failed:
             logger.warning("%d lines are not UTF-8 and were left out", self.failed)
 
-    def _one(self, prompt: str, sample: int, found: Generated, out: TextIO) -> None:
+    def _write_one(self, prompt: str, sample: int, found: Generated, out: TextIO) -> None:
         if self.config.format == "json":
             values = {
                 "sample": sample,
@@ -124,7 +124,7 @@ class Writer:
             }
             out.write(self._record(values))
         else:
-            self._between(out)
+            self._separate(out)
             out.write((prompt if self.config.echo else "") + found.text + "\n")
         self.texts += 1
 
@@ -145,8 +145,8 @@ class Writer:
         out.write("\n")
         out.flush()
 
-    def _between(self, out: TextIO) -> None:
-        """An empty line between texts that may have several."""
+    def _separate(self, out: TextIO) -> None:
+        """Writes an empty line between texts that may have several lines."""
         if self.texts and self.config.lines != 1:
             out.write("\n")
 

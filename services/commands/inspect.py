@@ -1,4 +1,4 @@
-"""`dragoman inspect PATH`: what a shard, a bundle, a checkpoint or a run holds, and what it was made from."""
+"""`dragoman inspect PATH`: shows the content and origin of a shard, a bundle, a checkpoint or a run."""
 
 import json
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from conf import compose
 from model.bundles.directory import CONFIG
-from model.bundles.elsewhere import bring_bundle
+from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.files import atomic_path
 from model.ranges import Whole
@@ -21,28 +21,28 @@ from services.models.registry import Registry
 
 @dataclass
 class InspectConfig:
-    """What is looked at, and how much of it is shown."""
+    """The path to inspect, and how much to show."""
 
     path: str | None = None
     format: Literal["text", "json"] = "text"
-    verify: bool = False  # compare the sha256 of every file that is listed
+    verify: bool = False  # check the sha256 of every listed file
     samples: Whole = 2  # records of a shard
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's exit code. The first word may be the path itself."""
+    """Returns the command's exit code. The first word may be the path itself."""
     words = list(argv)
     given = words.pop(0) if words and not words[0].startswith("-") and _is_path(words[0]) else None
     return compose.run_section(lambda config: inspect(config, given), "inspect", InspectConfig, words, "inspect")
 
 
 def inspect(config: InspectConfig, given: str | None = None) -> int:
-    """Print what is at `given`, or at the configured path.
+    """Prints the content of `given`, or of the configured path.
 
     Raises:
-        UserError: no path, nothing there, or damage.
+        UserError: no path, nothing there, or a damaged file.
     """
     name = given or config.path
     if name is None:
@@ -66,10 +66,10 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
 
 
 def fetched(name: str, cache: str) -> Path:
-    """What `contents` looks at of a path or an address: the file itself, a bundle, or a manifest with what it names.
+    """Returns the local file for `contents`: the file itself or, for an address, a bundle or manifest with its files.
 
     Raises:
-        UserError: nothing stands there, or a file is not the one that its manifest names.
+        UserError: nothing exists there, or a file differs from the one that its manifest names.
     """
     path = local_folder(name, cache)
     elsewhere = remote_of(path)
@@ -89,7 +89,7 @@ def fetched(name: str, cache: str) -> Path:
 
 
 def as_text(values: dict[str, Any], indent: str = "") -> str:
-    """Nested values as aligned lines."""
+    """Returns nested values as aligned lines."""
     width = max((len(str(key)) for key in values), default=0)
     rows = []
     for key, value in values.items():
@@ -116,5 +116,5 @@ def _word(value: Any) -> str:
 
 
 def _is_path(word: str) -> bool:
-    """An override is KEY=VALUE with a dotted key; anything else, and whatever exists, is a path."""
+    """Returns True for a path: anything that exists, or is not KEY=VALUE with a dotted key."""
     return "://" in word.partition("=")[0] or Path(word).exists() or "=" not in word

@@ -1,4 +1,4 @@
-"""Lines of a file or of standard input, as sharding reads them: ended by LF or CR LF, never cut at U+0085 or U+2028."""
+"""Lines of a file or of standard input, as in sharding: they end at LF or CR LF, never at U+0085 or U+2028."""
 
 import contextlib
 import io
@@ -15,17 +15,17 @@ from model.inputs.lines import Rows, View, is_in_place, line_blocks
 from model.inputs.streams import Blocks
 
 T = TypeVar("T")
-BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # between the columns of Moses' lists, and inside one
+BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form
 BOM = b"\xef\xbb\xbf"
 
 
 def read_lines(
     file: BinaryIO, name: str, on_error: Literal["raise", "skip"], section: str | None = "translate"
 ) -> Iterator[str | None]:
-    """The lines without their ends; None for one that is not UTF-8, where such are skipped.
+    """Yields the lines without their ends; None for one that is not UTF-8, if such lines are skipped.
 
     Raises:
-        UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error where there is one.
+        UserError: names the file and the line (from 1) that is not UTF-8, and SECTION.on_error if it exists.
     """
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(BOM) if number == 1 else raw
@@ -52,8 +52,8 @@ def open_input(
 ) -> Iterator[tuple[BinaryIO, str]]:
     """Open the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
 
-    `languages` are asked for once a container of several languages is read; `rows` is how its pairs are written;
-    `text` is what stood on the command line and is read instead.
+    `languages` is called when a container of several languages is read; `rows` is the form of its pairs; `text` is the
+    text of the command line, which is read instead.
 
     Raises:
         UserError: it cannot be read, or a text was given too; names the setting SECTION.KEY.
@@ -73,7 +73,7 @@ def open_input(
         in_place = is_in_place(Path(path), View())
     except OSError as problem:
         raise UserError(f"{section}.{key}: {path} cannot be read ({problem.strerror})") from None
-    with Path(path).open("rb") if in_place else Blocks.of_blocks(_blocks(Path(path), languages, rows)) as file:
+    with Path(path).open("rb") if in_place else Blocks.from_blocks(_blocks(Path(path), languages, rows)) as file:
         yield file, path
 
 
@@ -96,21 +96,21 @@ def _blocks(path: Path, languages: Callable[[], tuple[str, ...]], rows: Rows) ->
 
 
 def batches(lines: Iterator[T], size: int) -> Iterator[list[T]]:
-    """`size` at a time; the last may be fewer."""
+    """Yields `size` items at a time; the last may be fewer."""
     while chunk := list(itertools.islice(lines, size)):
         yield chunk
 
 
 def flat(text: str) -> str:
-    """One line of it: a translation must not add lines to the output."""
+    """Joins the text into one line, since a translation must not add lines to the output."""
     return " ".join(text.splitlines())
 
 
 def to_column(text: str) -> str:
-    """One column of a Moses list: a line, in which the bars between columns are Moses' own escape."""
+    """Returns one column of a Moses list: a single line with Moses' escape for the separators."""
     return flat(text).replace(BAR, ESCAPED_BAR)
 
 
 def from_column(column: str) -> str:
-    """The text that `to_column` wrote, without blanks at its ends."""
+    """Returns the text that `to_column` wrote, without blanks at its ends."""
     return column.strip().replace(ESCAPED_BAR, BAR)

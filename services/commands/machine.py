@@ -1,4 +1,4 @@
-"""What this machine is: cores, memory, disks, GPUs; read from the system, changed nowhere."""
+"""This machine: cores, memory, disks, GPUs; reads the system and changes nothing."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from model.processor import processor
 
 
 def cores() -> str:
-    """Logical cores, those that this process may use, and the processor's name."""
+    """Returns the logical cores, those that this process may use, and the processor's name."""
     there = os.cpu_count() or 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else there
     quota = cpu_quota()
@@ -19,7 +19,7 @@ def cores() -> str:
 
 
 def cpu_quota() -> float | None:
-    """Cores that a container may use, by its control group; None: no limit."""
+    """Returns the cores that a container may use, from its control group; None: no limit."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
     except (OSError, ValueError):
@@ -28,14 +28,14 @@ def cpu_quota() -> float | None:
 
 
 def busy_cores(seconds: float = 0.5) -> float:
-    """Cores that other programs compute on at present: this one sleeps for `seconds` and looks."""
+    """Returns the cores that other programs use now, measured while this one sleeps for `seconds`."""
     usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     shares = psutil.cpu_percent(seconds, percpu=True)
     return sum(shares[core] for core in usable if core < len(shares)) / 100
 
 
 def compiled_for() -> str:
-    """The processor that numba compiles for, as LLVM names it.
+    """Returns the processor that numba compiles for, in LLVM's name.
 
     Raises:
         ImportError: numba is not installed.
@@ -46,7 +46,7 @@ def compiled_for() -> str:
 
 
 def memory() -> tuple[float, float]:
-    """(all, available) in GiB, no more than a container may use."""
+    """Returns (all, available) in GiB, at most a container's limit."""
     found = psutil.virtual_memory()
     total, available = found.total, found.available
     try:
@@ -59,7 +59,7 @@ def memory() -> tuple[float, float]:
 
 
 def free_disk(path: Path) -> tuple[float, float]:
-    """(all, free) in GiB of the disk that holds `path`, or would hold it."""
+    """Returns (all, free) in GiB of the disk that holds `path`, or would hold it."""
     path = path.absolute()
     while not path.exists():
         path = path.parent
@@ -68,7 +68,7 @@ def free_disk(path: Path) -> tuple[float, float]:
 
 
 def gpus() -> list[str]:
-    """A line a GPU: name, memory, compute capability, bf16."""
+    """Returns one line per GPU: name, memory, compute capability, bf16."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""A NumPy file (.npy) that is written row by row, and is there only when whole."""
+"""A NumPy file (.npy) that is written row by row and appears only when complete."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -15,9 +15,9 @@ Append = Callable[[NDArray[np.float32]], None]
 
 @contextlib.contextmanager
 def open_matrix(path: str, width: int, key: str) -> Iterator[Append]:
-    """A function that appends rows (n, width) in float32; the file gets its name when the block ends without error.
+    """Yields a function that appends rows (n, width) in float32; the file gets its name when the block ends well.
 
-    The number of rows stands at the file's beginning and is written last: NumPy leaves room in the header for it.
+    The number of rows is at the file's beginning and is written last; NumPy leaves space for it in the header.
 
     Raises:
         UserError: the file cannot be written; names the setting `key`.

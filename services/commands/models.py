@@ -1,4 +1,4 @@
-"""`dragoman models`: the registered versions of all models, with alias, score, age, size and the run of each."""
+"""`dragoman models`: lists the registered versions of all models, with alias, score, age, size and run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from services.models.registry import Registry
 
 @dataclass
 class ModelsRoot:
-    """What the verb reads, as plain values."""
+    """The settings that the command reads, as plain values."""
 
     tracking: dict[str, Any]
     paths: dict[str, Any]
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
+    """Returns the command's exit code."""
     return compose.run(
         lambda root: show(
             Registry(root.tracking["uri"], local_folder(root.paths["root"], root.paths["cache"]) / "cache" / "models")
@@ -32,10 +32,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(registry: Registry) -> int:
-    """Print a line a version, the newest first.
+    """Prints one line per version, newest first.
 
     Raises:
-        UserError: no registry is there, or it does not answer.
+        UserError: there is no registry, or it does not answer.
     """
     found, aliases = registry.list_versions(), registry.aliases()
     rows = [

@@ -1,8 +1,8 @@
 """Moses' n-best lists: `number ||| hypothesis ||| features ||| score`, best first, the lines of a sentence together.
 
-Features stand as `Name= value value ...` (or `Name: ...`, as older versions wrote them); a name with several values
-becomes several features, Name_0, Name_1 ... The score may be left out, and so may the features (`number |||
-hypothesis ||| score`, what `translate.format=nbest` writes). What stands behind the score (alignments) is kept.
+Features look like `Name= value value ...` (or `Name: ...`, as older versions wrote them); a name with several values
+becomes several features, Name_0, Name_1 ... Score and features are optional (`number ||| hypothesis ||| score` is the
+output of `translate.format=nbest`). Columns after the score (alignments) are kept.
 """
 
 import math
@@ -20,13 +20,13 @@ class Entry:
     place: str  # file and line, for messages
     text: str
     features: dict[str, float] = field(default_factory=dict)
-    written: str = ""  # the features as they were read
+    written: str = ""  # the features as read
     score: float | None = None  # the other system's total
-    rest: tuple[str, ...] = ()  # columns behind the score
-    ours: float | None = None  # our log-probability, where it was computed here
+    rest: tuple[str, ...] = ()  # columns after the score
+    ours: float | None = None  # our log-probability, if computed here
 
     def line(self, number: int, features: Mapping[str, float], score: float | None) -> str:
-        """As a line of a list, its end included, with `features` behind those that it has."""
+        """Returns a line of a list, with its end and with `features` after the existing ones."""
         added = " ".join(f"{name}= {value:.6f}" for name, value in features.items())
         total = [] if score is None else [f"{score:.6f}"]
         columns = [str(number), to_column(self.text), f"{self.written} {added}".strip(), *total, *self.rest]
@@ -35,17 +35,17 @@ class Entry:
 
 @dataclass
 class NBest:
-    """A sentence's hypotheses, as they came."""
+    """A sentence's hypotheses, in the order of the file."""
 
     number: int  # of the sentence, from 0
     entries: list[Entry]
 
 
 def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
-    """The lists of a file's lines, one at a time.
+    """Yields the lists of a file's lines, one at a time.
 
     Raises:
-        UserError: names the file and the line (from 1) that is none of a list, or out of order.
+        UserError: names the file and the line (from 1) that is malformed or out of order.
     """
     current: NBest | None = None
     for position, line in enumerate(lines, 1):
@@ -64,10 +64,10 @@ def read_nbest(lines: Iterable[str | None], name: str) -> Iterator[NBest]:
 
 
 def read_entry(line: str, place: str) -> tuple[int, Entry]:
-    """The sentence's number and the hypothesis.
+    """Returns the sentence's number and the hypothesis.
 
     Raises:
-        UserError: too few columns, a number that is none, a score or a feature that is not finite; `place` opens the
+        UserError: too few columns, an invalid number, or a score or feature that is not finite; `place` begins the
             message.
     """
     columns = [column.strip() for column in line.split(BAR)]
@@ -89,14 +89,14 @@ def read_features(text: str, place: str) -> dict[str, float]:
     """`LM0= -12.5 TM0= -1 -2` -> {"LM0": -12.5, "TM0_0": -1.0, "TM0_1": -2.0}.
 
     Raises:
-        UserError: a value before any name, a name twice or without a value, a value that is no finite number.
+        UserError: a value before any name, a repeated name or one without a value, a value that is no finite number.
     """
     found: dict[str, list[float]] = {}
     values: list[float] | None = None
     for word in text.split():
         if word[-1] in "=:" and len(word) > 1:
             if word[:-1] in found:
-                raise UserError(f"{place}: the feature {word[:-1]!r} stands twice")
+                raise UserError(f"{place}: the feature {word[:-1]!r} is given twice")
             values = found[word[:-1]] = []
         elif values is None:
             raise UserError(f"{place}: features begin with {word!r}, not with a name such as LM0=")

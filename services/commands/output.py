@@ -1,4 +1,4 @@
-"""Where a verb writes its lines: standard output, or a file that is there only when whole."""
+"""A command's output: standard output, or a file that appears only when complete."""
 
 import contextlib
 import gzip
@@ -14,7 +14,7 @@ from model.files import atomic_open
 
 @contextlib.contextmanager
 def open_output(path: str | None, section: str, key: str = "output") -> Iterator[TextIO]:
-    """Standard output, or a file that gets its name only once it is whole; a name that ends in .gz is compressed.
+    """Yields standard output, or a file that gets its name once it is complete; .gz is compressed.
 
     Raises:
         UserError: the file cannot be written; names the setting SECTION.KEY.
@@ -31,6 +31,6 @@ def open_output(path: str | None, section: str, key: str = "output") -> Iterator
         except OSError as problem:
             raise UserError(f"{section}.{key}: {path} cannot be written ({problem.strerror})") from None
         packed = final.suffix == ".gz"
-        inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name, no time: equal bytes
+        inner = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if packed else raw  # no name and time, for equal bytes
         with inner, io.TextIOWrapper(inner, encoding="utf-8", newline="\n") as file:
             yield file

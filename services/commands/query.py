@@ -1,6 +1,6 @@
-"""`dragoman neighbours WORD...` and `dragoman analogy A B C`: questions to word vectors, no server.
+"""`dragoman neighbours WORD...` and `dragoman analogy A B C`: questions to word vectors, without a server.
 
-Without words on the command line they are read: a line of any number of words, or of three for each analogy.
+Without words on the command line it reads lines: any number of words, or three for each analogy.
 """
 
 import contextlib
@@ -27,45 +27,45 @@ Verb = Literal["neighbours", "analogy"]
 
 @dataclass
 class QueryConfig(VectorsSource):
-    """What is asked of which word vectors, and how the answers are written."""
+    """The questions, the word vectors, and the format of answers."""
 
-    k: Count = 10  # words of an answer
-    method: Method = "3cosadd"  # of analogies
-    restrict: Whole = 0  # answers are among the so many most frequent words; 0: among all
-    input: str | None = None  # a file of words, where none stand on the command line; null: standard input
+    k: Count = 10  # words per answer
+    method: Method = "3cosadd"  # for analogies
+    restrict: Whole = 0  # answers are among this many most frequent words; 0: all
+    input: str | None = None  # a file of words, if the command line has none; null: standard input
     format: Literal["text", "json"] = "text"
     on_error: Literal["raise", "skip"] = "raise"
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's exit code; its first word is the verb."""
+    """Returns the command's exit code; its first word is the command."""
     verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
     words, rest = positional(argv[1:])
     return compose.run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
 
 
 def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(words, configuration): a word of the configuration has a `=`, and an option and all behind it are Hydra's."""
+    """Splits into (words, configuration): configuration words have a `=`, Hydra gets everything from an option on."""
     options = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
     words = [word for word in argv[:options] if "=" not in word]
     return words, [word for word in argv[:options] if "=" in word] + list(argv[options:])
 
 
 def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
-    """Answer the words given, else those that are read, and print each answer as it is found.
+    """Answers the given words, else those that it reads, and prints each answer as it is found.
 
     Raises:
-        UserError: an unknown word (unless such are skipped), words that are not three a question, no such vectors.
+        UserError: an unknown word (unless skipped), a number of words that is no multiple of three, or unknown vectors.
     """
     check_ranges("query", config)
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:
-            questions = of_words(verb, config, words, "the command line")
+            questions = parse_words(verb, config, words, "the command line")
         else:
             file, name = stack.enter_context(open_input(config.input, "query"))
             lines = read_lines(file, name, config.on_error, "query")
-            questions = of_lines(verb, config, lines, name)
+            questions = parse_lines(verb, config, lines, name)
         embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8")
@@ -82,17 +82,17 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     return compose.OK
 
 
-def of_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:
-    """The questions of lines of words; an empty line has none."""
+def parse_lines(verb: Verb, config: QueryConfig, lines: Iterable[str | None], name: str) -> Iterator[Question]:
+    """Yields the questions in lines of words; an empty line has none."""
     for number, line in enumerate(lines, 1):
-        yield from of_words(verb, config, (line or "").split(), f"{name}, line {number}")
+        yield from parse_words(verb, config, (line or "").split(), f"{name}, line {number}")
 
 
-def of_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
-    """A question a word, or one of every three.
+def parse_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) -> list[Question]:
+    """Returns one question per word, or per three words.
 
     Raises:
-        UserError: words that are not a multiple of three; `where` they stand opens the message.
+        UserError: the number of words is no multiple of three; `where` begins the message.
     """
     if verb == "neighbours":
         return [NeighboursOf(word, config.k, restrict=config.restrict) for word in words]
@@ -103,7 +103,7 @@ def of_words(verb: Verb, config: QueryConfig, words: Sequence[str], where: str) 
 
 
 def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise", "skip"]) -> dict[str, Any]:
-    """The answer, or the question's words and its error where such are kept.
+    """Returns the answer, or the question's words and its error if errors are kept.
 
     Raises:
         UserError: an unknown word.
@@ -112,12 +112,12 @@ def answer(question: Question, embeddings: Embeddings, on_error: Literal["raise"
     if not isinstance(found, UserError):
         return found
     if on_error == "raise":
-        raise UserError(f"{found} query.on_error=skip goes on without it")
+        raise UserError(f"{found} query.on_error=skip skips such questions")
     return {"words": list(question.words), "error": str(found)}
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The question as a line, and an answer a line below it, aligned."""
+    """Returns the question as a line, and below it one answer per line, aligned."""
     if "error" in found:
         return f"{excerpt(' '.join(found['words']))}\n  {excerpt(found['error'])}"
     if "neighbours" in found:

@@ -1,4 +1,4 @@
-"""`dragoman rerank`: another system's n-best lists, reordered with our model's score as a feature; no server."""
+"""`dragoman rerank`: reorders another system's n-best lists with our model's score as a feature; no server."""
 
 import contextlib
 import logging
@@ -18,10 +18,10 @@ logger = logging.getLogger(__name__)
 
 
 def rerank(config: RerankConfig, seed: int = 1) -> int:
-    """Score, tune where asked, reorder, report.
+    """Scores, tunes if asked, reorders and reports.
 
     Raises:
-        UserError: settings that do not go together, a malformed list, files that do not fit each other.
+        UserError: contradicting settings, a malformed list, or files that do not match.
     """
     check(config)
     with contextlib.ExitStack() as stack:
@@ -45,7 +45,7 @@ def rerank(config: RerankConfig, seed: int = 1) -> int:
 
 
 def check(config: RerankConfig) -> None:
-    """Raises UserError for settings that cannot be, or do not go together."""
+    """Raises UserError for invalid or contradicting settings."""
     check_ranges("rerank", config)
     if config.source is None:
         raise UserError("rerank.source: name the file of source lines that the lists are of")
@@ -60,7 +60,7 @@ def check(config: RerankConfig) -> None:
 
 
 def equal_weights(feature: str) -> Weights:
-    """Their score and ours alike: what Sutskever et al. (2014, section 3.7) did."""
+    """Returns equal weights for their score and ours, as in Sutskever et al. (2014, section 3.7)."""
     return Weights({SCORE: 0.5, feature: 0.5})
 
 

@@ -1,4 +1,4 @@
-"""Lists of another system with our score, weights for them, and their new order: what `dragoman rerank` runs."""
+"""Adds our score to another system's lists, tunes the weights, and reorders them: the work of `dragoman rerank`."""
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,18 +27,18 @@ SCORE, LENGTH = "Score", "Length"  # features of every hypothesis: the other sys
 
 @dataclass
 class Statistics:
-    """What is counted on the way: BLEU's statistics (K,) before and after, and which features were there."""
+    """Counts of a run: BLEU's statistics (K,) before and after, and the features that occurred."""
 
     lists: int = 0
     hypotheses: int = 0
-    moved: int = 0  # lists with another best one
+    moved: int = 0  # lists with a different best hypothesis
     before: list[NDArray[np.int64]] = field(default_factory=list)
     after: list[NDArray[np.int64]] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
 
 class Reranker:
-    """The lists' source and references, and the model, which is loaded when the first list has no score of it yet."""
+    """The lists' source and references, and the model, which is loaded at the first list without its score."""
 
     def __init__(self, config: RerankConfig) -> None:
         self.config = config
@@ -61,7 +61,7 @@ class Reranker:
 
     @cached_property
     def counter(self) -> SentenceBleu:
-        """By the language of the hypotheses: the model's where it is loaded, else one that is written as they are."""
+        """Returns the BLEU counter for the hypotheses' language: the model's if loaded, else a guess by script."""
         if "bundle" in self.__dict__:
             language = self.bundle.languages[0 if self.config.reverse else 1]
         else:
@@ -69,12 +69,12 @@ class Reranker:
         return SentenceBleu(tokeniser(self.config.tokenize, language, "rerank.tokenize"))
 
     def score_lists(self, lists: Iterator[NBest]) -> Iterator[NBest]:
-        """The same lists; every hypothesis has our feature, and the score and the length as features.
+        """Yields the same lists with our feature for every hypothesis, and with score and length as features.
 
         Raises:
-            UserError: a number beyond the source's lines, a hypothesis too long, our feature in a part of them only.
+            UserError: a number beyond the source's lines, a hypothesis too long, or our feature in only a part of them.
         """
-        given: bool | None = None  # does the file have our feature?
+        given: bool | None = None  # True if the file has our feature
         for chunk in batches(lists, self.config.lists):
             entries = [(self.sentence(each), entry) for each in chunk for entry in each.entries]
             if given is None:
@@ -96,7 +96,7 @@ class Reranker:
             yield from chunk
 
     def sentence(self, each: NBest) -> str:
-        """The source of a list."""
+        """Returns the source of a list."""
         if each.number >= len(self.sources):
             raise UserError(
                 f"{each.entries[0].place}: sentence {each.number}, but {self.config.source} has "
@@ -105,10 +105,10 @@ class Reranker:
         return self.sources[each.number]
 
     def score(self, pairs: Sequence[tuple[str, Entry]]) -> None:
-        """Give every hypothesis our log-probability; the same one twice is computed once.
+        """Gives every hypothesis our log-probability; computes equal ones once.
 
-        By a model of the other direction that of the source, given the hypothesis: the channel of a noisy-channel model
-        (Brown et al. 1993; on n-best lists of neural networks Yee et al. 2019).
+        A model of the other direction scores the source, given the hypothesis: the channel of a noisy-channel model
+        (Brown et al. 1993; for n-best lists of neural networks Yee et al. 2019).
         """
         different: dict[tuple[str, str], str] = {}
         for source, entry in pairs:
@@ -129,12 +129,12 @@ class Reranker:
         return float(len("".join(text.split())) if self.counter.tokenize in UNSPACED else len(text.split()))
 
     def statistics(self, each: NBest) -> NDArray[np.int64]:
-        """(n, K) of a list's hypotheses against their reference."""
+        """Returns (n, K) of a list's hypotheses against their reference."""
         assert self.references is not None
         return self.counter.statistics([entry.text for entry in each.entries], self.references[each.number])
 
     def tune_weights(self, lists: Sequence[NBest], seed: int) -> Weights:
-        """The weights of the best BLEU on these lists.
+        """Returns the weights with the best BLEU on these lists.
 
         Raises:
             UserError: no lists, or a hypothesis without the other system's score.
@@ -153,7 +153,7 @@ class Reranker:
         data = Lists(features, np.concatenate([self.statistics(each) for each in lists]), np.cumsum([0, *sizes]))
         alone, alike = np.zeros(len(names)), np.zeros(len(names))
         alone[0] = alike[0] = alike[1] = 1.0
-        judged = data.of_own_length() if self.config.keep_length else data
+        judged = data.match_lengths() if self.config.keep_length else data
         found = tune(judged, [alone, alike], TunerConfig(self.config.restarts, self.config.directions, seed))
         first, after = float(bleu(data.statistics[data.offsets[:-1]].sum(0))), data.bleu(found.weights)
         logger.info(
@@ -178,7 +178,7 @@ class Reranker:
         )
 
     def check_origin(self, weights: Weights) -> None:
-        """Raises UserError where the weights are of a feature of another name, or of a model of the other direction."""
+        """Raises UserError if the weights belong to another feature, or to a model of the other direction."""
         feature = weights.facts.get("feature", self.config.feature)
         if feature != self.config.feature:
             raise UserError(
@@ -192,7 +192,7 @@ class Reranker:
             )
 
     def write(self, lists: Iterable[NBest], weights: Weights, out: TextIO) -> Statistics:
-        """The lists by their new order, or one hypothesis each; a line a sentence then, empty where it has no list."""
+        """Writes the reordered lists, or one hypothesis each; then one line per sentence, empty if it has no list."""
         statistics = Statistics()
         expected = 0
         for each in lists:
@@ -232,7 +232,7 @@ class Reranker:
             statistics.after.append(chosen)
 
     def report(self, statistics: Statistics, weights: Weights) -> None:
-        """What was done, and BLEU before and after where there are references."""
+        """Reports the work, and BLEU before and after if there are references."""
         logger.info(
             "%s lists, %s hypotheses; another one is best in %s",
             *map("{:,}".format, (statistics.lists, statistics.hypotheses, statistics.moved)),
@@ -258,7 +258,7 @@ class Reranker:
 
 
 def all_lines(path: str, key: str) -> list[str]:
-    """Every line of a file.
+    """Returns every line of a file.
 
     Raises:
         UserError: it cannot be read, or a line is not UTF-8.

@@ -1,4 +1,4 @@
-"""`dragoman runs`: the runs in `paths.runs`, with state, score, age, size and the version that each became."""
+"""`dragoman runs`: lists the runs in `paths.runs`, with state, score, age, size and registered version."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ from services.jobs.client.table import table
 
 @dataclass
 class RunsConfig:
-    """What is listed."""
+    """The runs to list."""
 
-    shards: bool = False  # the records of shardings too
+    shards: bool = False  # also list the records of shardings
 
 
 @dataclass
 class RunsRoot:
-    """The sections that the verb reads."""
+    """The sections that the command reads."""
 
     paths: dict[str, Any]
     runs: RunsConfig
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's exit code."""
+    """Returns the command's exit code."""
 
     def task(root: RunsRoot) -> int:
         return show(local_folder(root.paths["runs"], root.paths["cache"]), root.runs.shards)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def show(runs: Path, shards: bool = False) -> int:
-    """Print a line a run, the one changed last first; the records of shardings too where `shards` asks for them."""
+    """Prints one line per run, last changed first; with `shards` also the records of shardings."""
     found = run_folders(runs)
     shown = [run for run in found if shards or not run.is_sharding]
     rows = [[run.path.name, run.state, run.score, age(run.changed), size(run.bytes), run.version] for run in shown]

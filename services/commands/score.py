@@ -1,6 +1,6 @@
-"""`dragoman score`: the log-probability of given pairs, no server; files or standard input in, a line a pair out.
+"""`dragoman score`: the log-probability of given pairs, without a server; one line of output per pair.
 
-A translation model scores pairs, a language model texts: a pair without a source.
+A translation model scores pairs; a language model scores texts, which are pairs without a source.
 """
 
 import contextlib
@@ -30,21 +30,21 @@ from services.models.source import bundle_directory
 from services.settings import ScoreConfig
 
 logger = logging.getLogger(__name__)
-ENDED = object()  # what stands for a line of a file that has no more
+ENDED = object()  # marks the end of a file with fewer lines
 
 
 class Pair(NamedTuple):
-    """A pair as it was read; no texts where its line is none and such are skipped."""
+    """A pair as read; without texts if its line is malformed and such lines are skipped."""
 
     place: str  # file and line, for messages
-    source: str  # empty where a text is scored by itself
+    source: str  # empty if a text is scored by itself
     target: str
     error: str | None = None
 
 
 @dataclass
 class Totals:
-    """What a whole file comes to."""
+    """The totals of a file."""
 
     of: str = "pairs"  # or texts
     pairs: int = 0
@@ -75,11 +75,11 @@ class Totals:
 
 
 def score(config: ScoreConfig) -> int:
-    """Score all pairs in order, a line of output each.
+    """Scores all pairs in order, one line of output each.
 
     Raises:
-        UserError: an input that cannot be read, a line that is no pair, files of different length, a pair too long,
-            settings that only a translation model has.
+        UserError: an unreadable input, a malformed line, files of different length, a pair too long, or settings that
+            only a translation model has.
     """
     check_ranges("score", config)
     with contextlib.ExitStack() as stack:
@@ -97,10 +97,10 @@ def score(config: ScoreConfig) -> int:
 
 
 def choose_scorer(config: ScoreConfig) -> tuple[Scorer | TextScorer, DecodeConfig | None, tuple[str, ...]]:
-    """Return the scorer of the bundle's kind, the search whose tokens are left out if that is asked for, the languages.
+    """Returns the scorer for the bundle's kind, the search whose tokens are left out (if requested), the languages.
 
     Raises:
-        UserError: no sound bundle of a translation or a language model, settings that a language model has not.
+        UserError: no valid bundle of a translation or language model, or settings that a language model lacks.
     """
     directory, name = bundle_directory(config, "translation or language")
     if bundle_kind(directory) == "language":
@@ -124,7 +124,7 @@ def copy(
     config: ScoreConfig,
     search: DecodeConfig | None = None,
 ) -> Totals:
-    """Score `config.lines` pairs at a time and write them; what they come to."""
+    """Scores and writes `config.lines` pairs at a time; returns the totals."""
     totals = Totals("texts" if isinstance(scorer, TextScorer) else "pairs")
     number = 0
     for chunk in batches(pairs, config.lines):
@@ -139,7 +139,7 @@ def copy(
 def score_pairs(
     scorer: Scorer | TextScorer, pairs: Sequence[Pair], config: ScoreConfig, search: DecodeConfig | None = None
 ) -> list[PairScore | str]:
-    """A score a pair, or why there is none."""
+    """Returns one score per pair, or why there is none."""
     answers: list[PairScore | str] = [pair.error or "" for pair in pairs]
     rows = [row for row, pair in enumerate(pairs) if pair.error is None]
     policy: TooLong = "error" if config.too_long == "error" else "truncate"
@@ -164,7 +164,7 @@ def score_pairs(
 def format_score(
     number: int, pair: Pair, score: PairScore | str, scorer: Scorer | TextScorer, config: ScoreConfig
 ) -> str:
-    """A pair's line, its end included. `number` counts from 0, as in Moses' n-best lists."""
+    """Returns a pair's line with its end. `number` counts from 0, as in Moses' n-best lists."""
     if isinstance(score, str):
         if config.format == "json":
             return json.dumps({"line": number, "error": score}, ensure_ascii=False) + "\n"
@@ -193,12 +193,12 @@ def format_score(
 
 
 def number_of(value: float) -> float | None:
-    """As JSON can hold it: null for minus infinity, a token that the search never generates."""
+    """Returns the value for JSON: null for minus infinity, a token that the search never generates."""
     return round(value, 6) if math.isfinite(value) else None
 
 
 def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """The texts of the file, a line each; it is closed by `stack`.
+    """Yields the texts of the file, one per line; `stack` closes it.
 
     Raises:
         UserError: a file that cannot be read.
@@ -208,17 +208,17 @@ def read_texts(config: ScoreConfig, languages: tuple[str, ...], stack: contextli
 
 
 def texts_of_lines(lines: Iterator[str | None], name: str) -> Iterator[Pair]:
-    """A text a line."""
+    """Yields one text per line."""
     for number, line in enumerate(lines, 1):
         place = f"{name}, line {number}"
         yield Pair(place, "", "", "not UTF-8") if line is None else Pair(place, "", line)
 
 
 def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextlib.ExitStack) -> Iterator[Pair]:
-    """The pairs of the one file or of the two; files are closed by `stack`.
+    """Yields the pairs of one or two files; `stack` closes them.
 
     Raises:
-        UserError: one of the two files alone, or both ways at once; a file that cannot be read.
+        UserError: only one of the two files, or both ways at once, or an unreadable file.
     """
     if (config.source is None) != (config.target is None):
         lone, missing = ("source", "target") if config.target is None else ("target", "source")
@@ -236,7 +236,7 @@ def read_pairs(config: ScoreConfig, languages: tuple[str, ...], stack: contextli
 
 
 def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["raise", "skip"]) -> Iterator[Pair]:
-    """A pair a line of source TAB target.
+    """Yields one pair per line of source TAB target.
 
     Raises:
         UserError: names the file and the line (from 1) that has no TAB, or several.
@@ -259,7 +259,7 @@ def pairs_of_lines(lines: Iterator[str | None], name: str, on_error: Literal["ra
 def pairs_of_files(
     sources: Iterator[str | None], targets: Iterator[str | None], source: str, target: str
 ) -> Iterator[Pair]:
-    """Line by line of both files, whose names are `source` and `target`.
+    """Yields the pairs of both files' lines; `source` and `target` are the files' names.
 
     Raises:
         UserError: one ends before the other.

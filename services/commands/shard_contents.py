@@ -1,4 +1,4 @@
-"""What a shard or a directory of shards holds. A shard that stands alone is read as the plain tar that it is."""
+"""The content of a shard or a directory of shards. A single shard is read as the plain tar that it is."""
 
 import io
 import itertools
@@ -22,7 +22,7 @@ SIDES = {"parallel": ("source", "target"), "monolingual": ("text",)}
 
 
 def read_shard_directory(path: Path) -> dict[str, Any]:
-    """All shards of a corpus, and the corpus and tokenizer they were made from."""
+    """Reads all shards of a corpus, and the corpus and tokenizer of their making."""
     manifest = read_manifest(path)
     splits = {
         name: {
@@ -48,10 +48,10 @@ def read_shard_directory(path: Path) -> dict[str, Any]:
 
 
 def read_shard(path: Path, samples: int) -> dict[str, Any]:
-    """One shard: its chunks, the first records, and the manifest beside it.
+    """Reads one shard: its chunks, the first records, and the manifest beside it.
 
     Raises:
-        UserError: truncated, or not a shard: a member of another kind, arrays that do not fit each other.
+        UserError: it is truncated, or not a shard: an unknown member, or arrays that do not fit each other.
     """
     try:
         with tarfile.open(path, "r:") as tar:
@@ -82,7 +82,7 @@ def read_shard(path: Path, samples: int) -> dict[str, Any]:
 
 
 def _chunks(path: Path, tar: tarfile.TarFile) -> dict[str, dict[str, tarfile.TarInfo]]:
-    """Chunk key -> member extension -> member."""
+    """Returns chunk key -> member extension -> member."""
     chunks: dict[str, dict[str, tarfile.TarInfo]] = {}
     end = 0
     for member in tar:
@@ -122,7 +122,7 @@ def _array(path: Path, tar: tarfile.TarFile, member: tarfile.TarInfo) -> np.ndar
 def _samples(
     directory: Path, manifest: Manifest | None, arrays: Mapping[str, NDArray[Any]], count: int
 ) -> list[dict[str, str]]:
-    """The first records, in words where the tokenizer is beside the shard, else as ids."""
+    """Returns the first records, as text if the tokenizer is beside the shard, else as ids."""
     kind = "monolingual" if "ids.npy" in arrays else "parallel"
     pair = load_pair(directory, manifest.tokenizer) if manifest else None
     sides: list[list[str]] = []

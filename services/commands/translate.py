@@ -1,4 +1,4 @@
-"""`dragoman translate`: lines in, translations out; files or standard input and output, no server."""
+"""`dragoman translate`: translates lines of files or standard input, without a server."""
 
 import json
 import sys
@@ -29,11 +29,11 @@ def translate(
     alignment: AlignmentConfig | None = None,
     text: str | None = None,
 ) -> int:
-    """Translate all lines in order, or the `text` of the command line; an empty line gives an empty line.
+    """Translates all lines in order, or the `text` of the command line; an empty line gives an empty line.
 
     Raises:
-        UserError: an input that cannot be read, a line that is not UTF-8, more translations asked for than there are,
-            attention asked of a network that has none.
+        UserError: an unreadable input, a line that is not UTF-8, more translations than the search finds, or attention
+            requested of a network without any.
     """
     check_attention(config.attention)
     check_ranges("translate", config)
@@ -47,7 +47,7 @@ def translate(
                 f"decode.beam={config.nbest} finds as many"
             )
         with open_output(config.output, "translate") as out, attention_file(config.attention) as show:
-            # A person at the keyboard wants each answer at once.
+            # A user at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
             losses = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
     losses.warn(advice="; translate.split=true translates them sentence by sentence")
@@ -57,7 +57,7 @@ def translate(
 def copy(
     served: LoadedModel, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
 ) -> Losses:
-    """Translate, write and `show` `at_a_time` lines after another; return what was lost."""
+    """Translates, writes and shows `at_a_time` lines after another; returns the losses."""
     done, losses = 0, Losses()
     started = time.monotonic()
     progress = sys.stderr.isatty() and at_a_time > 1
@@ -80,9 +80,9 @@ def copy(
 
 
 def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConfig) -> list[Translation]:
-    """A translation a line, whole or put together from its sentences: then the k-th best of each together.
+    """Returns one translation per line, whole or joined from its sentences: then the k-th best of each together.
 
-    Such a one's score is the mean of its sentences', its log-probability the sum of theirs.
+    The score of a joined one is the mean of its sentences', its log-probability their sum.
     """
     if not config.split:
         return served.translate(lines, config.nbest)
@@ -107,7 +107,7 @@ def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConf
 
 
 def format_translation(number: int, line: str | None, answer: Translation, form: str) -> str:
-    """An answer as it stands in the output, line ends included. `number` counts from 0, as Moses' n-best lists do."""
+    """Returns the output lines of an answer, with line ends. `number` counts from 0, as in Moses' n-best lists."""
     if form == "text":
         return flat(answer.text) + "\n"
     found = answer.nbest or [Alternative("", 0.0)]
@@ -133,7 +133,7 @@ def format_translation(number: int, line: str | None, answer: Translation, form:
 
 
 def _alternative_at(translation: Translation, rank: int) -> Alternative:
-    """Its rank-th best, or the last that it has."""
+    """Returns its rank-th best, or its last one."""
     if not translation.nbest:
         return Alternative(translation.text, translation.score)
     return translation.nbest[min(rank, len(translation.nbest) - 1)]

@@ -1,4 +1,4 @@
-"""The file of a reranker's weights: JSON, readable, with what they were tuned on."""
+"""The file of a reranker's weights: readable JSON, with the data that they were tuned on."""
 
 import json
 import math
@@ -15,17 +15,17 @@ KIND, FORMAT_VERSION = "rerank-weights", 1
 
 @dataclass(frozen=True)
 class Weights:
-    """Feature name -> weight; the facts say where they come from."""
+    """Feature name -> weight; the facts give their origin."""
 
     weights: dict[str, float]
     facts: dict[str, Any] = field(default_factory=dict)
 
     def score(self, features: Mapping[str, float]) -> float:
-        """The weighted sum; a feature that a hypothesis has not got counts as 0, as Moses' sparse ones do."""
+        """Returns the weighted sum; a missing feature counts as 0, like Moses' sparse ones."""
         return sum(weight * features.get(name, 0.0) for name, weight in self.weights.items())
 
     def save(self, path: Path) -> None:
-        """Write the file whole.
+        """Writes the file atomically.
 
         Raises:
             UserError: it cannot be written.
@@ -38,10 +38,10 @@ class Weights:
 
 
 def load_weights(path: str) -> Weights:
-    """The weights in a file.
+    """Loads the weights in a file.
 
     Raises:
-        UserError: it cannot be read, is none of ours, or holds a weight that is no finite number.
+        UserError: it cannot be read, is no file of weights, or holds a weight that is no finite number.
     """
     try:
         record = json.loads(Path(path).read_text(encoding="utf-8"))

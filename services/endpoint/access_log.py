@@ -1,7 +1,7 @@
-"""What is written down of a request: never a word of what its user sent, nor a key.
+"""The access log, which never holds a user's words or keys.
 
-The route stands for the path, which may hold a word, and the query string is left out. Of an error that nobody foresaw
-the trace is kept without its message, which may quote the request.
+It logs the route instead of the path, which may contain a word, and leaves out the query string. For an unexpected
+error it logs the traceback without the message, which may quote the request.
 """
 
 import ipaddress
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class AccessLog:
-    """ASGI middleware: a line a request where `lines` is set, and a 500 with its trace in the log for what failed."""
+    """ASGI middleware: logs one line per request if `lines` is set; answers errors with 500 and logs the traceback."""
 
     def __init__(self, app: ASGIApp, lines: bool) -> None:
         self.app = app
@@ -29,7 +29,7 @@ class AccessLog:
             await self.app(scope, receive, send)
             return
         began = time.perf_counter()
-        status = 0  # nothing was answered: the client has left
+        status = 0  # no answer: the client has left
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -38,7 +38,7 @@ class AccessLog:
 
         try:
             await self.app(scope, receive, sent)
-        except Exception as problem:  # the last line of defence: the server would log the message too
+        except Exception as problem:  # the last handler: the server would log the message too
             frames = "".join(traceback.format_tb(problem.__traceback__))
             logger.error("%s failed: %s\n%s", _describe_request(scope), type(problem).__name__, frames.rstrip())
             if not status:
@@ -54,7 +54,7 @@ class AccessLog:
 
 
 def _client(scope: Scope) -> str:
-    """The client's IP address. Behind a proxy of this machine it is what a header says, which anybody can write."""
+    """Returns the client's IP address. Behind a local proxy it comes from a header, which anybody can write."""
     try:
         return str(ipaddress.ip_address((scope.get("client") or ("",))[0].partition("%")[0]))
     except ValueError:
@@ -62,6 +62,6 @@ def _client(scope: Scope) -> str:
 
 
 def _describe_request(scope: Scope) -> str:
-    """Method and route, as far as they are ours: POST /translate, GET /vectors/{word:path}."""
+    """Returns method and route, as far as they are known: POST /translate, GET /vectors/{word:path}."""
     method = scope["method"] if scope["method"] in HTTPMethod.__members__ else "?"
     return f"{method} {getattr(scope.get('route'), 'path', '(no such route)')}"

@@ -1,11 +1,11 @@
-"""The endpoint's HTTP interface: LibreTranslate's for a translation model, and ours for word vectors.
+"""The endpoint's HTTP interface: LibreTranslate's for a translation model, and our own for word vectors.
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings   GET /health   GET /spec
     GET /metrics
     GET /status       GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy   (vector_routes.py)
 
-`Endpoint` holds what answers; `create_app` makes the FastAPI application of it. An answer's headers name the model
-version, the run and the manifest of the shards that it was trained on.
+`Endpoint` holds the queues and settings; `create_app` makes the FastAPI application. An answer's headers name the model
+version, the run, and the manifest of the shards that it was trained on.
 """
 
 import asyncio
@@ -25,11 +25,11 @@ from model.text.sentences import Piece, join, split
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
 from services.endpoint.answer import as_json, refusal
+from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.languages import language_name
 from services.endpoint.metrics import Metrics, Refusals
-from services.endpoint.reception import Reception
 from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
 from services.endpoint.vector_routes import VectorsQueue, add_vector_routes
 from services.models.loaded_model import LoadedModel
@@ -45,39 +45,39 @@ NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None,
 
 @dataclass
 class Endpoint:
-    """What the application needs: where translations are asked for, where word vectors are, or both."""
+    """The application's parts: the queue of translations, that of word vectors, or both, and the settings."""
 
     translations: InferenceQueue[LoadedModel, str, Translation] | None
     vectors: VectorsQueue | None = None
     limits: Limits = field(default_factory=Limits)
-    keys: Sequence[str] = ()  # API keys; none: everybody may ask
+    keys: Sequence[str] = ()  # API keys; none: no key is needed
     longest: int = 400  # characters of a sentence before it is cut further
-    receive_timeout: float = 15.0  # seconds for a request's body to come
-    access_log: bool = False  # a line a request
+    receive_timeout: float = 15.0  # seconds for a request's body to arrive
+    access_log: bool = False  # log one line per request
     metrics: Metrics = field(default_factory=Metrics)
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
-        """Where translations are asked for.
+        """Returns the queue of translations.
 
         Raises:
-            HTTPException: 404, nothing is translated here.
+            HTTPException: 404, no translation model is served.
         """
         if self.translations is None:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
 
     async def translate(self, request: TranslationRequest) -> tuple[dict[str, Any], LoadedModel]:
-        """LibreTranslate's answer, and the model that gave it.
+        """Returns LibreTranslate's answer, and the model that gave it.
 
         Raises:
-            HTTPException: a language that the model has not got, the queue is full, or the time is over.
+            HTTPException: a language that the model lacks, a full queue, or a timeout.
         """
         served = self.queue().model()
         if request.source != "auto" and not nearest(request.source, (served.source,)):
             raise HTTPException(400, f"{request.source} is not supported")
         if not nearest(request.target, (served.target,)):
             raise HTTPException(400, f"{request.target} is not supported")
-        answering = await self._aligning(served) if request.aligned else served
+        answering = await self._load_aligning(served) if request.aligned else served
         alternatives = min(request.alternatives, served.most_alternatives)
         pieces = [split(text, self.longest, served.source) for text in request.texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
@@ -108,15 +108,15 @@ class Endpoint:
         if any(records):  # LibreTranslate's clients know no such field, and most answers have none
             answer["losses"] = records if request.batch else records[0]
         if request.aligned:
-            maps = [[one.record() for part in own for one in part.attention] for own in parts]  # a sentence each
+            maps = [[one.record() for part in own for one in part.attention] for own in parts]  # one per sentence
             answer["alignment"] = maps if request.batch else maps[0]
         return answer, served
 
-    async def _aligning(self, served: LoadedModel) -> LoadedModel:
-        """The model with attention; it may have to be loaded first, which holds up nobody else.
+    async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
+        """Returns the model with attention; loading it first holds up no other request.
 
         Raises:
-            HTTPException: 400, the model has none.
+            HTTPException: 400, the model has no attention.
         """
         try:
             return await asyncio.to_thread(lambda: served.aligning)
@@ -124,7 +124,7 @@ class Endpoint:
             raise HTTPException(400, f"alignment is not supported: {problem}") from None
 
     def status(self) -> tuple[int, dict[str, Any]]:
-        """Status code and body of /status: 200 only while everything that is served here is answered."""
+        """Returns status code and body of /status: 200 only if every served model answers."""
         translations = self.translations.facts() if self.translations else NOTHING
         vectors = self.vectors.facts() if self.vectors else None
         states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
@@ -134,16 +134,16 @@ class Endpoint:
 
 
 def create_app(endpoint: Endpoint) -> FastAPI:
-    """The application. It starts and stops nothing: the batchers' threads are its caller's."""
+    """Makes the application. Its caller starts and stops the batchers' threads."""
     telemetry = endpoint.metrics.telemetry
     app = FastAPI(
         title="Dragoman",
         version=version(),
         docs_url=None,
         redoc_url=None,
-        telemetry=telemetry.of_fastapi(),  # type: ignore[arg-type]  # a dictionary of its keys
+        telemetry=telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
-    app.add_middleware(Reception, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
+    app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
     app.add_middleware(AccessLog, lines=endpoint.access_log)
     app.add_middleware(Refusals, count=endpoint.metrics.refuse)
 
@@ -209,14 +209,14 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     @app.get(
         "/health",
-        summary="Whether everything that is served is answered",
+        summary="Health check: 200 if every served model answers",
         responses=openapi.state_answers(openapi.HEALTH),
     )
     async def health() -> Response:
         code, body = endpoint.status()
         return as_json({"status": body["status"]}, code)
 
-    @app.get("/status", summary="What is served, from where", responses=openapi.state_answers(openapi.STATUS))
+    @app.get("/status", summary="The served models and their origin", responses=openapi.state_answers(openapi.STATUS))
     async def status() -> Response:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
@@ -237,9 +237,9 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 def _rebuild_text(
     pieces: Sequence[Piece], translations: Sequence[Translation], alternatives: int
 ) -> tuple[str, list[str]]:
-    """A text's translation and its alternatives from those of its pieces.
+    """Returns a text's translation and its alternatives, from those of its pieces.
 
-    The k-th alternative is made of the k-th best of every sentence, or the last that a sentence has.
+    The k-th alternative joins the k-th best of every sentence, or its last one.
     """
     best = join(pieces, [translation.text for translation in translations])
     others: list[str] = []

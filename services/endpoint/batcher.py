@@ -1,8 +1,8 @@
-"""The micro-batcher: one thread takes what is queued, at most `limit` items, answers it, and takes again.
+"""The micro-batcher: one thread takes at most `limit` queued items, answers them, and takes again.
 
-There is no timer. Under no load a request goes through at once; under load the queue fills while the thread works, and
-so the batches grow by themselves. The queue is bounded in items: what does not fit is refused at the door, with an
-estimate of when to come again, rather than held in memory. An item is a line to translate, or a question about words.
+There is no timer. Without load a request passes at once; under load the queue fills while the thread works, so batches
+grow by themselves. The queue has limited items: a request that does not fit is refused, with an estimate of when to
+retry, instead of filling memory. An item is a line to translate, or a question about words.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class QueueFullError(Exception):
-    """The queue has no room for the request's items; `retry_after` says in how many seconds it may have."""
+    """The queue has no room for the request's items; retry after `retry_after` seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(f"busy: try again in {retry_after} s")
@@ -30,11 +30,11 @@ class QueueFullError(Exception):
 
 
 class EngineStoppedError(Exception):
-    """The thread does not run (any more): nothing will be answered."""
+    """The thread does not run (any more): no request gets an answer."""
 
 
 class Watching(Protocol):
-    """Who is told how long requests wait, and how long batches take. Times in seconds."""
+    """Observer of waiting times and batch times, in seconds."""
 
     def waited(self, seconds: float) -> None: ...
 
@@ -43,23 +43,23 @@ class Watching(Protocol):
 
 @dataclass(eq=False)
 class _Request(Generic[Engine, Item, Answer]):
-    """Items that belong together, with the engine that was current when they came."""
+    """Items of one request, with the engine that was current when it came."""
 
     engine: Engine
     items: list[Item]
     nbest: int
     future: Future[list[Answer]] = field(default_factory=Future)
     answers: list[Answer] = field(default_factory=list)
-    taken: int = 0  # items that are in a batch or answered
+    taken: int = 0  # items in a batch or answered
     since: float = field(default_factory=time.monotonic)
 
     @property
     def left(self) -> int:
-        """Items that wait."""
+        """Returns the number of waiting items."""
         return len(self.items) - self.taken
 
     def take(self, most: int) -> list[Item]:
-        """At most so many of the items that wait; they no longer do."""
+        """Takes at most so many of the waiting items."""
         items = self.items[self.taken : self.taken + most]
         self.taken += len(items)
         return items
@@ -68,8 +68,8 @@ class _Request(Generic[Engine, Item, Answer]):
 class Batcher(Generic[Engine, Item, Answer]):
     """Requests in, batches out.
 
-    `answer(engine, items, nbest)` returns an answer an item, in order, and runs in the batcher's thread only. A
-    request keeps the engine that it came with, so that its answers are never a mixture of two models.
+    `answer(engine, items, nbest)` returns one answer per item, in order, and runs only in the batcher's thread. A
+    request keeps its first engine, so that its answers never mix two models.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         self.capacity = capacity
         self._queue: deque[_Request[Engine, Item, Answer]] = deque()
         self._queued = 0  # items waiting
-        self._rate = 0.0  # items a second, a moving average
+        self._rate = 0.0  # items per second, a moving average
         self._changed = threading.Condition()
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
@@ -96,19 +96,19 @@ class Batcher(Generic[Engine, Item, Answer]):
 
     @property
     def alive(self) -> bool:
-        """Whether requests are being worked on; false once the thread has ended, for whatever reason."""
+        """Returns True while requests are processed; False once the thread has ended, for whatever reason."""
         return self._thread.is_alive() and not self._stopping
 
     @property
     def queued(self) -> int:
-        """Items that wait."""
+        """Returns the number of waiting items."""
         return self._queued
 
     def submit(self, engine: Engine, items: Sequence[Item], nbest: int = 1) -> Future[list[Answer]]:
-        """Queue the items of one request; the future holds an answer an item.
+        """Queues the items of one request; the future holds one answer per item.
 
         Raises:
-            QueueFullError: there is no room for all of them.
+            QueueFullError: not all of them fit.
             EngineStoppedError: the thread has ended.
         """
         request: _Request[Engine, Item, Answer] = _Request(engine, list(items), nbest)
@@ -123,11 +123,11 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._queue.append(request)
             self._queued += len(request.items)
             self._changed.notify()
-        request.future.add_done_callback(lambda _: self._leave(request))
+        request.future.add_done_callback(lambda _: self._drop_waiting(request))
         return request.future
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Finish what is queued, then end the thread; what is left after `timeout` seconds fails."""
+        """Finishes the queue, then ends the thread; requests left after `timeout` seconds fail."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -136,7 +136,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         self._fail_all()
 
     def _retry_after(self) -> int:
-        """Seconds until the queue that stands now will be worked off, 1 to 60."""
+        """Returns the seconds until the current queue is processed, 1 to 60."""
         return min(60, max(1, math.ceil(self._queued / self._rate))) if self._rate else 1
 
     def _run(self) -> None:
@@ -144,11 +144,11 @@ class Batcher(Generic[Engine, Item, Answer]):
         try:
             while batch := self._take():
                 self._work(batch)
-        finally:  # at the end there is no batch; anything else is the thread's death in the middle of one
+        finally:  # a normal end leaves no batch; otherwise the thread died in the middle of one
             self._fail_all([request for request, _ in batch])
 
     def _take(self) -> list[tuple[_Request[Engine, Item, Answer], list[Item]]]:
-        """The next batch: (request, those of its items); of one engine and one n-best size. Empty: the end."""
+        """Takes the next batch: (request, its items) of one engine and one n-best size. Empty at the end."""
         with self._changed:
             while not self._queue and not self._stopping:
                 self._changed.wait()
@@ -172,8 +172,8 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._queue.extendleft(reversed(kept))
             return batch
 
-    def _leave(self, request: _Request[Engine, Item, Answer]) -> None:
-        """What still waits of a request that is done leaves the queue: it has failed, or its client has gone."""
+    def _drop_waiting(self, request: _Request[Engine, Item, Answer]) -> None:
+        """Removes the waiting items of a request that has failed or whose client has gone."""
         with self._changed:
             if request in self._queue:
                 self._queue.remove(request)
@@ -185,10 +185,10 @@ class Batcher(Generic[Engine, Item, Answer]):
         request = batch[0][0]
         try:
             answers: list[Answer | Exception] = list(self._answer(request.engine, items, request.nbest))
-        except Exception as problem:  # one bad item fails a whole batch in the engine: find out which one it is
-            kind = type(problem).__name__  # its message may hold what a user wrote
+        except Exception as problem:  # one bad item fails a whole batch in the engine: find it
+            kind = type(problem).__name__  # the message may contain a user's text
             logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), kind)
-            answers = [self._alone(request.engine, item, request.nbest) for item in items]
+            answers = [self._answer_one(request.engine, item, request.nbest) for item in items]
         seconds = time.monotonic() - started
         if self._watch is not None:
             self._watch.decoded(len(items), seconds)
@@ -199,10 +199,10 @@ class Batcher(Generic[Engine, Item, Answer]):
             self._deliver(request, answers[position : position + len(part)])
             position += len(part)
 
-    def _alone(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
+    def _answer_one(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
         try:
             return self._answer(engine, [item], nbest)[0]
-        except Exception as problem:  # whatever the engine raised is this request's answer, not the thread's end
+        except Exception as problem:  # an engine's error answers this request and must not end the thread
             return problem
 
     def _deliver(self, request: _Request[Engine, Item, Answer], answers: Sequence[Answer | Exception]) -> None:
@@ -210,7 +210,7 @@ class Batcher(Generic[Engine, Item, Answer]):
             if isinstance(answer, Exception):
                 _finish(request.future, answer)
                 return
-        request.answers.extend(answers)  # type: ignore[arg-type]  # exceptions were dealt with above
+        request.answers.extend(answers)  # type: ignore[arg-type]  # exceptions were handled above
         if len(request.answers) == len(request.items):
             _finish(request.future, request.answers)
 
@@ -225,7 +225,7 @@ class Batcher(Generic[Engine, Item, Answer]):
 
 
 def _finish(future: Future[Answer], outcome: Answer | Exception) -> None:
-    """Set the result unless the client has cancelled meanwhile."""
+    """Sets the result unless the client has cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     if isinstance(outcome, Exception):

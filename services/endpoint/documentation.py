@@ -1,7 +1,7 @@
-"""/docs: the OpenAPI document shown by Swagger UI, all of it served from here.
+"""/docs: shows the OpenAPI document with Swagger UI, served completely from here.
 
-Swagger UI's files are those that the package fastapi-offline ships. The page may load nothing from elsewhere, and the
-browser is told so.
+Swagger UI's files come from the package fastapi-offline. A policy header forbids the page to load anything from
+elsewhere.
 """
 
 from importlib.resources import files
@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 
-# Swagger UI sets styles on its elements, and holds its icons in its style sheet.
+# Swagger UI sets styles on its elements, and has its icons in its style sheet.
 POLICY = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'"
 PAGE = """<!doctype html>
 <html lang="en">
@@ -32,7 +32,7 @@ START = 'SwaggerUIBundle({url: "openapi.json", dom_id: "#page", deepLinking: tru
 
 
 def add_documentation(app: FastAPI) -> None:
-    """Add the page, its script and Swagger UI's files."""
+    """Adds the page, its script and Swagger UI's files."""
     static = str(files("fastapi_offline") / "static")
 
     async def page() -> Response:

@@ -1,4 +1,4 @@
-"""Where requests are handed in: the model of one kind that answers now, and the queue before it, in HTTP's terms."""
+"""The queue of requests to one kind of model, with HTTP errors, and the model that answers now."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 class Answering(Protocol):
-    """What any loaded model says of itself."""
+    """The information that any loaded model gives."""
 
     @property
     def origin(self) -> Origin: ...
 
     def facts(self) -> dict[str, Any]:
-        """What /status says of it beside its origin."""
+        """Returns the facts for /status beside the origin."""
 
 
 Model = TypeVar("Model", bound=Answering)
@@ -31,20 +31,20 @@ Answer = TypeVar("Answer")
 
 @dataclass
 class InferenceQueue(Generic[Model, Item, Answer]):
-    """`current` gives the model that answers now, `trouble` why a newer one does not."""
+    """`current` returns the model that answers now, `trouble` the reason why a newer one does not."""
 
     what: str  # the kind of model, in messages
-    refusal: str  # opens the messages of what fails: "Cannot translate text"
+    refusal: str  # begins error messages: "Cannot translate text"
     current: Callable[[], Model | None]
     batcher: Batcher[Model, Item, Answer]
     trouble: Callable[[], str | None] = lambda: None
     timeout: float = 30.0  # seconds that a request may wait for its answer
 
     def model(self) -> Model:
-        """The model that answers now.
+        """Returns the model that answers now.
 
         Raises:
-            HTTPException: 503, none is loaded or the thread that answers has ended.
+            HTTPException: 503, none is loaded or the batcher's thread has ended.
         """
         model = self.current()
         if model is None:
@@ -54,10 +54,10 @@ class InferenceQueue(Generic[Model, Item, Answer]):
         return model
 
     async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1) -> list[Answer]:
-        """An answer an item, from `model`.
+        """Returns one answer per item, from `model`.
 
         Raises:
-            HTTPException: 400 more items than the queue can ever hold, 429 it is full, 503 it is over or out of time.
+            HTTPException: 400 more items than the queue can hold, 429 it is full, 503 the thread ended or a timeout.
         """
         if len(items) > self.batcher.capacity:
             raise HTTPException(
@@ -75,11 +75,11 @@ class InferenceQueue(Generic[Model, Item, Answer]):
 
     @property
     def status(self) -> str:
-        """`ok` only while requests are answered."""
+        """Returns `ok` only while requests are answered."""
         return "loading" if self.current() is None else "ok" if self.batcher.alive else "stopped"
 
     def facts(self) -> dict[str, Any]:
-        """What /status says of the model and of what waits for it."""
+        """Returns the facts for /status about the model and its queue."""
         model = self.current()
         return {
             "status": self.status,

@@ -5,7 +5,7 @@ from langcodes.tag_parser import LanguageTagError
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a language by its BCP 47 code; the code again where it has none."""
+    """Returns the English name of a language by its BCP 47 code; the code itself if it has none."""
     try:
         name = Language.get(code).display_name()
     except LanguageTagError:

@@ -1,16 +1,16 @@
-"""The endpoint's metrics: what waits, what is decoded, what is refused, which model answers. No label is a user's.
+"""The endpoint's metrics: queue, batches, refusals, the current model. No label comes from a user.
 
 | | |
-| dragoman_queue_lines{kind}             | lines, or questions about word vectors, that wait
-| dragoman_queue_wait_seconds{kind}      | how long the first line of a request waited until it was taken up
-| dragoman_batch_lines{kind}             | lines of a batch
+| dragoman_queue_lines{kind}             | waiting lines, or questions about word vectors
+| dragoman_queue_wait_seconds{kind}      | time until the first line of a request is taken up
+| dragoman_batch_lines{kind}             | lines in a batch
 | dragoman_decode_seconds{kind}          | time of a batch
-| dragoman_characters_total{direction}   | of texts translated, in and out
+| dragoman_characters_total{direction}   | characters of translated texts, in and out
 | dragoman_lost_sentences_total{what}    | sentences cut, with unknown words, with translations that repeat themselves
-| dragoman_refused_total{reason}         | requests that were not answered
-| dragoman_model_info{kind,name,version} | 1 for the model that answers
-| dragoman_model_swaps_total{kind,result}| versions that came to answer (ok), or could not (failed)
-| dragoman_disk_free_bytes, _size_bytes  | of the folder that models are downloaded to
+| dragoman_refused_total{reason}         | requests answered with an error
+| dragoman_model_info{kind,name,version} | 1 for the current model
+| dragoman_model_swaps_total{kind,result}| versions that were swapped in (ok) or could not be (failed)
+| dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,11 +44,11 @@ REASONS = {
     503: "unavailable",
 }
 LOST = tuple(kind for kind in LOSSES if kind != "failed")
-TOLD_APART = frozenset({"/health", "/status", "/metrics"})  # a 503 of these is an answer, not a refusal
+NOT_REFUSALS = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
 
 
 class Queue(Protocol):
-    """What is asked of an inference queue."""
+    """The inference queue's values that metrics read."""
 
     @property
     def batcher(self) -> Any: ...
@@ -57,7 +57,7 @@ class Queue(Protocol):
 
 
 class Metrics:
-    """The endpoint's own, in the registry of `telemetry`."""
+    """The endpoint's own metrics, in the registry of `telemetry`."""
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self.telemetry = telemetry or Telemetry("dragoman-endpoint")
@@ -99,13 +99,13 @@ class Metrics:
             self.refused.labels(reason)
 
     def watch(self, kind: str) -> "ModelMetrics":
-        """What the batcher and the follower of one kind of model tell of themselves."""
+        """Returns the metrics for the batcher and the follower of one kind of model."""
         for result in ("ok", "failed"):
             self.swaps.labels(kind, result)
         return ModelMetrics(self, kind)
 
     def show(self, queues: Mapping[str, Queue | None], cache: Path) -> None:
-        """Have what waits, which model answers and how full the disk is read whenever metrics are fetched."""
+        """Registers values that are read at each fetch: the queue, the current model and the disk."""
         self.telemetry.registry.register(_State({kind: queue for kind, queue in queues.items() if queue}, cache))
 
     def lose(self, losses: Iterable[Losses]) -> None:
@@ -116,7 +116,7 @@ class Metrics:
                     self.lost.labels(what).inc(number)
 
     def refuse(self, status: int) -> None:
-        """Count a request that was answered with an error."""
+        """Counts a request that was answered with an error."""
         if status >= 400:
             self.refused.labels(REASONS.get(status, "error" if status >= 500 else "invalid")).inc()
 
@@ -129,21 +129,21 @@ class ModelMetrics:
     kind: str
 
     def waited(self, seconds: float) -> None:
-        """A request was taken up."""
+        """Records that a request was taken up."""
         self.metrics.wait.labels(self.kind).observe(seconds)
 
     def decoded(self, lines: int, seconds: float) -> None:
-        """A batch is done."""
+        """Records a finished batch."""
         self.metrics.batch.labels(self.kind).observe(lines)
         self.metrics.decode.labels(self.kind).observe(seconds)
 
     def swapped(self, good: bool) -> None:
-        """A version came to answer, or could not."""
+        """Records that a version was swapped in, or failed."""
         self.metrics.swaps.labels(self.kind, "ok" if good else "failed").inc()
 
 
 class _State(Collector):
-    """What is read when metrics are fetched."""
+    """Values that are read when metrics are fetched."""
 
     def __init__(self, queues: Mapping[str, Queue], cache: Path) -> None:
         self.queues, self.cache = queues, cache
@@ -162,14 +162,14 @@ class _State(Collector):
 
 
 class Refusals:
-    """ASGI middleware: counts what is answered with an error, by its status."""
+    """ASGI middleware: counts error answers by their status."""
 
     def __init__(self, app: ASGIApp, count: Callable[[int], None]) -> None:
         self.app = app
         self.count = count
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in TOLD_APART:
+        if scope["type"] != "http" or scope["path"] in NOT_REFUSALS:
             await self.app(scope, receive, send)
             return
 

@@ -1,7 +1,7 @@
-"""What the OpenAPI document says of each route: what may be asked, and all that is answered.
+"""The OpenAPI document of each route: its parameters and all its answers.
 
-What may be asked is told by the classes that check it (requests.py, vector_requests.py): a test asks the endpoint
-whatever they allow and whatever they forbid.
+The parameters come from the classes that check them (requests.py, vector_requests.py); a test sends the endpoint
+everything that they allow and forbid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,11 +18,11 @@ OR_NULL: Schema = {"type": ["string", "null"]}
 ERRORS = {
     400: "a parameter is missing, not supported, of a wrong type or over a limit",
     403: "no API key, or a wrong one",
-    404: "an unknown word, with known ones that are written alike; or nothing here answers such questions",
+    404: "an unknown word, with similar known ones; or no model here answers such questions",
     408: "the request's body did not come in time",
     413: "the request's body is too large",
-    429: "too many wait: Retry-After says when to come again",
-    500: "a line cannot be translated, or an error of the server's own",
+    429: "too many requests wait: try again after Retry-After seconds",
+    500: "a line cannot be translated, or an internal error",
     503: "no model is loaded yet, or no answer in time",
 }
 ORIGIN = {
@@ -34,7 +34,7 @@ ORIGIN = {
 
 
 def record(fields: Mapping[str, Schema], optional: Iterable[str] = (), **more: Any) -> Schema:
-    """An object of these fields."""
+    """Returns the schema of an object with these fields."""
     required = [name for name in fields if name not in set(optional)]
     return {"type": "object", "properties": dict(fields), "required": required, **more}
 
@@ -44,7 +44,7 @@ def array_of(schema: Schema, **bounds: int) -> Schema:
 
 
 def one_or_list(schema: Schema) -> Schema:
-    """What answers a text is listed where a list of texts was asked for."""
+    """Returns the schema of one answer, or of a list of answers for a list of texts."""
     return {"anyOf": [schema, array_of(schema)]}
 
 
@@ -120,14 +120,14 @@ ANALOGY = record(
 
 
 def in_body(asked: type[Parameters]) -> Schema:
-    """A request of these parameters in its body; the same may stand in the query string, without a body."""
+    """Returns a request with these parameters in its body; the query string may hold them too, without a body."""
     schema = asked.model_json_schema()
     kinds = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
     return {"requestBody": {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}}
 
 
 def in_query(asked: type[Parameters]) -> Schema:
-    """The same in the query string: a list of numbers is a body's only, and so a word is needed."""
+    """Returns a request with these parameters in the query string; lists of numbers need a body, so it needs a word."""
     schema = asked.model_json_schema()
     needed = schema.get("required", ["word"])
     return {
@@ -140,13 +140,13 @@ def in_query(asked: type[Parameters]) -> Schema:
 
 
 def vector_request() -> Schema:
-    """The path and the query string of /vectors/{word}."""
+    """Returns the path and the query string of /vectors/{word}."""
     word = {"name": "word", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     return {"parameters": [word, {"name": "api_key", "in": "query", "schema": {}}]}
 
 
 def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | str, Schema]:
-    """What a route answers: 200 with `schema`, where `origin` with the headers of its model, and these refusals."""
+    """Returns a route's answers: 200 with `schema` (with `origin`, also its model's headers) and these errors."""
     error = _content(record({"error": TEXT}))
     headers = {name: {"description": about, "schema": TEXT} for name, about in ORIGIN.items()} if origin else {}
     found: dict[int | str, Schema] = {200: {"description": "the answer", "headers": headers, **_content(schema)}}
@@ -154,7 +154,7 @@ def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | s
 
 
 def state_answers(schema: Schema) -> dict[int | str, Schema]:
-    """The same body with 200 and with 503."""
+    """Returns the answers of a route with the same body for 200 and 503."""
     return {200: {"description": "all is well", **_content(schema)}, 503: {"description": "not so", **_content(schema)}}
 
 

@@ -1,9 +1,9 @@
-"""What a client may ask of /translate and /detect, read from JSON, a form or the query string, and checked by pydantic.
+"""The parameters of /translate and /detect, read from JSON, a form or the query string, and checked by pydantic.
 
-`parameters`, `check_key`, `validate` and `Whole` are every route's. No message repeats what was sent: it is "NAME must
-be" and the field's title. The OpenAPI document is made of the same classes.
+All routes use `parameters`, `check_key`, `validate` and `Whole`. No message repeats the input: it is "NAME must be" and
+the field's title. The OpenAPI document is made from the same classes.
 
-The parameters and the words and codes of the errors are LibreTranslate's, so that its clients work unchanged.
+Parameters and error messages and codes are LibreTranslate's, so that its clients work unchanged.
 """
 
 import hmac
@@ -23,34 +23,34 @@ from services.settings import Limits
 
 
 def refuse(message: str) -> NoReturn:
-    """Refuse what a validator reads: 400, in these words."""
+    """Makes a validator refuse its input: 400, with this message."""
     raise PydanticCustomError("refused", "{message}", {"message": message})
 
 
 def whole_number(default: int, least: int, most: int) -> Any:
-    """A field: a whole number within bounds, as JSON's or in figures, as forms have it; empty is the default."""
+    """Returns a field: a whole number within bounds, as JSON or as a form's digits; empty is the default."""
     number = Annotated[int, Field(ge=least, le=most)]
     given = number | Annotated[str, Field(pattern="^[0-9]{0,10}$")] | None
-    read = BeforeValidator(_from_figures, json_schema_input_type=given)
+    read = BeforeValidator(_parse_digits, json_schema_input_type=given)
     return Annotated[number, read, Field(title=f"a whole number, {least} or more")], default
 
 
-def _from_figures(given: Any) -> Any:
+def _parse_digits(given: Any) -> Any:
     if given is None or given == "":
         raise PydanticUseDefault
     return int(given) if isinstance(given, str) and re.fullmatch("[0-9]{1,10}", given) else given
 
 
 Text = Annotated[str, Field(min_length=1, title="a string")]
-Strings = Annotated[list[str], Field(fail_fast=True)]  # or a million mistakes are a million errors, and seconds
+Strings = Annotated[list[str], Field(fail_fast=True)]  # a million errors would take seconds
 Texts = Annotated[str | Strings, Field(title="a string or a list of strings")]
-CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as BCP 47 has it, or with low lines
+CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as in BCP 47, or with underscores
 Language = Annotated[str, Field(pattern=CODE, title="a language code"), AfterValidator(str.lower)]
 Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
 
 
 class Parameters(BaseModel, strict=True):
-    """What every route takes; what a route does not know is passed over."""
+    """The parameters of every route; unknown ones are ignored."""
 
     api_key: Any = Field(None, description="where the server asks for one")
 
@@ -83,22 +83,22 @@ class TranslationRequest(Parameters):
 
     @property
     def batch(self) -> bool:
-        """Whether lists are answered."""
+        """Returns True if the answer is a list."""
         return isinstance(self.q, list)
 
     @property
     def texts(self) -> list[str]:
-        """What is to be translated."""
+        """Returns the texts to translate."""
         return self.q if isinstance(self.q, list) else [self.q]
 
     @property
     def aligned(self) -> bool:
-        """Whether the alignment is asked for."""
+        """Returns True if the request asks for the alignment."""
         return self.alignment in (True, "true", "True", "1")
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":
-        """The same, checked against the limits of texts, characters and alternatives."""
+        """Returns the class with limits on texts, characters and alternatives."""
 
         def check_size(q: str | list[str]) -> str | list[str]:
             count, size = (len(q), sum(map(len, q))) if isinstance(q, list) else (1, len(q))
@@ -118,10 +118,10 @@ class TranslationRequest(Parameters):
 
 
 def validate(model: type[Checked], values: Mapping[str, Any]) -> Checked:
-    """The checked request.
+    """Returns the checked request.
 
     Raises:
-        HTTPException: 400 with the words of LibreTranslate: a parameter is missing, of a wrong type, or over a limit.
+        HTTPException: 400 with LibreTranslate's message: a parameter is missing, of a wrong type, or over a limit.
     """
     try:
         return model.model_validate(values)
@@ -138,10 +138,10 @@ def validate(model: type[Checked], values: Mapping[str, Any]) -> Checked:
 
 
 async def parameters(request: Request) -> dict[str, Any]:
-    """Body and query string as one mapping; the body wins. A form field that comes twice is a list.
+    """Returns body and query string as one mapping; the body wins. A repeated form field is a list.
 
     Raises:
-        HTTPException: 400, the body cannot be read, or it holds what is no text.
+        HTTPException: 400, the body cannot be read or contains invalid text.
     """
     values = _fields(request.query_params)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -161,14 +161,14 @@ async def parameters(request: Request) -> dict[str, Any]:
 
 
 def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Refuse with 403 unless one of `keys` is given as `api_key`; without keys, everything is let through."""
+    """Raises 403 unless one of `keys` is given as `api_key`; without keys every request passes."""
     given = str(values.get("api_key") or "").encode("utf-8", "replace")
     if keys and not any(hmac.compare_digest(given, key.encode()) for key in keys):
         raise HTTPException(403, "Invalid API key" if given else "Please contact the server operator to get an API key")
 
 
 def _is_text(content: Any) -> bool:
-    """A lone surrogate is valid JSON ("\\ud800") and no text: it can be written nowhere."""
+    """Returns False for a lone surrogate, which is valid JSON ("\\ud800") but no text: it cannot be written."""
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""`dragoman serve`: the endpoint of translations, word vectors or both, over bundles or following registry aliases."""
+"""`dragoman serve`: the endpoint for translations, word vectors or both, from bundles or registry aliases."""
 
 import contextlib
 import logging
@@ -41,10 +41,10 @@ logger = logging.getLogger(__name__)
 def serve(
     config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
 ) -> int:
-    """Answer requests until a signal. The address is printed as a line of its own once requests are answered.
+    """Answers requests until a signal. Prints the address on its own line once requests are answered.
 
     Raises:
-        UserError: the port is taken, the bundle is not sound, the registry has no such model, no keys in the file, or
+        UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys, or
             more connections than this process may have.
     """
     check(config)
@@ -74,10 +74,10 @@ def serve(
             patience=config.receive_timeout,
             grace=config.stop_timeout,
             refused=metrics.refuse,
-            ready=partial(tell_address, listening),
+            ready=partial(print_address, listening),
         )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
-        # The server stops gracefully on SIGTERM, then raises it again: for us it has then been dealt with.
+        # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
         before = signal.signal(signal.SIGTERM, lambda *_: None)
         try:
             server.serve_requests()
@@ -94,7 +94,7 @@ def translations(
     alignment: AlignmentConfig | None = None,
     metrics: Metrics | None = None,
 ) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
-    """Where translations are asked for, for the length of the block; None where no model is named."""
+    """Yields the queue of translations during the block; None if no model is named."""
     fixed = config.bundle is not None or bool(config.ensemble)
     reference = None if fixed else config.model
     if not fixed and reference is None:
@@ -112,7 +112,7 @@ def translations(
 
 @contextlib.contextmanager
 def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[VectorsQueue | None]:
-    """Where questions about word vectors are asked, for the length of the block; None where none are named."""
+    """Yields the queue of questions about word vectors during the block; None if no vectors are named."""
     named = config.vectors
     if named is None:
         yield None
@@ -132,7 +132,7 @@ def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Vec
 def open_queue(
     config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
 ) -> InferenceQueue[Model, Item, Answer]:
-    """Requests for what the follower holds, by way of the batcher."""
+    """Returns the queue for the follower's model and this batcher."""
     return InferenceQueue(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
 
 
@@ -145,7 +145,7 @@ def follow_model(
     load_version: Callable[[ModelVersion], Model],
     watch: ModelMetrics,
 ) -> Iterator[Follower[Model]]:
-    """The model that `reference` names, followed for the length of the block; without one, what `load` gives."""
+    """Follows the model that `reference` names during the block; without a reference, the one that `load` returns."""
     follower = Follower(registry, reference or "", load_version, config.poll)
     follower.swapped = watch.swapped
     if reference is None:
@@ -163,7 +163,7 @@ def follow_model(
 
 @contextlib.contextmanager
 def run_batcher(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> Iterator[Batcher[Model, Item, Answer]]:
-    """The batcher's thread, for the length of the block; what is queued at its end is finished."""
+    """Runs the batcher's thread during the block; finishes the queue at its end."""
     batcher.start()
     try:
         yield batcher
@@ -172,7 +172,7 @@ def run_batcher(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> I
 
 
 def check(config: ServeConfig) -> None:
-    """Refuse numbers that cannot be, by name.
+    """Refuses invalid settings by name.
 
     Raises:
         UserError: names the key and the value.
@@ -187,10 +187,10 @@ def check(config: ServeConfig) -> None:
 
 
 def read_keys(path: str | None) -> list[str]:
-    """The API keys of a file, one a line.
+    """Reads the API keys of a file, one per line.
 
     Raises:
-        UserError: the file cannot be read, everybody can read it, or it holds none (which would let in nobody, or all).
+        UserError: the file cannot be read, others can read it, or it has no keys (which would admit nobody, or all).
     """
     if path is None:
         return []
@@ -207,12 +207,12 @@ def read_keys(path: str | None) -> list[str]:
         )
     keys = [line.strip() for line in lines if line.strip()]
     if not keys:
-        raise UserError(f"serve.keys: {path} holds no key; one a line is expected")
+        raise UserError(f"serve.keys: {path} holds no key; one per line is expected")
     return keys
 
 
-def tell_address(listening: socket.socket) -> None:
-    """Print the server's address."""
+def print_address(listening: socket.socket) -> None:
+    """Prints the server's address."""
     host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     print(f"http://{shown}:{port}", flush=True)

@@ -1,4 +1,4 @@
-"""What a client may ask about word vectors, read from the same places as a translation's parameters, and checked."""
+"""The parameters of questions about word vectors, read from the same places as a translation's, and checked."""
 
 from typing import Self
 
@@ -13,20 +13,20 @@ from services.settings import Limits
 
 
 class SearchRequest(Parameters):
-    """What both searches take."""
+    """The parameters of both searches."""
 
     k: int = 1
     restrict: int = 0
 
     @classmethod
     def within(cls, limits: Limits) -> type[Self]:
-        """The same, with at most so many answers as the limits let through."""
+        """Returns the class with the limit on answers."""
         most = limits.neighbours
         k = whole_number(min(cls.model_fields["k"].default, most), 1, most)
         return pydantic.create_model(cls.__name__, __base__=cls, k=k, restrict=whole_number(0, 0, 1 << 31))
 
     def question(self) -> Question:
-        """What is asked of the vectors."""
+        """Returns the question to the vectors."""
         raise NotImplementedError
 
 
@@ -34,7 +34,7 @@ class NeighboursRequest(SearchRequest, json_schema_extra={"oneOf": [{"required":
     """The parameters of /neighbours."""
 
     k: int = 10
-    # Made when missing, so that the document has no default for what must not be given together.
+    # Made when missing, so that the document has no defaults for parameters that exclude each other.
     word: Text = Field(default_factory=str, examples=["dog"])
     vector: list[FiniteFloat] = Field(
         default_factory=list,

@@ -1,7 +1,7 @@
 """The routes of word vectors: GET /vectors/{word}, GET and POST /neighbours, GET and POST /analogy.
 
-Search is exact, one matrix product for all questions that wait, on the thread of the vectors' own batcher: translations
-go on beside it.
+Search is exact, one matrix product for all waiting questions, on the thread of the vectors' own batcher, so
+translations go on beside it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +25,7 @@ NO_VECTORS = "This endpoint has no word vectors (the server's setting serve.vect
 
 
 def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, keys: Sequence[str]) -> None:
-    """Add the routes; without a queue they say that there are no vectors here."""
+    """Adds the routes; without a queue they answer that there are no vectors here."""
 
     def open_queue() -> VectorsQueue:
         if queue is None:
@@ -63,7 +63,7 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
     )(vector)
     for path, asked, found, summary in (
         ("/neighbours", NeighboursRequest, openapi.NEIGHBOURS, "The nearest words to a word or a vector, by cosine"),
-        ("/analogy", AnalogyRequest, openapi.ANALOGY, "What is to c as b is to a"),
+        ("/analogy", AnalogyRequest, openapi.ANALOGY, "Words that are to c as b is to a"),
     ):
         model = asked.within(limits)
         told = openapi.answers(found, origin=True)

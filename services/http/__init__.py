@@ -1,1 +1,1 @@
-"""What the HTTP servers have in common: their connections, and the socket at which they listen."""
+"""The shared parts of the HTTP servers: their connections, and the socket at which they listen."""

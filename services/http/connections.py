@@ -1,8 +1,8 @@
-"""Connections of an HTTP server: how many there may be, and how long one may take to say what it wants.
+"""Connections of an HTTP server: limits their number, and the time that each may take to send a request.
 
-A connection costs a file descriptor, and a process has 1,024 of them on most systems. So their number is bounded, one
-that sends no request in time is closed, and where the bound is reached the one that has waited longest makes room: a
-thousand half-open connections keep nobody out.
+A connection costs a file descriptor, and a process has 1,024 of them on most systems. So their number is limited and
+one that sends no request in time is closed. At the limit the one that has waited longest is closed, so a thousand
+half-open connections keep no client out.
 """
 
 import asyncio
@@ -12,24 +12,24 @@ from collections.abc import Callable, Iterator
 
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
 
-RETRY_AFTER = 1  # seconds, which a client is asked to wait when all connections are in use
-LINGER = 2.0  # seconds that a refused client has to read the answer
-LINGERING = 64  # refused connections that may wait for that at once; they are descriptors too
+RETRY_AFTER = 1  # seconds for a client to wait when all connections are in use
+LINGER = 2.0  # seconds for a refused client to read the answer
+LINGERING = 64  # most refused connections that linger at once; they take descriptors too
 
 
 class Connection(H11Protocol):
-    """uvicorn's, with a deadline for a request's header, errors as JSON, and a place to leave.
+    """uvicorn's connection, with a deadline for a request's header, errors as JSON, and eviction.
 
-    `connection_class` gives it its numbers.
+    `connection_class` sets its limits.
     """
 
     most: int  # connections
-    refused: Callable[[int], None]  # told the status of every refusal
+    refused: Callable[[int], None]  # called with the status of every refusal
     patience: float  # seconds from the connection, or the last answer, to the end of a request's header
 
-    _since = 0.0  # when it began to wait for a request, monotonic clock
+    _since = 0.0  # start of its wait for a request, monotonic clock
     _deadline: asyncio.TimerHandle | None = None
-    _leaving: asyncio.TimerHandle | None = None  # of one that is refused: what it still sends is thrown away
+    _leaving: asyncio.TimerHandle | None = None  # timer of a refused connection; its further input is discarded
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -54,15 +54,15 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         self._await_request()
-        super().on_response_complete()  # a request that came meanwhile is taken up here
+        super().on_response_complete()  # starts a request that has arrived in the meantime
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(400, msg)
 
     def refuse(self, status: int, message: str) -> None:
-        """Answer what is no whole request, and close.
+        """Answers an incomplete or invalid request with an error, and closes.
 
-        Nothing is written into an answer that has begun, or behind one that the client does not read.
+        Writes nothing into an answer that has begun, or after one that the client does not read.
         """
         type(self).refused(status)
         begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
@@ -79,61 +79,61 @@ class Connection(H11Protocol):
         self._leave()
 
     def _leave(self) -> None:
-        """Say no more, and close when the client has closed or LINGER is over.
+        """Stops sending, and closes when the client has closed or LINGER is over.
 
-        A socket that is closed while it holds unread input resets the connection, and the client loses the answer.
+        Closing a socket with unread input resets the connection, and the client loses the answer.
         """
         self._stop_waiting()
-        if self.cycle is not None and not self.cycle.response_complete:  # nobody will read what comes of it
+        if self.cycle is not None and not self.cycle.response_complete:  # nobody will read its answer
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        if sum(one._leaving is not None for one in self._ours()) >= LINGERING:
+        if sum(one._leaving is not None for one in self._known()) >= LINGERING:
             self.transport.close()
             return
         self.transport.write_eof()
         self._leaving = self.loop.call_later(LINGER, self.transport.abort)
 
-    def _ours(self) -> Iterator["Connection"]:
+    def _known(self) -> Iterator["Connection"]:
         return (one for one in self.connections if isinstance(one, Connection))
 
     @property
     def waits(self) -> bool:
-        """Whether it has still to send (the rest of) a request: nothing is lost but its own time if it is closed."""
+        """Returns True if (the rest of) a request is still to come: closing it then loses nothing."""
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def _await_request(self) -> None:
         self._stop_waiting()
         self._since = time.monotonic()
-        self._deadline = self.loop.call_later(self.patience, self._too_late)
+        self._deadline = self.loop.call_later(self.patience, self._time_out)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _too_late(self) -> None:
+    def _time_out(self) -> None:
         if self.conn.trailing_data[0] and not self.transport.is_closing():
             self.refuse(408, f"The request's header did not come in {self.patience:g} s")
-        else:  # it said nothing, or does not read what was said to it
+        else:  # it sent nothing, or does not read its answer
             self.transport.abort()
 
     def _make_room(self) -> None:
-        """Where there are too many, close the one that has waited longest for its own client, or else this one."""
+        """At the limit, closes the connection that has waited longest for its client, or else this one."""
         others = [
-            one for one in self._ours() if one is not self and one._leaving is None and not one.transport.is_closing()
+            one for one in self._known() if one is not self and one._leaving is None and not one.transport.is_closing()
         ]
         if len(others) < self.most:
             return
         waiting = [one for one in others if one.waits]
-        (min(waiting, key=lambda one: one._since) if waiting else self)._give_way()
+        (min(waiting, key=lambda one: one._since) if waiting else self)._evict()
 
-    def _give_way(self) -> None:
+    def _evict(self) -> None:
         if self.cycle is not None and self.cycle.response_complete and not self.conn.trailing_data[0]:
-            self.transport.close()  # between two requests, where any server may close: its client opens another one
+            self.transport.close()  # between two requests any server may close: the client opens another connection
         else:
             self.refuse(503, f"All {self.most} connections are in use: try again later")
 
 
 def connection_class(most: int, patience: float, refused: Callable[[int], None] = lambda _: None) -> type[Connection]:
-    """The protocol that uvicorn makes for every connection, with its numbers; `refused` is told what it refuses."""
+    """Returns the protocol class that uvicorn makes for every connection, with its limits; `refused` gets refusals."""
     return type("Connection", (Connection,), {"most": most, "patience": patience, "refused": staticmethod(refused)})

@@ -1,4 +1,4 @@
-"""The socket at which an HTTP server listens, and the server behind it, for the endpoint and the job service."""
+"""The listening socket of an HTTP server, and the server on it, for the endpoint and the job service."""
 
 import asyncio
 import errno
@@ -15,15 +15,15 @@ from starlette.types import ASGIApp
 from model.errors import UserError
 from services.http.connections import connection_class
 
-ACCEPTED_AT_ONCE = 32  # connections that asyncio takes in one go, before it looks at any of them
-SPARE = 256  # descriptors beside the connections: files, libraries, what has been accepted and not yet looked at
+ACCEPTED_AT_ONCE = 32  # connections that asyncio accepts in one go, before it handles any of them
+SPARE = 256  # descriptors besides connections: files, libraries, accepted connections not handled yet
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
-QUIET = 60.0  # seconds between two lines about connections that cannot be accepted
+QUIET = 60.0  # seconds between two warnings about connections that cannot be accepted
 logger = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """uvicorn's over a socket that is bound already, with bounded connections."""
+    """uvicorn's server on a socket that is bound already, with limited connections."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Server(uvicorn.Server):
     ) -> None:
         """`connections` at once; seconds: `patience` for a request's header, `grace` for requests at the end.
 
-        `refused` is told the status of every connection that is refused; `ready` is called when requests are answered.
+        `refused` gets the status of every refused connection; `ready` is called once requests are answered.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(
@@ -47,27 +47,27 @@ class Server(uvicorn.Server):
                 http=connection_class(connections, patience, refused),
                 backlog=ACCEPTED_AT_ONCE,
                 log_config=None,
-                access_log=False,  # uvicorn's own would write down the query string
+                access_log=False,  # uvicorn's own would log the query string
                 timeout_graceful_shutdown=round(grace),
             )
         )
         self.listening, self.ready = listening, ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's."""
+        """Starts as uvicorn does, with a longer accept queue."""
         asyncio.get_running_loop().set_exception_handler(QuietAccept())
         await super().startup(sockets)
         if self.started:
-            self.listening.listen(QUEUED_BY_THE_KERNEL)  # uvicorn has asked for as few as it accepts in one go
+            self.listening.listen(QUEUED_BY_THE_KERNEL)  # uvicorn asked for only as many as it accepts in one go
             self.ready()
 
     def serve_requests(self) -> None:
-        """Answer until a signal, or until `should_exit` is set."""
+        """Answers until a signal, or until `should_exit` is set."""
         self.run(sockets=[self.listening])
 
 
 def reserve_descriptors(connections: int, section: str = "serve") -> None:
-    """Let this process open as many descriptors as so many connections need, those of the key `section`.connections.
+    """Lets this process open enough descriptors for so many connections (the key `section`.connections).
 
     Raises:
         UserError: the system forbids it.
@@ -85,7 +85,7 @@ def reserve_descriptors(connections: int, section: str = "serve") -> None:
 
 
 class QuietAccept:
-    """asyncio's handler of what goes wrong in its loop: that no descriptor is left is said once a minute, in a line."""
+    """asyncio's exception handler, which reports missing descriptors only once per minute."""
 
     def __init__(self) -> None:
         self._said = -QUIET
@@ -99,7 +99,7 @@ class QuietAccept:
 
 
 def bind(host: str, port: int, section: str = "serve") -> socket.socket:
-    """A listening socket, as the keys host and port of `section` ask for.
+    """Returns a listening socket for the keys host and port of `section`.
 
     Raises:
         UserError: the port is taken or forbidden, or the host is not this machine's.
@@ -108,7 +108,7 @@ def bind(host: str, port: int, section: str = "serve") -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
     except socket.gaierror as problem:
         raise UserError(f"{section}.host: {host!r} is not an address of this machine ({problem.strerror})") from None
-    # With its protocol named: without, asyncio leaves Nagle's algorithm on, 40 ms a request on a kept-alive connection.
+    # Name the protocol: without it, asyncio leaves Nagle's algorithm on, 40 ms per request on a kept-alive connection.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

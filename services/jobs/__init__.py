@@ -1,1 +1,1 @@
-"""Jobs handed to a Ray cluster."""
+"""The job service, and jobs on a Ray cluster."""

@@ -1,6 +1,6 @@
-"""Ends what a killed `dragoman up` leaves running: `python -m services.jobs.child_guard MARK FOLDER`.
+"""Ends the processes that a killed `dragoman up` leaves: `python -m services.jobs.child_guard MARK FOLDER`.
 
-It waits until its standard input ends. That is when the `up` at the other end has gone, whatever ended it.
+It waits for the end of its standard input, which comes when `up` has ended, for whatever reason.
 """
 
 import shutil
@@ -12,7 +12,7 @@ from services.jobs.children import end_marked
 
 
 def main(argv: Sequence[str]) -> int:
-    """Wait, then end the processes with this mark and remove the folder of their sockets."""
+    """Waits, then ends the processes with this mark and removes the folder of their sockets."""
     mark, folder = argv
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -1,8 +1,8 @@
-"""The processes that `dragoman up` starts: started again when they end, ended with everything below them.
+"""Starts the processes of `dragoman up`, restarts those that end, and ends them with all their descendants.
 
-Every one has a variable in its environment that names its `up`, and its own children inherit it. So whatever belongs to
-an `up` is found, also where the process that started it is dead. When the `up` itself is killed, a guard
-(`child_guard.py`) ends them. A file names them to the next `up`, in case that the guard was killed too.
+Every process has a variable in its environment that names its `up`; its own children inherit it. So the processes of
+an `up` are found even when the process that started them is dead. When the `up` itself is killed, a guard
+(`child_guard.py`) ends them. A file tells the next `up` about them, in case the guard was killed too.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ import psutil
 from model.files import atomic_write, socket_folder
 
 MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
-PREFIX = "dragoman-"  # of the folder of sockets
-PATIENCE = 20.0  # seconds to end in order
+PREFIX = "dragoman-"  # of the name of the sockets' folder
+PATIENCE = 20.0  # seconds that a process has to end in order
 LOOK = 0.5  # seconds between two looks at the children
-AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until one that ended is started again
-STABLE = 120.0  # seconds after which a start counts as the first again
+AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted
+STABLE = 120.0  # seconds after which the count of restarts begins anew
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Child:
-    """A program beside the service."""
+    """A process beside the service."""
 
     name: str
     command: Sequence[str]
@@ -46,15 +46,15 @@ class Child:
     process: "subprocess.Popen[bytes] | None" = None
     starts: int = 0
     since: float = field(default=0.0)
-    ended: bool = False  # noticed, and its own children are ended
+    ended: bool = False  # its end was noticed, and its own children are ended
     replaced: bool = False  # by another command, which begins when the process of the one before has ended
 
 
 class Children:
-    """Those of one `up`, and the folder of their sockets, which goes with them."""
+    """The processes of one `up`, and the folder of their sockets, which is removed with them."""
 
     def __init__(self, record: Path) -> None:
-        """`record` is where they are written down."""
+        """`record` is the file that lists them."""
         self.record = record
         self.mark = secrets.token_hex(16)
         self.folder = socket_folder(PREFIX)
@@ -63,7 +63,7 @@ class Children:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._watch, name="children", daemon=True)
         atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
-        # A session of its own: Ctrl-C at the terminal is for the service, which ends the children in order.
+        # In a session of its own: Ctrl-C at the terminal reaches the service, which ends the children in order.
         self._guard = subprocess.Popen(
             [sys.executable, "-m", "services.jobs.child_guard", self.mark, str(self.folder)],
             stdin=subprocess.PIPE,
@@ -73,7 +73,7 @@ class Children:
         )
 
     def start(self, child: Child) -> None:
-        """Start it, and again whenever it ends."""
+        """Starts the process, and restarts it whenever it ends."""
         self.running.append(child)
         self._start(child)
         if not self._thread.is_alive():
@@ -88,7 +88,7 @@ class Children:
                 one.process.terminate()
 
     def stop(self) -> None:
-        """End all."""
+        """Ends all processes."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join(10)
@@ -135,7 +135,7 @@ class Children:
         code = child.process.poll() if child.process is not None else None
         if code is None:
             return
-        if not child.ended:  # a killed program leaves its own children behind, who hold its port
+        if not child.ended:  # a killed process leaves its own children, and they hold its port
             end_marked(f"{self.mark}/{child.name}")
             child.ended = True
         if time.monotonic() - child.since > STABLE:
@@ -150,7 +150,7 @@ class Children:
 
 
 def end_left_behind(record: Path) -> int:
-    """End what an `up` that was killed has left running, and remove its folder; returns how many processes it was."""
+    """Ends what a killed `up` has left running and removes its folder; returns the number of processes."""
     try:
         found = json.loads(record.read_text(encoding="utf-8"))
         mark, folder = str(found["mark"]), Path(found["folder"])
@@ -164,7 +164,7 @@ def end_left_behind(record: Path) -> int:
 
 
 def end_marked(mark: str) -> int:
-    """SIGTERM to all processes with this mark and those below, SIGKILL to those that stay; returns their number."""
+    """Sends SIGTERM to all processes with this mark and their descendants, then SIGKILL; returns their number."""
     told: set[psutil.Process] = set()
     began = time.monotonic()
     while left := marked(mark):
@@ -184,7 +184,7 @@ def end_marked(mark: str) -> int:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """The processes of this user that have this mark, or are below one that has."""
+    """Returns this user's processes that have this mark, and their descendants."""
     user = os.getuid()
     found: dict[int, psutil.Process] = {}
     parents: dict[psutil.Process, int] = {}

@@ -1,10 +1,10 @@
-"""The process of a job's verb: what was planned is looked at once more, other files are given up, the verb begins.
+"""Runs a job's command in a confined process: checks the plan again, gives up other files, then begins.
 
     python -m services.jobs.confined VERB WORD...
 
-Between the plan and the start a link may have been changed. So every file that the words lead to now must be one that
-the service has granted. Then the process confines itself, see `model.confinement`, and Ray's token goes from where it
-could be read: a verb that needs no Ray has none.
+A link may have changed between the plan and the start. So every file that the words lead to now must be one that the
+service has granted. Then the process confines itself, see `model.confinement`, and Ray's token is removed from where it
+could be read: a command that needs no Ray has no token.
 """
 
 import importlib
@@ -22,14 +22,14 @@ from model.errors import UserError
 from services.jobs.planning.refusals import SPREADING, Areas, check_values, check_words, shipped_words
 
 TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
-ADDRESS = "cluster.address=auto"  # the service's own word, for verbs that ask the cluster for workers
+ADDRESS = "cluster.address=auto"  # the service's own word, for commands that ask the cluster for workers
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the verb, or 2 where it is refused."""
+    """Returns the exit code of the command, or 2 if it is refused."""
     verb, *words = argv
     grant = read_grant()
-    with compose.composed_once():  # what is looked at is what the verb reads
+    with compose.composed_once():  # the configuration that is checked is the one that the command reads
         if grant is not None:
             try:
                 check_again(verb, words, grant)
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:
-    """Refuse a job whose words lead elsewhere than when it was planned.
+    """Refuses a job whose words lead to other files than when it was planned.
 
     Raises:
         UserError: names the key and the value.
@@ -58,15 +58,15 @@ def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:
         reads = place["use"] in ("read", "start", "maybe")
         granted = (*grant.read, *grant.write) if reads else grant.record if place["use"] == "record" else grant.write
         missing = place["use"] == "maybe" and not os.path.lexists(place["path"])
-        own = place["use"] == "cache"  # of this node, as whoever runs it has set it
+        own = place["use"] == "cache"  # of this node, as its administrator has set it
         if not missing and not own and not any(Path(place["path"]).is_relative_to(one) for one in granted):
             told = f"{place['key']}={place['value']}"
             raise UserError(f"{told}: leads elsewhere than when the job was planned; submit it again")
 
 
 def keep_token(needed: bool) -> None:
-    """Have Ray's token in this process's own memory where it is needed, and nowhere else."""
-    path = Path(os.environ.pop(TOKEN_PATH, "") or Path.home() / ".ray" / "auth_token")  # Ray's own place
+    """Keeps Ray's token in this process's memory if it is needed, and removes it everywhere else."""
+    path = Path(os.environ.pop(TOKEN_PATH, "") or Path.home() / ".ray" / "auth_token")  # Ray's default
     if not needed:
         os.environ.pop(TOKEN, None)
     elif TOKEN not in os.environ and path.is_file():

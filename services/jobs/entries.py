@@ -1,7 +1,7 @@
-"""Where the verbs of jobs lead: to the job service, or straight to a Ray head where `jobs.address` names one.
+"""Starts the job commands: they talk to the job service, or to a Ray head if `jobs.address` names one.
 
-The service knows queue, owners, priorities and plans; a head that is asked directly runs what it is given at once,
-which is enough for a cluster of one's own.
+The service has a queue, owners, priorities and plans. A Ray head runs each job at once, which is enough for a private
+cluster.
 """
 
 import json
@@ -18,20 +18,20 @@ from services.jobs.client import verbs
 from services.jobs.job_client import JobsConfig
 from services.jobs.planning.refusals import ELASTIC
 
-OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=|cluster=|cluster\.address=)")  # what says whom to ask, and how
-OF_RAY = {"submit", "jobs", "logs", "stop"}  # verbs that a Ray head knows
+OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=|cluster=|cluster\.address=)")  # settings of the request itself
+OF_RAY = {"submit", "jobs", "logs", "stop"}  # commands that a Ray head supports
 
 
 @dataclass
 class Root:
-    """The sections that say whom to ask."""
+    """The sections that name the service or the head."""
 
     jobs: JobsConfig
     paths: dict[str, Any]
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the verb that is the first word."""
+    """Returns the exit code of the command that is the first word."""
     verb, *words = argv
     found: list[Root] = []
     code = compose.run(found.append, Root, [word for word in words if OURS.match(word)], verb, lambda _: None)
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     rehearsing = not found
     options = any(word.startswith("-") and word not in ("-f", "--follow") for word in words)
     if verb in OF_RAY and (rehearsing or options or found[0].jobs.address is not None):
-        # A head takes a number of workers; where nothing is handed over, the largest of a range stands for it.
+        # A head needs a number of workers: the largest of a range, unless something is submitted.
         return ray_head.main([ELASTIC.sub(r"cluster.workers=\2", word) for word in argv] if rehearsing else argv)
     if rehearsing:
         return compose.OK
@@ -56,12 +56,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def is_ours(word: str) -> bool:
-    """Whether a word is for whoever asks, and no setting of the job."""
+    """Returns True if a word is for the request itself, and no setting of the job."""
     return re.match(r"[+~]*jobs[.=]", word) is not None
 
 
 def address(root: Root) -> str:
-    """Where the job service listens.
+    """Returns the address of the job service.
 
     Raises:
         UserError: none is named, and none runs here.

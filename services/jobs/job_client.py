@@ -1,4 +1,4 @@
-"""Talking to a Ray cluster's job server: the way in, and what is said where it fails."""
+"""Connects to a Ray cluster's job server, and explains failures."""
 
 import contextlib
 import logging
@@ -12,22 +12,22 @@ from typing import Any, Literal
 from model.errors import ServiceError, UserError
 from model.ranges import Amount, Count, Positive, Whole
 
-AGENT_PORT = 52365  # where `ray start` has a node's agent listen; without one a head accepts no jobs
+AGENT_PORT = 52365  # where `ray start` lets a node's agent listen; a head without an agent accepts no jobs
 
 
 @dataclass
 class JobsConfig:
-    """The job service or the cluster, how to get in, and what a job takes along."""
+    """The job service or the cluster, how to reach it, and what is sent with a job."""
 
     service: str | None = None  # http://host:8300; null: the one that `dragoman up` runs here
-    key_file: str | None = None  # a file with the token that the service asks for
-    owner: str | None = None  # null: this user; believed where the service asks for no token
+    key_file: str | None = None  # a file with the service's token
+    owner: str | None = None  # null: this user; counts where the service requires no token
     priority: Literal["low", "normal", "high"] = "normal"
-    after: list[str] = field(default_factory=list)  # jobs that must have succeeded before
-    retries: Whole = 0  # failures that are tried again
-    max_hours: Amount = 0.0  # of running; 0: no bound
-    by: str | None = None  # 08:00, or 2030-01-31T08:00: when it must have ended
-    plan: Literal["first", "only"] = "first"  # only: say what it comes to, and queue nothing
+    after: list[str] = field(default_factory=list)  # jobs that must succeed before
+    retries: Whole = 0  # failures after which the job is retried
+    max_hours: Amount = 0.0  # of running; 0: unlimited
+    by: str | None = None  # 08:00, or 2030-01-31T08:00: the deadline
+    plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
     address: str | None = None  # http://host:8265, or host:port, ray://..., auto
     auth: Literal["token", "disabled"] = "token"
     token_file: str | None = None
@@ -48,10 +48,10 @@ class JobsConfig:
 
 @contextlib.contextmanager
 def talking(config: JobsConfig) -> Iterator[Any]:
-    """`connect`'s client, for the length of a conversation with the cluster.
+    """Yields `connect`'s client for a conversation with the cluster.
 
     Raises:
-        ServiceError: the head has gone in the middle of it, or could not do what it was asked for.
+        ServiceError: the head went away during it, or could not do what was asked.
     """
     import aiohttp
 
@@ -59,7 +59,7 @@ def talking(config: JobsConfig) -> Iterator[Any]:
     try:
         yield client
     except BrokenPipeError:
-        raise  # the reader of our output has gone, not the head
+        raise  # the reader of our output has gone away, not the head
     except (aiohttp.ClientError, OSError, RuntimeError) as problem:
         reason = (str(problem).strip() or type(problem).__name__).splitlines()[0][:300]
         if "No available agent" in reason:
@@ -75,10 +75,10 @@ def talking(config: JobsConfig) -> Iterator[Any]:
 
 
 def connect(config: JobsConfig) -> Any:
-    """Ray's client of the cluster's job server. The token is read by Ray itself, and neither shown nor logged.
+    """Returns Ray's client of the cluster's job server. Ray reads the token itself; it is neither shown nor logged.
 
     Raises:
-        UserError: no address, nothing answers there, or the token is missing or wrong.
+        UserError: there is no address, nothing answers there, or the token is missing or wrong.
     """
     if not config.address or config.address == "local":
         raise UserError(
@@ -90,14 +90,14 @@ def connect(config: JobsConfig) -> Any:
     if config.auth == "token":
         _point_to_token(config)
     if config.address.startswith(("http://", "https://")):
-        os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # or RAY_ADDRESS, if set, would silently win
+        os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # otherwise RAY_ADDRESS would win silently
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without stubs
     from ray.exceptions import AuthenticationError
     from ray.job_submission import JobSubmissionClient
 
-    Config.initialize("")  # reads the variables again: Ray did when it was imported, and that may have been before
+    Config.initialize("")  # reads the variables again: Ray read them on import, perhaps before
     AuthenticationTokenLoader.instance().reset_cache()
-    for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has a level of its own
+    for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has its own level
         logging.getLogger(name).setLevel(logging.WARNING)
 
     try:
@@ -126,10 +126,10 @@ def _point_to_token(config: JobsConfig) -> None:
 
 
 def details(client: Any, job: str) -> Any:
-    """Ray's record of the job.
+    """Returns Ray's record of the job.
 
     Raises:
-        UserError: the cluster knows no such job; the nearest one is suggested.
+        UserError: the cluster knows no such job; the closest name is suggested.
     """
     try:
         return client.get_job_info(job)

@@ -1,7 +1,7 @@
-"""`dragoman submit VERB ...`, `jobs`, `logs`, `stop`: the same command lines, run by Ray Jobs on a cluster.
+"""`dragoman submit VERB ...`, `jobs`, `logs`, `stop`: runs the same command lines by Ray Jobs on a cluster.
 
 A job runs `python -m services.cli VERB ...` on the head node, with `cluster.address=auto`, so that its workers are the
-cluster's. The run's name is part of the command line: submitting the same one again resumes the run.
+cluster's. The run's name is part of the command line, so submitting the same line again resumes the run.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from services.jobs.stop_wait import stop_wait
 from services.verbs import SHARED_MODULES, VERBS
 
 LARGEST_UPLOAD = 100 * 2**20  # bytes; Ray's head refuses a larger working_dir
-SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
-ELSEWHERE = {  # verbs that make no sense as a job
+SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
+ELSEWHERE = {  # commands that make no sense as a job
     *(
         "up",
         "submit",
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """`argv[0]` is submit, jobs, logs or stop. The verb's exit code; of `logs -f`, whether the job succeeded."""
+    """Runs `argv[0]`: submit, jobs, logs or stop. Returns the exit code; for `logs -f`, 0 if the job succeeded."""
     verb, *words = argv
     if verb == "submit":
         return _main_submit(words)
@@ -73,7 +73,7 @@ def _main_submit(words: list[str]) -> int:
     allowed = [name for name in VERBS if name not in ELSEWHERE]
     if verb not in allowed:
         raise unknown("submit: verb", verb, allowed)
-    # Options (--cfg job) are the job's; all else the verb reads here too, and refuses what it would refuse there.
+    # Options (--cfg job) are for the job; all other words are checked here as the command itself would.
     rehearsed = [word for word in rest if not word.startswith("-")]
     module = importlib.import_module(VERBS[verb].module)
     with compose.rehearsal():
@@ -85,11 +85,11 @@ def _main_submit(words: list[str]) -> int:
 
 
 def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
-    """Hand the command line to the cluster; the job's id is printed.
+    """Submits the command line to the cluster and prints the job's id.
 
     Raises:
-        UserError: no cluster, no way in, a working_dir that is too large, or more workers than the cluster can hold.
-        ServiceError: the cluster took no job.
+        UserError: no cluster, no access, a working_dir that is too large, or more workers than the cluster can hold.
+        ServiceError: the cluster did not accept the job.
     """
     overrides = [word for word in words if "=" in word and not word.startswith("-")]
     environment: dict[str, Any] = {"env_vars": {**stop_wait(overrides, config.stop_timeout), **config.environment}}
@@ -114,7 +114,7 @@ def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
 
 
 def list_jobs(config: JobsConfig) -> int:
-    """A table of the newest jobs."""
+    """Prints a table of the newest jobs."""
     with talking(config) as client:
         found = [job for job in client.list_jobs() if job.submission_id]
     found.sort(key=lambda job: job.start_time or 0, reverse=True)
@@ -135,7 +135,7 @@ def list_jobs(config: JobsConfig) -> int:
 
 
 def logs(config: JobsConfig, job: str, follow: bool) -> int:
-    """Print what the job has written; with `follow`, until it ends, and then exit code 1 unless it succeeded."""
+    """Prints the job's output; with `follow`, until it ends, and then returns 1 unless it succeeded."""
     with talking(config) as client:
         details(client, job)
         if not follow:
@@ -154,7 +154,7 @@ def logs(config: JobsConfig, job: str, follow: bool) -> int:
 
 
 def stop(config: JobsConfig, job: str) -> int:
-    """Stop a job and wait until it has ended; one that has ended already is left as it is."""
+    """Stops a job and waits until it has ended; an ended one is unchanged."""
     with talking(config) as client:
         if details(client, job).status not in ENDED:
             client.stop_job(job)
@@ -166,7 +166,7 @@ def stop(config: JobsConfig, job: str) -> int:
 
 
 def command(config: JobsConfig, verb: str, words: Sequence[str]) -> str:
-    """The shell command of the job: the same words, with the cluster's own address instead of ours."""
+    """Returns the shell command of the job: the same words, with the cluster's own address instead of ours."""
     kept = [word for word in words if not word.lstrip("+~").startswith(("cluster.address", "jobs.", "jobs="))]
     local = any(word == "cluster.backend=local" for word in kept)
     address = [] if local or verb not in SPREADING else ["cluster.address=auto"]
@@ -174,13 +174,13 @@ def command(config: JobsConfig, verb: str, words: Sequence[str]) -> str:
 
 
 def submission_id(name: str, verb: str) -> str:
-    """An id that says what it is and that nobody has used: NAME-VERB-TIME-RANDOM."""
+    """Returns a descriptive, unused id: NAME-VERB-TIME-RANDOM."""
     safe = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
     return f"{safe}-{verb}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
 def capacity(client: Any) -> dict[str, float]:
-    """What all living nodes of the cluster have together, by resource."""
+    """Returns the resources of all living nodes of the cluster together."""
     from ray.util.state import list_nodes
 
     total: dict[str, float] = {}
@@ -192,7 +192,7 @@ def capacity(client: Any) -> dict[str, float]:
 
 
 def check_capacity(config: JobsConfig, total: dict[str, float]) -> None:
-    """Refuse at once what would wait for ever.
+    """Refuses at once a job that would wait forever.
 
     Raises:
         UserError: the workers need more CPUs or GPUs than the cluster has in all.
@@ -210,10 +210,10 @@ def check_capacity(config: JobsConfig, total: dict[str, float]) -> None:
 
 
 def check_working_dir(directory: Path, exclude: Sequence[str]) -> None:
-    """Refuse a folder that the cluster would refuse after the upload.
+    """Refuses a folder that the cluster would refuse after the upload.
 
     Raises:
-        UserError: there is no such folder, or what is sent of it is more than 100 MiB.
+        UserError: there is no such folder, or its files exceed 100 MiB.
     """
     if not directory.is_dir():
         raise UserError(f"jobs.working_dir: {directory} is not a folder")
@@ -231,7 +231,7 @@ def check_working_dir(directory: Path, exclude: Sequence[str]) -> None:
 
 
 def duration(milliseconds: float) -> str:
-    """For example "3 s", "4 min 10 s", "2 h 5 min"."""
+    """Returns a duration such as "3 s", "4 min 10 s", "2 h 5 min"."""
     seconds = int(milliseconds / 1000)
     parts = ((seconds // 3600, "h"), (seconds // 60 % 60, "min"), (seconds % 60, "s"))
     shown = list(itertools.dropwhile(lambda part: not part[0], parts))[:2] or [(0, "s")]

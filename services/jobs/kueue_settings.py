@@ -1,4 +1,4 @@
-"""The section `service.kueue`: where the `kueue` executor makes its jobs, and of what."""
+"""The section `service.kueue`: where the `kueue` executor makes its jobs, and their pods."""
 
 from dataclasses import dataclass
 
@@ -8,28 +8,28 @@ from model.ranges import Count, Whole
 
 @dataclass
 class KueueConfig:
-    """A namespace of a Kubernetes cluster with KubeRay and Kueue. Times in seconds."""
+    """A namespace of a Kubernetes cluster with KubeRay and Kueue. Times are in seconds."""
 
     server: str | None = None  # https://HOST:6443; null: the cluster that this pod runs in
     token_file: str | None = None  # null: the pod's own
-    authority: str | None = None  # a file with the certificates of whoever signed the server's; null: the pod's own
+    authority: str | None = None  # a file with the server's certificate authority; null: the pod's own
     namespace: str = "dragoman"
     queue: str = "dragoman"  # Kueue's LocalQueue
     priorities: str = "dragoman"  # WorkloadPriorityClasses NAME-low, NAME-normal, NAME-high; empty: none
-    service: str = "dragoman"  # a label of this service's jobs
-    image: str = "dragoman-train"  # of the pods
-    ray: str | None = None  # the version of Ray in it; null: the one that is installed here
+    service: str = "dragoman"  # label of this service's jobs
+    image: str = "dragoman-train"  # image of the pods
+    ray: str | None = None  # its version of Ray; null: the version installed here
     claim: str = "dragoman-home"  # the PersistentVolumeClaim with DRAGOMAN_HOME, which the service mounts too
     places: str = "dragoman-places"  # the ConfigMap with the variables of every pod: MLflow's address, the bucket's
     secret: str = "dragoman"  # the Secret with mlflow_credentials and s3_credentials
     priority_class: str = "dragoman-training"  # of the pods; empty: the cluster's default
-    user: Count = 10001  # that the image runs as; the volumes belong to its group
-    memory: str = "8Gi"  # of a pod
-    shared_memory: str = "2Gi"  # of it, /dev/shm
-    keep_seconds: Whole = 3600  # that an ended RayJob stays
+    user: Count = 10001  # user of the image; the volumes belong to its group
+    memory: str = "8Gi"  # per pod
+    shared_memory: str = "2Gi"  # the part of it for /dev/shm
+    keep_seconds: Whole = 3600  # time that an ended RayJob stays
 
     def check(self) -> None:
-        """Refuse what cannot be.
+        """Refuses invalid settings.
 
         Raises:
             UserError: names the key.

@@ -1,8 +1,8 @@
-"""The logins of the MLflow that `dragoman up` starts: an admin's, for people, and one for jobs, which may less.
+"""The logins of the MLflow that `dragoman up` starts: one for people, an admin's, and one for jobs, with fewer rights.
 
-Each stands in a file of HOME/service that only this user can read, in the form of ~/.mlflow/credentials. The jobs' user
-may write runs and models, and neither delete those of others nor change users or permissions. MLflow keeps the users in
-a database of its own: deploy/rotate-secrets.py sets a new password there and in the file.
+Each is in a file of HOME/service that only this user can read, in the form of ~/.mlflow/credentials. The jobs' user may
+write runs and models, but neither delete those of others nor change users or permissions. MLflow keeps the users in a
+database of its own: deploy/rotate-secrets.py sets a new password there and in the file.
 """
 
 import configparser
@@ -20,7 +20,7 @@ from model.errors import ServiceError
 
 ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}
-GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # to the jobs' user, for what others have made
+GRANTED = {"experiment": "EDIT", "registered_model": "EDIT"}  # the jobs' rights on what others have made
 READ_ONLY = 0o600
 PAUSE = 1.0  # seconds until MLflow is asked again
 logger = logging.getLogger(__name__)
@@ -34,20 +34,20 @@ class Login:
     password: str
 
     def variables(self) -> dict[str, str]:
-        """The variables by which MLflow's clients log in."""
+        """Returns the variables by which MLflow's clients log in."""
         return {"MLFLOW_TRACKING_USERNAME": self.user, "MLFLOW_TRACKING_PASSWORD": self.password}
 
 
 def logins(folder: Path) -> tuple[Login, Login]:
-    """Return the admin's login and the jobs', made where there is none."""
+    """Returns the admin's login and the jobs'; makes a missing one."""
     return _login(folder, ADMIN), _login(folder, JOBS)
 
 
 def read_login(path: Path) -> Login:
-    """Return the login in a file.
+    """Returns the login in a file.
 
     Raises:
-        ServiceError: it cannot be read, or holds none.
+        ServiceError: the file cannot be read, or holds no login.
     """
     found = configparser.ConfigParser(interpolation=None)
     try:
@@ -58,9 +58,9 @@ def read_login(path: Path) -> Login:
 
 
 def server_variables(folder: Path, admin: Login) -> dict[str, str]:
-    """Write MLflow's settings of its login to `folder`, and return the variables of its server."""
+    """Writes MLflow's login settings to `folder` and returns the variables of its server."""
     settings = folder / "mlflow_auth.ini"
-    # a password is hashed slowly on purpose, and a registration is more than a hundred requests: known for a minute
+    # hashing a password is slow on purpose, and a registration makes over a hundred requests: cached for a minute
     lines = ("[mlflow]", "default_permission = READ", "auth_cache_ttl_seconds = 60")
     _write(settings, "\n".join([*lines, f"database_uri = sqlite:///{folder}/mlflow_auth.db", ""]))
     return {
@@ -95,7 +95,7 @@ def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
 
 
 def keep_admitting(address: str, admin: Login, jobs: Login, ending: threading.Event) -> None:
-    """Let the jobs' user in as soon as MLflow answers, in a thread of its own."""
+    """Gives the jobs' user access as soon as MLflow answers, in a thread of its own."""
 
     def admit() -> None:
         while not admit_jobs(address, admin, jobs) and not ending.wait(PAUSE):
@@ -113,7 +113,7 @@ def _login(folder: Path, user: str) -> Login:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that only this user can read, at every moment."""
+    """Writes a file that only this user can read, from its first moment."""
     part = path.with_name(f".part-{path.name}-{secrets.token_hex(4)}")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, READ_ONLY)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -122,7 +122,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def local_login(folder: Path) -> Mapping[str, str]:
-    """Return the variables of the jobs' login of the service in `folder`; none where this user may not read it."""
+    """Returns the variables of the jobs' login of the service in `folder`; none if this user may not read it."""
     try:
         return read_login(folder / FILES[JOBS]).variables()
     except ServiceError:

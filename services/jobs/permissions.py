@@ -1,4 +1,4 @@
-"""Who may read the files of a home: its user alone."""
+"""Permissions of a home's files: only its user may read them."""
 
 import contextlib
 import os
@@ -9,9 +9,9 @@ OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def close_to_others(home: Path) -> None:
-    """Take every permission of the group and of others from `home` and from everything of this user below it.
+    """Removes all permissions of group and others from `home` and everything of this user below it.
 
-    The home itself comes first: from then on nobody else reaches the rest. Links are not followed.
+    The home comes first, so that others cannot reach the rest any more. Links are not followed.
     """
     _close(home)
     for folder, folders, files in os.walk(home):

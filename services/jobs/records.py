@@ -1,8 +1,8 @@
-"""What an attempt leaves in the folder of its job, HOME/jobs/JOB, on storage that the service and the nodes see.
+"""The files of an attempt in the folder of its job, HOME/jobs/JOB, which the service and the nodes share.
 
-a1.json      who runs it and since when, and at its end the exit code: the attempt's own word, which outranks Ray's
-a1.log       what it has written, as it came; it outlives the cluster
-a1.lock      locked as long as a process of the attempt lives: silence is not death, a free lock is
+a1.json      host, start, and at the end the exit code: the attempt's own record, which outranks Ray's
+a1.log       the output as written; it outlives the cluster
+a1.lock      locked while a process of the attempt lives: a silent attempt may live, one with a free lock is dead
 a1.request   `yield` or `stop`, from the service
 """
 
@@ -41,9 +41,9 @@ class Attempt:
         return self._path("lock")
 
     def record(self, notes: list[str] | None = None) -> dict[str, Any]:
-        """What the attempt says of itself: pid, host, started; code and ended at its end. Empty before it has begun.
+        """Returns the attempt's own record: pid, host, started; at its end code and ended. Empty before it has begun.
 
-        `notes` is given what is wrong with the file; a `code` that is no exit code is left out.
+        The file's faults are added to `notes`; a `code` that is no exit code is left out.
         """
         path = self._path("json")
         found = read_object(path, notes)
@@ -54,29 +54,29 @@ class Attempt:
         return found
 
     def write(self, **values: Any) -> None:
-        """Add to the record."""
+        """Adds values to the record."""
         atomic_write(self._path("json"), json.dumps({**self.record(), **values}))
 
     def ask(self, request: Request) -> None:
-        """Ask it to end in order. `stop` has the last word."""
+        """Asks the attempt to end in order. `stop` overrides `yield`."""
         if self.asked() != "stop":
             self.folder.mkdir(parents=True, exist_ok=True)
             atomic_write(self._path("request"), request)
 
     def asked(self) -> Request | None:
-        """What it was asked for."""
+        """Returns the request, if any."""
         word = read_word(self._path("request"))
         return None if word is None else "stop" if word == "stop" else "yield"
 
     def superseded(self) -> bool:
-        """Whether a later attempt of the job has begun."""
+        """Returns True if a later attempt of the job has begun."""
         others = (path.name[1:].partition(".")[0] for path in self.folder.glob("a*.lock"))
         return any(int(number) > self.number for number in others if number.isdigit())
 
     def hold(self) -> int | None:
-        """Take the attempt, for whoever inherits the descriptor; None where it was taken before, by whomever.
+        """Takes the attempt for the process that inherits the descriptor; returns None if it was taken before.
 
-        The lock is made, locked, and only then given its name: nobody ever sees a free one whose owner still comes.
+        The lock is created, locked, and only then named: nobody sees a free lock whose owner is still to come.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(prefix=".part-", dir=self.folder)
@@ -91,9 +91,9 @@ class Attempt:
         return descriptor
 
     def held(self) -> bool | None:
-        """Whether a process of the attempt lives; None where none has ever been seen from here.
+        """Returns True if a process of the attempt lives; None if none has ever been seen from here.
 
-        Something else in the lock's place says nothing either: then the executor's word counts.
+        Another kind of file in the lock's place gives None too: then the executor's answer counts.
         """
         try:
             file = open_regular(self.lock)
@@ -109,7 +109,7 @@ class Attempt:
         return False
 
     def read_log(self, offset: int, limit: int) -> bytes:
-        """Bytes of the log from `offset` on; none where there are none."""
+        """Returns bytes of the log from `offset`; none if there are none."""
         try:
             with open_regular(self.log) as file:
                 file.seek(offset)
@@ -119,5 +119,5 @@ class Attempt:
 
 
 def attempt_of(home: Path, job: str, number: int) -> Attempt:
-    """The files of an attempt of `job` below the folder `home`."""
+    """Returns the files of an attempt of `job` below the folder `home`."""
     return Attempt(home / "jobs" / job, number)

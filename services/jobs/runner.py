@@ -1,10 +1,10 @@
-"""What runs on the cluster for a job: the verb as a child process, its record, its log, and the ear for requests.
+"""Runs a job on the cluster: the command as a child process, its record, its log, and requests to it.
 
     python -m services.jobs.runner HOME JOB NUMBER VERB WORD...
 
-The child writes straight into the log, so nothing of it is lost whoever dies; what comes is also passed on to standard
-output, which Ray keeps. A request, or SIGTERM, is handed to the child once: it ends in order, and a verb that ended
-that way because it was to make room ends with exit code 75. Should this process be killed, the child gets SIGTERM.
+The child writes directly to the log, so nothing is lost if a process dies; new output is also copied to standard
+output, which Ray keeps. A request or SIGTERM is passed to the child once, which then ends in order. If it was asked to
+make room, the exit code is 75. If this process is killed, the child gets SIGTERM.
 """
 
 import contextlib
@@ -26,27 +26,27 @@ from model.confinement import read_grant, temporary_prefix
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
-IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # how a verb ends that was asked to
-PARENT_DIED = 1  # prctl: the signal that a process gets when its parent has gone
-NOT_BEGUN = 3  # exit code: the attempt is another's
+IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # exit codes of a command that ended on request
+PARENT_DIED = 1  # prctl: the signal that a process gets when its parent dies
+NOT_BEGUN = 3  # exit code: the attempt belongs to another process
 
 
 def main(argv: Sequence[str]) -> int:
-    """The exit code of the verb, 75 where it made room."""
+    """Returns the exit code of the command, or 75 if it made room."""
     with _hearing() as received:
         return _attempt(argv, received)
 
 
 def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
     home, job, number, *words = argv
-    os.umask(0o077)  # a standing cluster has been started by somebody else
+    os.umask(0o077)  # a standing cluster was started by another user
     attempt = attempt_of(Path(home), job, int(number))
     descriptor = attempt.hold()
     if descriptor is None or attempt.superseded():
         print(f"{job}: attempt {number} was taken before, or followed by another", file=sys.stderr)
         return NOT_BEGUN
     attempt.write(pid=os.getpid(), host=socket.gethostname(), started=time.time())
-    # in the system's folder for such files, whose name is short enough for a socket's
+    # in the system's folder for temporary files, whose path is short enough for a socket's
     prefix = temporary_prefix()
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
         os.environ["TMPDIR"] = folder
@@ -55,7 +55,7 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
         shutil.rmtree(left, ignore_errors=True)
     grant = read_grant()
     for place in grant.write if grant else ():
-        with contextlib.suppress(OSError):  # made for the verb, which has left it empty
+        with contextlib.suppress(OSError):  # made for the command, which left it empty
             Path(place).rmdir()
     if code in IN_ORDER and attempt.asked() == "yield":
         code = YIELDED
@@ -81,7 +81,7 @@ def _hearing() -> Iterator[list[int]]:
 
 def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Sequence[int]) -> int:
     with attempt.log.open("ab") as log, attempt.log.open("rb") as copied:
-        # In a session of its own: Ray's signals to the group reach it through us, and so once.
+        # In its own session: Ray's signals to the group reach it only through us, once.
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -105,14 +105,14 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
 
 
 def _pass_on(copied: BinaryIO) -> None:
-    """What the child has written since the last look, to our standard output."""
+    """Copies the child's output since the last look to our standard output."""
     while block := copied.read(1 << 16):
         sys.stdout.buffer.write(block)
     sys.stdout.buffer.flush()
 
 
 def _end_with_parent() -> None:
-    """In the child, before it becomes the verb."""
+    """Asks, in the child before it becomes the command, for SIGTERM when the parent dies."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGTERM)
 

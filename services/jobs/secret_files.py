@@ -1,4 +1,4 @@
-"""Secrets of a service that is set up without a person: files, as containers and Kubernetes mount them."""
+"""Secrets of a service that is set up automatically: files, as containers and Kubernetes mount them."""
 
 import os
 from pathlib import Path
@@ -11,10 +11,10 @@ from services.jobs.up_settings import UpRoot
 
 
 def read_secret(key: str, path: str) -> str:
-    """What a file holds, without the line end.
+    """Returns the content of a file without the line end.
 
     Raises:
-        UserError: it cannot be read, or holds nothing; names the key.
+        UserError: it is empty or cannot be read; names the key.
     """
     try:
         text = Path(path).read_text(encoding="utf-8").strip()
@@ -26,7 +26,7 @@ def read_secret(key: str, path: str) -> str:
 
 
 def enter_tokens(access: Access, files: dict[str, str]) -> None:
-    """Let in the tokens of `service.tokens`, the admin's first; each is called after its role.
+    """Enters the tokens of `service.tokens`, the admin's first; each is named after its role.
 
     Raises:
         UserError: names the role or the file.
@@ -38,7 +38,7 @@ def enter_tokens(access: Access, files: dict[str, str]) -> None:
 
 
 def secrets_of(root: UpRoot) -> list[Path]:
-    """The service's files outside of its own folder, which no job may open, wherever they lie."""
+    """Returns the service's files outside its own folder, which no job may open, wherever they lie."""
     service, jobs = root.service, root.jobs
     found = [
         service.ledger_password,

@@ -1,4 +1,4 @@
-"""What `dragoman up` does: everything is started, told of, waited for and ended."""
+"""`dragoman up`: starts everything, waits, and ends everything."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from model.confinement import RAY_FOLDER
 from model.errors import ServiceError, UserError
 from model.files import atomic_write, exclusive
 from services.http.listening import bind, reserve_descriptors
-from services.jobs import beside
+from services.jobs import subprocesses
 from services.jobs.children import Child, Children, end_left_behind
 from services.jobs.executors.base import Executor
 from services.jobs.executors.kueue import KueueExecutor
@@ -33,13 +33,13 @@ from services.jobs.permissions import close_to_others
 from services.jobs.planning.planner import Planner
 from services.jobs.secret_files import enter_tokens, read_secret, secrets_of
 from services.jobs.service.app import Parts, create_app
-from services.jobs.service.arrears import Arrears
 from services.jobs.service.clock import SteadyClock
 from services.jobs.service.guard import is_loopback
 from services.jobs.service.intake import Intake
 from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
+from services.jobs.service.outbox import Outbox
 from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
 from services.telemetry.telemetry import Telemetry
@@ -49,21 +49,21 @@ logger = logging.getLogger(__name__)
 
 
 def up(root: UpRoot, words: Sequence[str]) -> int:
-    """Start everything, wait for a signal, end everything. `words` are handed on to the endpoint.
+    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint.
 
     Raises:
-        UserError: another `up` runs on this folder, a port is taken, or it listens beyond this machine without tokens.
+        UserError: another `up` uses this folder, a port is taken, or others could reach it without a token.
         ServiceError: the ledger cannot be opened.
     """
     root.service.check()
     home = Path(root.paths["root"]).absolute()
     with contextlib.ExitStack() as stack:
-        stack.callback(os.umask, os.umask(0o077))  # of everything that is started here, and so of every job
+        stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
         (home / "service").mkdir(parents=True, exist_ok=True)
         mine = stack.enter_context(exclusive(home / "service" / "lock"))
         if not mine:
             raise UserError(f"paths.root={home}: a job service runs on this folder already")
-        close_to_others(home)  # an earlier version left its files open
+        close_to_others(home)  # an earlier version left its files open to others
         signalled = stack.enter_context(_signals())
         _serve(root, home, words, signalled, stack)
     return compose.OK
@@ -80,9 +80,9 @@ def _serve(
         logger.info("ended %d processes that an earlier start had left behind", left)
     children = Children(home / "service" / "children.json")
     stack.callback(children.stop)
-    places = beside.choose_places(home, config, children.folder)
-    beside.write_token(places)
-    variables = beside.environment(places, config, config.tracking)
+    places = subprocesses.choose_places(home, config, children.folder)
+    subprocesses.write_token(places)
+    variables = subprocesses.environment(places, config, config.tracking)
     if config.tracking:
         _, of_jobs = logins(places.service)
         variables |= of_jobs.variables()  # a server without a login ignores it
@@ -128,9 +128,9 @@ def _serve(
     app = create_app(parts)
     stack.enter_context(serving(app, listening, config.connections, config.receive_timeout, metrics.refuse))
     if parts.tracking:
-        arrears = Arrears(ledger, parts.tracking)
-        arrears.start()
-        stack.callback(arrears.stop)
+        outbox = Outbox(ledger, parts.tracking)
+        outbox.start()
+        stack.callback(outbox.stop)
     app.state.observer.start()
     stack.callback(app.state.observer.stop)
     loop.start()
@@ -147,7 +147,7 @@ def _serve(
 
 
 def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
-    """The addresses that pages lead to and ask: of what is started here, or what is configured."""
+    """Returns the addresses that pages use: of the processes started here, or as configured."""
     elsewhere = os.environ.get("MLFLOW_TRACKING_URI", "")
     tracking = where.get("mlflow") or (elsewhere if elsewhere.startswith(("http://", "https://")) else "")
     endpoint = config.endpoint_url or where.get("endpoint", "")
@@ -157,12 +157,12 @@ def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
 def _start_children(
     children: Children,
     root: UpRoot,
-    places: beside.Places,
+    places: subprocesses.Places,
     words: Sequence[str],
     variables: dict[str, str],
     closed: bool,
 ) -> dict[str, int]:
-    """Name -> port of what will listen; `closed`: MLflow asks for a login."""
+    """Starts the processes and returns name -> port; `closed`: MLflow asks for a login."""
     config, expected = root.service, {}
     wanted = {
         "ray": (places.ray, config.address is None and config.executor == "ray"),
@@ -170,7 +170,7 @@ def _start_children(
         "endpoint": (places.endpoint, config.endpoint),
     }
     for name, (port, asked) in wanted.items():
-        if asked and beside.answers(port):
+        if asked and subprocesses.answers(port):
             raise UserError(
                 f"service.ports={config.ports}: {port}, for {name}, is in use; service.ports=0 takes free ones"
             )
@@ -180,32 +180,32 @@ def _start_children(
         expected[name] = port
         match name:
             case "ray":
-                child = beside.ray_head(places, config, variables)
+                child = subprocesses.ray_head(places, config, variables)
             case "mlflow":
                 child = _tracking(root, places, variables, closed)
             case _:
-                child = beside.endpoint(places, words, variables)
+                child = subprocesses.endpoint(places, words, variables)
         children.start(child)
     return expected
 
 
-def _tracking(root: UpRoot, places: beside.Places, variables: dict[str, str], closed: bool) -> Child:
+def _tracking(root: UpRoot, places: subprocesses.Places, variables: dict[str, str], closed: bool) -> Child:
     login = server_variables(places.service, logins(places.service)[0]) if closed else None
     if closed:
         logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
-    return beside.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
+    return subprocesses.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
 
 
 def _ask_for_login(
-    children: Children, root: UpRoot, places: beside.Places, variables: dict[str, str], admit: Callable[[], None]
+    children: Children, root: UpRoot, places: subprocesses.Places, variables: dict[str, str], admit: Callable[[], None]
 ) -> None:
-    """The first token was issued: from here on MLflow asks for a login, as the service does."""
+    """Restarts MLflow with a login, because the first token was issued."""
     children.replace(_tracking(root, places, variables, True))
     admit()
 
 
-def _executor(root: UpRoot, places: beside.Places, home: Path, pages: str) -> Executor:
-    """`pages`: the service's own address, to which the runs of its jobs lead back."""
+def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str) -> Executor:
+    """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
     if config.executor == "ray" and config.address is None:
@@ -230,7 +230,7 @@ def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.
     deadline = time.monotonic() + READY
     while waiting and not signalled.is_set():
         for name, port in list(waiting.items()):
-            if beside.answers(port):
+            if subprocesses.answers(port):
                 print(f"{name:<9} {where[name]}", flush=True)
                 del waiting[name]
         if waiting and time.monotonic() > deadline:
@@ -254,7 +254,7 @@ def _quiesce(loop: Loop, patience: float, signalled: threading.Event) -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Set by SIGINT and SIGTERM."""
+    """Yields an event that SIGINT and SIGTERM set."""
     received = threading.Event()
     before = {one: signal.signal(one, lambda *_: received.set()) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

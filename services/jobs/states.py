@@ -1,4 +1,4 @@
-"""The states of a job and the changes between them; whoever changes one says why, and the ledger keeps it."""
+"""The states of a job and the changes between them; every change has a reason, which the ledger keeps."""
 
 from enum import StrEnum
 from typing import Literal
@@ -9,26 +9,26 @@ PRIORITY_NAMES: dict[int, Priority] = {number: name for name, number in PRIORITI
 
 
 class State(StrEnum):
-    """Where a job is. The value is what the ledger, the REST interface and the pages call it."""
+    """The state of a job. The value is its name in the ledger, the REST interface and the pages."""
 
-    SUBMITTED = "submitted"  # asked for
-    PLANNED = "planned"  # its configuration is resolved, its needs and its time are known
+    SUBMITTED = "submitted"  # not planned yet
+    PLANNED = "planned"  # its configuration is resolved; its needs and its time are known
     WAITING = "waiting"  # for room, for another job, or for its turn
-    STARTING = "starting"  # an attempt has its number; the executor is told
+    STARTING = "starting"  # an attempt has its number; the executor was told
     RUNNING = "running"
-    YIELDING = "yielding"  # asked to make room: checkpoint at the next step, then waiting again
+    YIELDING = "yielding"  # asked to make room: saves a checkpoint at the next step, then waits again
     STOPPING = "stopping"  # asked to end
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     STOPPED = "stopped"
-    LOST = "lost"  # its processes went without a word, more often than is started again
+    LOST = "lost"  # its processes died silently, more often than it is restarted
 
 
 ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.STOPPED, State.LOST})
 ACTIVE = frozenset({State.STARTING, State.RUNNING, State.YIELDING, State.STOPPING})  # an attempt holds resources
 QUEUED = frozenset({State.SUBMITTED, State.PLANNED, State.WAITING})
 UNENDED = QUEUED | ACTIVE
-_ENDS = ENDED | {State.WAITING}  # an attempt that ends ends the job, or puts it back
+_ENDS = ENDED | {State.WAITING}  # when an attempt ends, the job ends or waits again
 
 MOVES: dict[State, frozenset[State]] = {
     State.SUBMITTED: frozenset({State.PLANNED, State.FAILED, State.STOPPED}),
@@ -38,5 +38,5 @@ MOVES: dict[State, frozenset[State]] = {
     State.RUNNING: frozenset({State.YIELDING, State.STOPPING}) | _ENDS,
     State.YIELDING: frozenset({State.STOPPING}) | _ENDS,
     State.STOPPING: _ENDS - {State.WAITING},
-    **dict.fromkeys(ENDED, frozenset({State.SUBMITTED})),  # tried again by its owner
+    **dict.fromkeys(ENDED, frozenset({State.SUBMITTED})),  # its owner retries it
 }

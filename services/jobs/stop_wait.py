@@ -1,4 +1,4 @@
-"""How long Ray is to wait between SIGTERM and SIGKILL when a job is stopped: three seconds, unless it is told more."""
+"""Decides how long Ray waits between SIGTERM and SIGKILL when a job is stopped: three seconds by default."""
 
 import math
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from model.storage.mirror import local_folder
 from model.untrusted import finite, read_object
 
 WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"
-LONGEST = 3600.0  # seconds that Ray is told at most
+LONGEST = 3600.0  # seconds that Ray waits at most
 
 
 def stop_wait(words: Sequence[str], least: float) -> dict[str, str]:
-    """The variable for the job of a command line, in whole seconds: what its run measured that it needs to stop in
-    order, where an earlier start of it can be seen from here, and `least` at least."""
+    """Returns the variable for the job of a command line, in whole seconds: the time that its run needed to stop in
+    order, if an earlier start of it can be seen from here, and at least `least`."""
     try:
         values = compose.values(words)
         run = local_folder(str(values["paths"]["runs"]), str(values["paths"]["cache"])) / str(values["name"])

@@ -1,6 +1,6 @@
-"""`dragoman up`: job service, Ray, MLflow and endpoint on one machine, until Ctrl-C; the next goes on with the queue.
+"""`dragoman up`: job service, Ray, MLflow and endpoint on one machine, until Ctrl-C; a restart resumes the queue.
 
-Where each listens is a line on standard output. A first Ctrl-C has what runs yield, with a checkpoint, and ends
+Prints one line per address on standard output. A first Ctrl-C makes running jobs yield, with a checkpoint, and ends
 everything; a second one does not wait for checkpoints.
 """
 
@@ -14,7 +14,7 @@ from services.jobs.up_settings import UpRoot
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's entry point; its exit code. What does the work is loaded when it begins."""
+    """Runs the command; returns its exit code. Loads the working modules only when the work begins."""
     words = [word for word in argv if not re.match(r"[+~]*(service|jobs)[.=]", word)]
 
     def work(root: UpRoot) -> int:

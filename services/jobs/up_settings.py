@@ -9,7 +9,7 @@ from services.jobs.settings import ServiceConfig
 
 @dataclass
 class UpRoot:
-    """The sections that the verb reads."""
+    """The sections that the command reads."""
 
     service: ServiceConfig
     jobs: JobsConfig

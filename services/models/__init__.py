@@ -1,1 +1,1 @@
-"""Which model answers: found by path, run or registered version, loaded, followed when the champion changes."""
+"""The model that answers: found by path, run or registered version, loaded, and followed when the champion changes."""

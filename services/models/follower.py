@@ -1,8 +1,8 @@
-"""Keeps the served model equal to what a registry reference names, without a pause in answering.
+"""Keeps the served model equal to the version that a registry reference names, without a pause in answering.
 
-A new version is downloaded, loaded and tried while the old one goes on answering, then takes its place by reference.
-One that fails is named in `error`, and the last good model stays. An unsound bundle is not tried again until the
-reference moves; what may pass (a server away, a disk full) is, after ever longer pauses.
+A new version is downloaded, loaded and tested while the old one answers, and then replaces it. If it fails, `error`
+names it and the last good model stays. An invalid bundle is not tried again until the reference moves; an error that
+may pass (a server is away, a disk is full) is retried after growing pauses.
 """
 
 import logging
@@ -15,28 +15,28 @@ from model.errors import UserError
 from services.models.registry import ModelVersion
 
 Model = TypeVar("Model")
-LONGEST_PAUSE = 300.0  # seconds between two tries of a version that failed
+LONGEST_PAUSE = 300.0  # seconds between two tries of a failed version
 logger = logging.getLogger(__name__)
 
 
 class Versions(Protocol):
-    """What is asked of a registry: which version a reference names now."""
+    """The part of a registry that is used: the version that a reference names now."""
 
     def resolve(self, reference: str) -> ModelVersion: ...
 
 
 class Follower(Generic[Model]):
-    """The current model, and the thread that asks every `seconds` whether there is a newer one.
+    """The current model, and the thread that looks for a newer one every `seconds`.
 
-    `load(version)` returns the model ready to answer, or raises.
+    `load(version)` returns a model that is ready to answer, or raises.
     """
 
     def __init__(
         self, versions: Versions, reference: str, load: Callable[[ModelVersion], Model], seconds: float = 10.0
     ) -> None:
         self.current: Model | None = None
-        self.swapped: Callable[[bool], None] = lambda _: None  # told of every version: it answers now, or it failed
-        self.error: str | None = None  # why the newest version is not the one that answers, or cannot be known
+        self.swapped: Callable[[bool], None] = lambda _: None  # called for every version: True swapped in, False failed
+        self.error: str | None = None  # why the newest version does not answer, or is not known
         self._versions = versions
         self._reference = reference
         self._load = load
@@ -44,24 +44,24 @@ class Follower(Generic[Model]):
         self._version: ModelVersion | None = None  # loaded now
         self._failed: ModelVersion | None = None
         self._pause = 0.0  # seconds
-        self._again = 0.0  # when `_failed` may be tried again, monotonic clock
+        self._again = 0.0  # time for another try of `_failed`, monotonic clock
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
     def load_now(self) -> None:
-        """Load what the reference names, here and now, and let every error through."""
+        """Loads the version that the reference names, in this thread; errors propagate."""
         version = self._versions.resolve(self._reference)
         self._take(version)
 
     def look(self) -> None:
-        """Ask once; load what is new. Errors are kept in `error`, never raised."""
+        """Checks once and loads a new version. Stores errors in `error` and never raises."""
         try:
             version = self._versions.resolve(self._reference)
             if version == self._version:
                 self.error = None
             elif version != self._failed or time.monotonic() >= self._again:
                 self._try(version)
-        except Exception as problem:  # whatever a registry or a bundle may raise, the model that answers must stay
+        except Exception as problem:  # whatever a registry or a bundle raises, the current model must stay
             message = f"{type(problem).__name__}: {problem}"
             if message != self.error:
                 logger.warning("%s: %s", self._reference, message)
@@ -71,13 +71,13 @@ class Follower(Generic[Model]):
         self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End the thread; a load in progress is left to end with the process."""
+        """Ends the thread; a load in progress is abandoned and ends with the process."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
     def _try(self, version: ModelVersion) -> None:
-        """`_take`, and note when a version that fails may be tried again."""
+        """Calls `_take`, and sets when a failed version may be tried again."""
         try:
             self._take(version)
         except Exception as problem:

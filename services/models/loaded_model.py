@@ -1,4 +1,4 @@
-"""A model that answers: a translator, and the facts by which an answer can be followed back to its origin."""
+"""A loaded translation model, and the facts that trace an answer to its origin."""
 
 import dataclasses
 import logging
@@ -21,7 +21,7 @@ from services.models.registry import UNREGISTERED, ModelVersion
 
 logger = logging.getLogger(__name__)
 
-# Lines that every new model must get through before it answers anybody: short, long, odd; by source language.
+# Every new model must translate these lines before it answers: short, long, odd; by source language.
 SMOKE_LINES = {
     "en": ["The dog sees the man.", "Where is the house that my friend bought?"],
     "de": ["Der Hund sieht den Mann.", "Wo ist das Haus, das mein Freund gekauft hat?"],
@@ -31,34 +31,33 @@ ODD_LINES = ["1", "(?!) \U0001f600 \ufffd", "x " * 400]
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A loaded model. Replaced as a whole, never changed."""
+    """A loaded model. Immutable: it is only replaced as a whole."""
 
     translator: Translator
     decode: DecodeConfig
     origin: Origin
     source: str  # language
     target: str
-    open_aligner: Callable[[], Aligner] | None = None  # of the same bundle; it loads the network in PyTorch
-    aligner: Aligner | None = None  # where it is set, every translation comes with its attention
-    _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once it was asked for
+    open_aligner: Callable[[], Aligner] | None = None  # for the same bundle; loads the network in PyTorch
+    aligner: Aligner | None = None  # if set, every translation carries its attention
+    _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once requested
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
-        """A translation a line with at most `nbest` alternatives; a line that fails holds its error."""
+        """Returns one translation per line with at most `nbest` alternatives; a failed line carries its error."""
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
         answers = self.translator.translate(lines, decode, on_error="keep")
         return answers if self.aligner is None else self.aligner.add_attention(lines, answers)
 
     @property
     def aligning(self) -> "LoadedModel":
-        """The same model with attention: always the same object, so that requests for it are batched together.
+        """Returns the same model with attention: always the same object, so that its requests are batched together.
 
-        The first call loads the bundle's network in PyTorch, which reads the finished translations once more. So it is
-        for exported models too: CTranslate2 gives one head, fixed by the export, and would give it at every step of a
-        search.
+        The first call loads the bundle's network in PyTorch, which reads finished translations once more. This also
+        applies to exported models: CTranslate2 gives only one head, fixed by the export, and at every step of a search.
 
         Raises:
-            UserError: the network has no attention, or not the head that the configuration names.
+            UserError: the network has no attention, or not the configured head.
         """
         if self.aligner is not None:
             return self
@@ -71,11 +70,11 @@ class LoadedModel:
 
     @property
     def most_alternatives(self) -> int:
-        """How many translations the search can give besides the best one."""
+        """Returns the number of translations that the search can give besides the best one."""
         return self.decode.candidates - 1
 
     def facts(self) -> dict[str, str]:
-        """What /status says of it beside its origin."""
+        """Returns the facts for /status beside the origin."""
         return {"source": self.source, "target": self.target}
 
 
@@ -90,10 +89,10 @@ def load_model(
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
 ) -> LoadedModel:
-    """The bundle in `directory`, loaded, and tried on a few lines.
+    """Loads the bundle in `directory` and tests it on a few lines.
 
     Raises:
-        UserError: not a sound translation bundle, or it does not translate the lines that every model must.
+        UserError: not a valid translation bundle, or it fails on the test lines.
     """
     check_translates(directory, version.name)
     bundle, translator = open_any_translator(directory, engine, device=device, threads=threads)
@@ -120,12 +119,12 @@ def load_several(
     section: DecodeConfig | None = None,
     overrides: Sequence[str] = (),
 ) -> LoadedModel:
-    """The bundles as one ensemble, loaded and tried; `key` names them, `versions` are those from the registry.
+    """Loads the bundles as one ensemble and tests it; `key` names them, `versions` are those from the registry.
 
-    It shows no attention: no member's is that of the mean.
+    An ensemble has no attention, because no member's attention is that of the mean.
 
     Raises:
-        UserError: as `load_ensemble`, an engine that decodes no ensembles, or lines that it does not translate.
+        UserError: as `load_ensemble`, an engine without ensembles, or a failure on the test lines.
     """
     bundle = load_ensemble(directories, key)
     translator = open_translator(bundle, engine, device=device)
@@ -145,22 +144,23 @@ def load_several(
 
 
 def check_answers(served: LoadedModel) -> None:
-    """Warm up, and refuse a model that fails or has nothing to say.
+    """Warms up the model, and refuses one that fails or returns only empty texts.
 
     Raises:
         UserError: a line fails, or every answer is empty.
     """
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
-    answers = served.translate(lines, 1)
+    cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest of them is for errors
+    answers = served.translator.translate(lines, cutting, on_error="keep")
     for line, answer in zip(lines, answers, strict=True):
         if answer.error:
             raise UserError(f"{served.origin.name}: cannot translate {line[:40]!r}: {answer.error}")
     if not any(answer.text for answer in answers):
-        raise UserError(f"{served.origin.name}: answers nothing to any of the {len(lines)} lines it is tried with")
+        raise UserError(f"{served.origin.name}: gives only empty answers to the {len(lines)} test lines")
 
 
 def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides: Sequence[str]) -> DecodeConfig:
-    """The bundle's own decoding settings, with those keys replaced that the command line sets (`decode.beam=1`).
+    """Returns the bundle's decoding settings, with the keys that the command line sets (`decode.beam=1`).
 
     The settings were chosen for the model (its length penalty on its validation set), so the configuration's defaults
     do not replace them; `decode=CHOICE` replaces them all.

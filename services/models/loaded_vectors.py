@@ -1,4 +1,4 @@
-"""Word vectors that answer, and the facts by which an answer can be followed back to its origin."""
+"""Loaded word vectors, and the facts that trace an answer to its origin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from services.models.registry import UNREGISTERED, ModelVersion
 
 @dataclass(frozen=True)
 class Refused:
-    """A question that has no answer: its HTTP status, and why."""
+    """The answer to a question that has none: its HTTP status, and the reason."""
 
     status: int
     message: str
@@ -23,19 +23,19 @@ class Refused:
 
 @dataclass(frozen=True, eq=False)
 class LoadedVectors:
-    """Loaded word vectors. Replaced as a whole, never changed."""
+    """Loaded word vectors. Immutable: they are only replaced as a whole."""
 
     embeddings: Embeddings
-    method: str  # the name of the configuration that they were made by
+    method: str  # name of their configuration
     origin: Origin
 
     def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
-        """An answer a question; of one that cannot be answered, why: 404 an unknown word, else 400."""
+        """Returns one answer per question, or a refusal: 404 for an unknown word, else 400."""
         found = answers(questions, self.embeddings)
         return [self._refuse(q, a) if isinstance(a, UserError) else a for q, a in zip(questions, found, strict=True)]
 
     def facts(self) -> dict[str, Any]:
-        """What /status says of them beside their origin."""
+        """Returns the facts for /status beside the origin."""
         return {"method": self.method, "words": len(self.embeddings), "width": self.embeddings.width}
 
     def _refuse(self, question: Question, problem: UserError) -> Refused:
@@ -44,10 +44,10 @@ class LoadedVectors:
 
 
 def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedVectors:
-    """The vectors bundle in `directory`, loaded, and tried on its most frequent word.
+    """Loads the vectors bundle in `directory` and tests it on its most frequent word.
 
     Raises:
-        UserError: not a sound bundle of word vectors.
+        UserError: not a valid bundle of word vectors.
     """
     bundle = load_vectors(directory)
     served = LoadedVectors(
@@ -55,5 +55,5 @@ def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) ->
         method=str(bundle.config.name),
         origin=Origin.of(bundle, version),
     )
-    served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search touches the whole table
+    served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search reads the whole table
     return served

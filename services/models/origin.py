@@ -1,4 +1,4 @@
-"""Where an answer is from: the model version, the run and the shards, as /status and every answer's headers say it."""
+"""The origin of an answer: the model version, the run and the shards, for /status and every answer's headers."""
 
 import time
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from services.models.registry import ModelVersion
 
 @dataclass(frozen=True)
 class Origin:
-    """What a loaded model was made of, and when it was loaded."""
+    """The origin of a loaded model, and when it was loaded."""
 
-    name: str  # the registered model's, or the run's, or the bundle directory's
+    name: str  # of the registered model, the run, or the bundle directory
     version: str  # the registered version, or the first 12 digits of the bundle's sha256
     run_id: str
-    manifest_hash: str  # of the shards that it was trained on
+    manifest_hash: str  # of the shards of its training
     loaded: float = field(default_factory=time.time)  # seconds since the epoch
 
     @classmethod
     def of(cls, bundle: Bundle, version: ModelVersion) -> "Origin":
-        """Name, version and run are the registry's where the bundle came from there, else the bundle's own."""
+        """Takes name, version and run from the registry if the bundle came from there, else from the bundle."""
         run: Mapping[str, Any] = bundle.facts.get("run") or {}
         return cls(
             name=version.name or str(run.get("name") or bundle.directory.resolve().name),
@@ -31,17 +31,17 @@ class Origin:
         )
 
     def headers(self) -> dict[str, str]:
-        """An answer's headers that say where it is from."""
+        """Returns the headers that name the origin of an answer."""
         facts = {
             "X-Model-Name": self.name,
             "X-Model-Version": self.version,
             "X-Run-Id": self.run_id,
             "X-Manifest-Hash": self.manifest_hash,
         }
-        return {key: _header(value) for key, value in facts.items() if value}
+        return {key: _clean_header(value) for key, value in facts.items() if value}
 
     def facts(self) -> dict[str, Any]:
-        """The same for /status."""
+        """Returns the same for /status."""
         return {
             "name": self.name,
             "version": self.version,
@@ -51,6 +51,6 @@ class Origin:
         }
 
 
-def _header(value: str) -> str:
-    """`value` as it may stand in an HTTP header."""
+def _clean_header(value: str) -> str:
+    """Returns `value` with only characters that an HTTP header allows."""
     return "".join(letter if " " <= letter <= "~" else "?" for letter in value)

@@ -1,7 +1,7 @@
-"""The questions that word vectors answer, at the command line and over HTTP: a word's vector, neighbours, analogies.
+"""Questions to word vectors, on the command line and over HTTP: a word's vector, neighbours, analogies.
 
-A question is checked against the vectors when it is answered; what it asks for that they have not got is a UserError.
-Questions that come together are searched together.
+A question is checked when it is answered; an unknown word is a UserError. Questions that come together are searched
+together.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings, Method, Neighbour, Search
 
-DIGITS = 6  # of a similarity, which float32 knows to about 7
+DIGITS = 6  # of a similarity; float32 has about 7
 
 
 class Question(Protocol):
@@ -22,21 +22,21 @@ class Question(Protocol):
 
     @property
     def words(self) -> Sequence[str]:
-        """The words that must be known."""
+        """Returns the words that must be known."""
 
     def search(self, embeddings: Embeddings) -> Search | None:
-        """What must be searched for it.
+        """Returns the search that it needs.
 
         Raises:
-            UserError: an unknown word (close spellings are named), a vector of another width.
+            UserError: an unknown word (names similar spellings), or a vector of another width.
         """
 
     def to_json(self, embeddings: Embeddings, found: Sequence[Neighbour]) -> dict[str, Any]:
-        """What JSON shows, of what was found by its search."""
+        """Returns the JSON answer for the results of its search."""
 
 
 def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[str, Any] | UserError]:
-    """What JSON shows of each question, or why it has no answer."""
+    """Returns the JSON answer to each question, or why there is none."""
 
     def search(question: Question) -> Search | UserError | None:
         try:
@@ -54,7 +54,7 @@ def answers(questions: Sequence[Question], embeddings: Embeddings) -> list[dict[
 
 @dataclass(frozen=True)
 class VectorOf:
-    """A word's vector, its place in the order of frequency (from 0), and how often it was seen."""
+    """A word's vector, its rank by frequency (from 0), and its count."""
 
     word: str
 
@@ -69,9 +69,9 @@ class VectorOf:
         row = embeddings.known(self.word)
         facts = {"word": self.word, "rank": row, "count": int(embeddings.counts[row]), "width": embeddings.width}
         if not embeddings.sparse:
-            # Written as short as float32 allows: 0.1, not the 0.10000000149011612 that it is to 64 bits.
+            # Written as short as float32 allows: 0.1, not 0.10000000149011612, its value in 64 bits.
             return {**facts, "vector": [float(str(number)) for number in embeddings.vector(self.word)]}
-        entries = embeddings.vectors[[row]].tocoo()  # counted vectors are as wide as the vocabulary, nearly all of it 0
+        entries = embeddings.vectors[[row]].tocoo()  # counted vectors are as wide as the vocabulary, and nearly all 0
         return {**facts, "indices": entries.col.tolist(), "values": entries.data.astype(float).tolist()}
 
 
@@ -82,7 +82,7 @@ class NeighboursOf:
     query: str | NDArray[np.float64]
     k: int = 10
     exclude: Sequence[str] = ()
-    restrict: int = 0  # among the so many most frequent words; 0: all
+    restrict: int = 0  # among this many most frequent words; 0: all
 
     @property
     def words(self) -> Sequence[str]:
@@ -99,7 +99,7 @@ class NeighboursOf:
 
 @dataclass(frozen=True)
 class AnalogyOf:
-    """What is to c as b is to a: the best words first, with the method's score."""
+    """Words that are to c as b is to a: the best first, with the method's score."""
 
     a: str
     b: str

@@ -1,4 +1,4 @@
-"""The services' door to MLflow: which version an alias names, and that version's bundle as a local directory."""
+"""The services' access to MLflow: the version that an alias names, and its bundle as a local directory."""
 
 import contextlib
 import logging
@@ -11,19 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from conf import again
 from model.addresses import mask_address, mask_secrets
 from model.environment import restore_environment
 from model.errors import ServiceError, UserError, reason
 from model.names import check_name
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
-PAGE = 1000  # records that a request asks for
+PAGE = 1000  # records per request
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ModelVersion:
-    """A registered version: `models:/NAME/VERSION`; without a name, what is in no registry."""
+    """A registered version: `models:/NAME/VERSION`; without a name, one that is in no registry."""
 
     name: str = ""
     version: str = ""
@@ -37,17 +38,17 @@ UNREGISTERED = ModelVersion()
 
 
 class Registry:
-    """Versions and their bundles at one tracking server (or sqlite file), `uri` as MLflow takes it."""
+    """Versions and their bundles at one tracking server (or sqlite file); MLflow's form of `uri`."""
 
     def __init__(self, uri: str, cache: Path) -> None:
         self.uri = uri
         self.cache = cache
 
     def resolve(self, reference: str) -> ModelVersion:
-        """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now.
+        """Returns the version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names now.
 
         Raises:
-            UserError: it is no such reference, the registry has no such model, alias or version, or nothing answers.
+            UserError: an invalid reference, an unknown model, alias or version, or no answer.
         """
         match = REFERENCE.fullmatch(reference)
         if match is None:
@@ -63,15 +64,17 @@ class Registry:
                 found = client.get_model_version(name, match["version"])
         except MlflowException as problem:
             if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
-                raise self._away(problem) from None
-            raise UserError(f"{reference}: not in the registry at {self}. {self._what_there_is(name)}") from None
+                raise self._unreachable(problem) from None
+            raise UserError(
+                f"{reference}: not in the registry at {self}. {self._what_there_is(name, match['alias'] or 'champion')}"
+            ) from None
         return ModelVersion(name=name, version=str(found.version), run_id=str(found.run_id or ""))
 
     def list_versions(self, query: str = "") -> list[Any]:
-        """MLflow's records of all versions of all models that `query` (MLflow's language) asks for, the newest first.
+        """Returns MLflow's records of all versions that match `query` (in MLflow's language), newest first.
 
         Raises:
-            UserError: nothing answers.
+            UserError: the server does not answer.
         """
         from mlflow.exceptions import MlflowException
 
@@ -84,11 +87,11 @@ class Registry:
                 page = client.search_model_versions(query, max_results=PAGE, page_token=page.token)
                 found += page
         except MlflowException as problem:
-            raise self._away(problem) from None
+            raise self._unreachable(problem) from None
         return sorted(found, key=lambda version: -version.creation_timestamp)
 
     def aliases(self) -> dict[tuple[str, str], list[str]]:
-        """(model, version) -> the aliases that name it."""
+        """Returns (model, version) -> the aliases that name it."""
         models = self._client().search_registered_models(max_results=PAGE)
         named: dict[tuple[str, str], list[str]] = {}
         for model in models:
@@ -98,23 +101,23 @@ class Registry:
 
     @contextlib.contextmanager
     def asking(self) -> Iterator[Any]:
-        """An MLflow client for the length of a conversation.
+        """Yields an MLflow client.
 
         Raises:
-            UserError: nothing answers.
+            UserError: the server does not answer.
         """
         from mlflow.exceptions import MlflowException
 
         try:
             yield self._client()
         except MlflowException as problem:
-            raise self._away(problem) from None
+            raise self._unreachable(problem) from None
 
     def fetch(self, version: ModelVersion) -> Path:
-        """The bundle directory of `version`, downloaded once into the cache, and whole or not there at all.
+        """Returns the bundle directory of `version`; downloads it once into the cache, completely or not at all.
 
         Raises:
-            ServiceError: the download failed; says why.
+            ServiceError: the download failed; the message says why.
             UserError: the version holds no bundle.
         """
         kept = self.cache / version.name / f"{version.version}-{version.run_id[:12] or 'norun'}"
@@ -137,9 +140,9 @@ class Registry:
             try:
                 temporary.rename(kept)
             except OSError:
-                if not kept.is_dir():  # else another process was first; a version never changes, so its copy is as good
+                if not kept.is_dir():  # else another process was first; versions never change, so its copy is equal
                     raise
-        except (MlflowException, OSError) as problem:  # a server that goes, a disk that is full: it says which
+        except (MlflowException, OSError) as problem:  # the server fails or the disk is full; the error says which
             said = mask_secrets(reason(problem), self.uri)
             raise ServiceError(f"{version} could not be downloaded to {kept}: {said}") from None
         finally:
@@ -148,10 +151,10 @@ class Registry:
         logger.info("%s was downloaded to %s", version, kept)
 
     def _client(self) -> Any:
-        """An MLflow client that gives up after seconds, where MLflow's own default is minutes.
+        """Returns an MLflow client that gives up after seconds; MLflow's own default is minutes.
 
         Raises:
-            UserError: the sqlite file is not there (MLflow would make an empty one).
+            UserError: the sqlite file is missing (MLflow would make an empty one).
         """
         if self.uri.startswith("sqlite:///") and not Path(self.uri.removeprefix("sqlite:///")).is_file():
             raise UserError(
@@ -163,7 +166,7 @@ class Registry:
         os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-        logging.getLogger("botocore").setLevel(logging.WARNING)  # which credentials it found, each time
+        logging.getLogger("botocore").setLevel(logging.WARNING)  # it logs the credentials' source each time
         import mlflow
 
         with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):  # MLflow writes both
@@ -171,15 +174,15 @@ class Registry:
             mlflow.set_registry_uri(self.uri)
         return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
 
-    def _away(self, problem: Exception) -> UserError:
+    def _unreachable(self, problem: Exception) -> UserError:
         said = mask_secrets(reason(problem), self.uri)
         return UserError(f"tracking_uri: the registry at {self} does not answer ({said})")
 
     def __str__(self) -> str:
         return mask_address(self.uri)
 
-    def _what_there_is(self, name: str) -> str:
-        """What the message offers instead."""
+    def _what_there_is(self, name: str, alias: str) -> str:
+        """Returns the existing names that the message offers instead."""
         client = self._client()
         models = {model.name: model for model in client.search_registered_models(max_results=50)}
         if name in models:
@@ -187,14 +190,21 @@ class Registry:
             versions = sorted(int(found.version) for found in client.search_model_versions(f"name='{name}'"))
             return (
                 f"{name} has the aliases: {aliases}; the versions: {', '.join(map(str, versions)) or 'none'}. "
-                f"`dragoman promote registry.name={name}` gives the alias to the better version"
+                f"`dragoman promote registry.name={name} registry.alias={alias}` gives {alias} to the better version"
             )
-        none = "none; `dragoman train` registers one, `dragoman promote` makes it the champion"
-        return f"Registered models: {', '.join(sorted(models)) or none}"
+        if models:
+            return f"Registered models: {', '.join(sorted(models))}; registry.name=NAME takes one"
+        train, promote = (again.command(verb, keep=names_a_model) for verb in ("train", "promote"))
+        return f"Registered models: none; `{train}` registers one, `{promote}` makes it the champion"
+
+
+def names_a_model(key: str) -> bool:
+    """Return True if a setting says which model is meant, and not what is done with it."""
+    return key.partition(".")[0] in ("experiment", "corpus", "pair", "tokenizer", "model", "name", "registry", "paths")
 
 
 def bundle_within(directory: Path) -> Path:
-    """The bundle in `directory`: itself, or the folder below it that has both a `config.json` and the weights.
+    """Returns the bundle in `directory`: itself, or a folder below it with both a `config.json` and the weights.
 
     Raises:
         UserError: there is none.

@@ -1,4 +1,4 @@
-"""Which model a service uses: a bundle's directory, or what a registry reference names."""
+"""The model that a service uses: a bundle's directory, or the version that a registry reference names."""
 
 import logging
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from model.alignment.attention_map import AlignmentConfig
-from model.bundles.elsewhere import bundle_folder
+from model.bundles.download import bundle_folder
 from model.bundles.language import TextBundle, TextKind, load_text_bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
@@ -17,12 +17,12 @@ from services.models.loaded_model import LoadedModel, load_model, load_several
 from services.models.registry import UNREGISTERED, ModelVersion, Registry
 from services.settings import BundleSource, ModelSource
 
-REGISTERED = "models:/"  # how a name in the registry begins; anything else is a bundle's place
+REGISTERED = "models:/"  # prefix of a name in the registry; anything else is a bundle's place
 logger = logging.getLogger(__name__)
 
 
 class Loader:
-    """Loads models of one source, with the decoding settings of one command line (see `served.chosen_decode`)."""
+    """Loads models of one source, with the decoding settings of a command line (see `served.chosen_decode`)."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Loader:
         self._alignment = alignment
 
     def load(self) -> LoadedModel:
-        """The bundle, or the version that the reference names now.
+        """Loads the bundle, or the version that the reference names now.
 
         Raises:
-            UserError: no sound bundle, the registry has no such model, or a GPU is asked for that is not there.
+            UserError: no valid bundle, an unknown model in the registry, or a GPU that does not exist.
         """
         check_device(self.source)
         if self.source.ensemble:
@@ -55,11 +55,11 @@ class Loader:
         return self.load_version(self.registry.resolve(self.source.model))
 
     def load_version(self, version: ModelVersion) -> LoadedModel:
-        """A version of the registry, by way of the cache."""
+        """Loads a version of the registry through the cache."""
         return self._load(self.registry.fetch(version), version)
 
     def _load_ensemble(self, wanted: Sequence[str]) -> LoadedModel:
-        """The bundles and registered versions as one, named after its versions where all are some."""
+        """Loads the bundles and registered versions as one model, named after its versions if all have some."""
         directories, versions = [], []
         for one in wanted:
             if one.startswith(REGISTERED):
@@ -95,10 +95,10 @@ class Loader:
 
 
 def open_bundle(source: BundleSource) -> TranslationBundle:
-    """The bundle itself, for what asks the network and does not decode.
+    """Loads the bundle itself, for commands that ask the network and do not decode.
 
     Raises:
-        UserError: no sound translation bundle, or the registry has no such model.
+        UserError: no valid translation bundle, or an unknown model in the registry.
     """
     directory, name = bundle_directory(source, "translation")
     check_translates(directory, name)
@@ -106,10 +106,10 @@ def open_bundle(source: BundleSource) -> TranslationBundle:
 
 
 def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
-    """Where the bundle lies, and its name in the registry where it is from there; `what` model it is for messages.
+    """Returns the bundle's directory, and its name if it is from the registry; `what` is the kind for messages.
 
     Raises:
-        UserError: none is named, the registry has no such model, or it is to run on a GPU that is not there.
+        UserError: none is named, the registry has no such model, or its GPU does not exist.
     """
     check_device(source)
     if source.bundle is not None:
@@ -124,16 +124,16 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
 
 
 def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:
-    """The bundle of a network of one language.
+    """Loads the bundle of a network of one language.
 
     Raises:
-        UserError: no sound bundle of this kind, or the registry has no such model.
+        UserError: no valid bundle of this kind, or an unknown model in the registry.
     """
     directory, _ = bundle_directory(source, kind)
     return load_text_bundle(directory, kind)
 
 
 def check_device(source: BundleSource) -> None:
-    """Raises UserError where a GPU is asked for and torch sees none."""
+    """Raises UserError if a GPU is requested and torch sees none."""
     if source.device == "cuda" and not torch.cuda.is_available():
         raise UserError("the verb's .device is cuda, and torch sees no GPU here; set it to cpu")

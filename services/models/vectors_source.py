@@ -1,22 +1,23 @@
-"""Which word vectors a service uses: a bundle's directory, a run's name, or what a registry reference names."""
+"""The word vectors that a service uses: a bundle's directory, a run's name, or a registry reference."""
 
 import contextlib
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from conf import again
 from model.bundles.directory import CONFIG, bundle_kind
 from model.errors import UserError
 from model.runs.bundles import bundles, find_bundle
 from services.models.loaded_vectors import LoadedVectors, load_vectors_model
-from services.models.registry import UNREGISTERED, ModelVersion, Registry
+from services.models.registry import UNREGISTERED, ModelVersion, Registry, names_a_model
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class VectorsSource:
-    """Where word vectors are from; part of every section of a verb that asks or exports them."""
+    """The source of word vectors; part of the section of every command that uses them."""
 
     vectors: str | None = None  # models:/NAME@ALIAS, a bundle's directory, a run's name; null: the newest run's
     runs: str = "artifacts/runs"
@@ -25,7 +26,7 @@ class VectorsSource:
 
 
 class VectorsLoader:
-    """Loads what `KEY=reference` names; `key` opens the messages."""
+    """Loads the vectors that `KEY=reference` names; messages begin with `key`."""
 
     def __init__(self, key: str, registry: Registry, runs: Path) -> None:
         self.key = key
@@ -34,14 +35,15 @@ class VectorsLoader:
 
     @classmethod
     def of(cls, section: str, source: VectorsSource) -> "VectorsLoader":
-        """For the verb whose section is `section`."""
+        """Makes the loader of the command whose section is `section`."""
         return cls(f"{section}.vectors", Registry(source.tracking_uri, Path(source.cache)), Path(source.runs))
 
     def load(self, reference: str | None) -> LoadedVectors:
-        """The vectors that `reference` names now; None: those of the newest run, or else of the registry, that has any.
+        """Loads the vectors that `reference` names now; None: those of the newest run that has any, else the
+        registry's.
 
         Raises:
-            UserError: nothing of that name, or no sound bundle of word vectors; or none anywhere.
+            UserError: an unknown name, no valid bundle of word vectors, or none anywhere.
         """
         if reference is None:
             return self._newest()
@@ -50,7 +52,7 @@ class VectorsLoader:
         return self._load(self._directory(reference))
 
     def load_version(self, version: ModelVersion) -> LoadedVectors:
-        """A version of the registry, by way of the cache."""
+        """Loads a version of the registry through the cache."""
         return self._load(self.registry.fetch(version), version)
 
     def _newest(self) -> LoadedVectors:
@@ -59,7 +61,7 @@ class VectorsLoader:
                 run = bundle.parent.name
                 logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
                 return self._load(bundle)
-        with contextlib.suppress(UserError):  # no registry here: then nothing is found
+        with contextlib.suppress(UserError):  # no registry here: none is found
             for found in self.registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
                 version = ModelVersion(found.name, str(found.version), str(found.run_id or ""))
                 logger.info("%s is not given: the registry's newest word vectors, %s", self.key, version)
@@ -67,11 +69,11 @@ class VectorsLoader:
         raise UserError(
             f"{self.key}: no word vectors in {self.runs} nor in the registry at {self.registry}; name them "
             f"({self.key}=PATH, RUN or models:/NAME@ALIAS), or train some: "
-            f"dragoman train model=skipgram registry=vectors"
+            f"{again.command('train', 'model=skipgram', 'registry=vectors', keep=names_a_model)}"
         )
 
     def _directory(self, reference: str) -> Path:
-        """A bundle's directory, a run's directory, or the name of a run."""
+        """Returns a bundle's directory from its path, a run's path, or a run's name."""
         directory = find_bundle(reference, self.runs, self.registry.cache)
         if directory is not None:
             return directory
@@ -93,5 +95,5 @@ class VectorsLoader:
 
 
 def is_registered(reference: str) -> bool:
-    """Whether it names a version in the registry, and so may name another one later."""
+    """Returns True if it names a version in the registry, which may change later."""
     return reference.startswith("models:/")

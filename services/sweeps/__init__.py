@@ -1,1 +1,1 @@
-"""A search over settings: trials are jobs of the job service, Optuna says what to try next."""
+"""A search over settings: trials are jobs of the job service, and Optuna proposes the next ones."""

@@ -1,4 +1,4 @@
-"""`dragoman sweep train OVERRIDES...`: how it starts; what searches and draws is loaded when its work begins."""
+"""Starts `dragoman sweep train OVERRIDES...`; loads the search libraries only when the work begins."""
 
 import importlib
 import re
@@ -11,17 +11,17 @@ from model.names import check_name
 from services.sweeps.settings import SweepRoot
 from services.sweeps.space import read_space, read_words
 
-OURS = re.compile(r"[+~]*(sweep[.=]|jobs[.=]|name=)")  # the sweep's own; everything else is the trials'
-TRIES = ("train",)  # verbs with a curve to judge by
+OURS = re.compile(r"[+~]*(sweep[.=]|jobs[.=]|name=)")  # the sweep's own words; all others are the trials'
+TRIES = ("train",)  # commands with a curve to judge by
 
 
 def main(argv: Sequence[str]) -> int:
-    """The verb's entry point; its exit code."""
+    """Runs the command; returns its exit code."""
     verb, *words = argv if argv and not argv[0].startswith("-") and "=" not in argv[0] else ("", *argv)
     options = [word for word in words if word.startswith("-")]
     ours = [word for word in words if OURS.match(word)]
     try:
-        if options:  # Hydra's, which asks for no search: some trial stands for all
+        if options:  # Hydra's own, which need no search: one trial represents all
             theirs = [word for word in words if "=" in word and word not in (*options, *ours)]
             rest = [word for word in words if word not in theirs]
             return compose.run(lambda _: None, SweepRoot, [*read_words(theirs).example(), *rest], "sweep")
@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         code: int = importlib.import_module("services.sweeps.sweep").sweep(root, space)
         return code
 
-    # With the trials' words: the sweep's name, folder and MLflow follow from them, and misspelt keys are refused here.
+    # With the trials' words: they determine the sweep's name, folder and MLflow, and misspelt keys are refused here.
     return compose.run(work, SweepRoot, [*space.example(), *ours], "sweep", check)
 
 

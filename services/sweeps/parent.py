@@ -1,4 +1,4 @@
-"""The MLflow run under which the trials' own runs stand: what was searched, the best, and the pictures."""
+"""The MLflow run above the trials' runs: the search space, the best trial, and the pictures."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -10,24 +10,24 @@ from services.models.registry import Registry
 
 logger = logging.getLogger(__name__)
 NOTE = "mlflow.note.content"
-ABOUT = "Their runs stand under this one. At its end the artifacts hold the pictures, the tags the best settings."
+ABOUT = "Their runs are below this one. At its end it has the pictures as artifacts and the best settings as tags."
 
 
 class Parent:
-    """A run of MLflow's; `run_id` is what its children name.
+    """An MLflow run; its children name `run_id`.
 
-    MLflow may be away: a sweep goes on without it, and says so once. Its trials' records wait in their spools.
+    If MLflow is away, the sweep continues without it and logs that once. The trials' records wait in their spools.
     """
 
     def __init__(self, registry: Registry, experiment: str, name: str, run_id: str | None = None) -> None:
-        """Go on with `run_id`, or begin one."""
+        """Continues `run_id`, or begins a new run."""
         self.registry, self.experiment, self.name, self.run_id = registry, experiment, name, run_id
         self._said = False
 
     def begin(self, params: Mapping[str, Any], user: str, pages: str) -> str | None:
-        """Begin the run where there is none yet; its id, None where MLflow does not answer.
+        """Begins the run if there is none yet; returns its id, or None if MLflow does not answer.
 
-        Its description leads to its trials on the job service's `pages`, and names the pictures to come.
+        The description links to its trials on the job service's `pages`, and names the pictures to come.
         """
 
         def begin(client: Any) -> None:
@@ -46,7 +46,7 @@ class Parent:
     def end(
         self, metrics: Mapping[str, float], tags: Mapping[str, str], files: Sequence[Path], state: str = "FINISHED"
     ) -> None:
-        """What came of it."""
+        """Records the result."""
 
         def end(client: Any) -> None:
             for key, metric in metrics.items():

@@ -1,4 +1,4 @@
-"""What a sweep looked like: every trial's settings and value, every trial's curve, and which setting mattered."""
+"""Pictures of a sweep: every trial's settings and value, every trial's curve, and the settings' importance."""
 
 import math
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ from services.sweeps.study import finished
 
 LOSER, BEST = "#b8b8b8", "#c2410c"
 COLOURS = "viridis"
-ENOUGH = 4  # trials with a value before a word on importance is worth anything
+ENOUGH = 4  # trials with a value that an estimate of importance needs
 
 
 def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
-    """The pictures as PNG files in `folder`; none of which there is too little to see."""
+    """Draws the pictures as PNG files in `folder`, without those that have too little data."""
     trials = finished(study)
     best = trials[0].number if trials else -1
     found = {"parallel-coordinates": parallel_coordinates(trials, metric), "curves": curves(study.trials, metric, best)}
@@ -39,7 +39,7 @@ def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
 
 
 def parallel_coordinates(trials: Sequence[FrozenTrial], metric: str) -> Figure | None:
-    """A line a trial, through its settings to its value; the best one is marked, those that ended early are grey."""
+    """Draws one line per trial, through its settings to its value; the best is marked, pruned ones are grey."""
     if len(trials) < 2:
         return None
     keys = sorted({key for one in trials for key in one.params})
@@ -52,7 +52,7 @@ def parallel_coordinates(trials: Sequence[FrozenTrial], metric: str) -> Figure |
     )
     figure = Figure(figsize=(2.2 + 1.9 * len(keys), 4.2), layout="constrained")
     axes = figure.add_subplot()
-    for number in reversed(range(len(trials))):  # the best last, above the others
+    for number in reversed(range(len(trials))):  # the best last, on top of the others
         one = trials[number]
         line = [heights[number] for heights, _ in places]
         pruned = one.state == TrialState.PRUNED
@@ -71,7 +71,7 @@ def parallel_coordinates(trials: Sequence[FrozenTrial], metric: str) -> Figure |
 
 
 def _places(trials: Sequence[FrozenTrial], key: str) -> tuple[list[float], list[tuple[float, str]]]:
-    """Where each trial crosses a key's axis, from 0 to 1, and the axis' marks."""
+    """Returns where each trial crosses a key's axis, from 0 to 1, and the axis' marks."""
     distribution = next(one.distributions[key] for one in trials if key in one.distributions)
     if isinstance(distribution, CategoricalDistribution):
         choices = list(distribution.choices)
@@ -90,7 +90,7 @@ def _places(trials: Sequence[FrozenTrial], key: str) -> tuple[list[float], list[
 
 
 def curves(trials: Sequence[FrozenTrial], metric: str, best: int) -> Figure | None:
-    """What each trial reported, validation by validation; `best` is the number of the one that is marked."""
+    """Draws each trial's reported values by validation; `best` is the number of the marked trial."""
     shown = [one for one in trials if one.intermediate_values]
     if not shown:
         return None
@@ -116,10 +116,10 @@ def curves(trials: Sequence[FrozenTrial], metric: str, best: int) -> Figure | No
 
 
 def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
-    """How much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); nothing where too few ran.
+    """Returns how much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); empty for too few.
 
-    Where a pruner left too few complete trials, all of them are compared at the last validation that each has come to:
-    the number beside the weights, 0 where the values are those of complete trials.
+    If pruning left too few complete trials, all are compared at the last validation that each has reached. That number
+    comes beside the weights; it is 0 if the values are those of complete trials.
     """
     done, after = [one for one in study.trials if one.state == TrialState.COMPLETE], 0
     values = [float(one.value or 0) for one in done]
@@ -137,7 +137,7 @@ def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
 
 
 def bars(weights: dict[str, Any], metric: str) -> Figure:
-    """A bar a setting."""
+    """Draws one bar per setting."""
     names = list(reversed(weights))
     figure = Figure(figsize=(6.4, 1.2 + 0.42 * len(names)), layout="constrained")
     axes = figure.add_subplot()

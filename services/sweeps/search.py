@@ -1,7 +1,7 @@
-"""The search: asks for settings, submits them as a job, watches its curve, ends losers, tells what came of it.
+"""The search: proposes settings, submits them as a job, watches its curve, prunes bad trials, reports the result.
 
-Everything that matters is in the study's file and in the ledger, so a search that is killed goes on with the same
-command: a trial's job is found again by its name, or submitted again under the same key, which makes no second one.
+The study's file and the ledger hold all state, so a killed search resumes with the same command. It finds a trial's job
+again by its name, or submits it again under the same key, which makes no second job.
 """
 
 import logging
@@ -18,14 +18,14 @@ from services.sweeps.settings import SweepConfig
 from services.sweeps.space import Space
 from services.sweeps.study import best_of, finished, shown
 
-TICK = 1.0  # seconds between two looks at what runs
-TRIED = ("registry.register=false", "evaluate.split=valid")  # a trial is no version, and leaves the test set alone
-HOPELESS = 3  # trials that fail before any has a value end the sweep
+TICK = 1.0  # seconds between two checks of running jobs
+TRIED = ("registry.register=false", "evaluate.split=valid")  # a trial is not registered, and does not use the test set
+HOPELESS = 3  # failed trials before any value that end the sweep
 logger = logging.getLogger(__name__)
 
 
 class Search:
-    """A study over the jobs of one service."""
+    """A study on the jobs of one service."""
 
     def __init__(
         self,
@@ -38,53 +38,53 @@ class Search:
         common: Sequence[str] = (),
         tick: float = TICK,
     ) -> None:
-        """`common`: words of every trial that are none of its settings; `most`: how many trials there will be."""
+        """`common`: words of every trial that are none of its settings; `most`: the number of trials."""
         self.client, self.study, self.space, self.config = client, study, space, config
         self.most, self.common, self.tick = most, tuple(common), tick
-        self.told: dict[int, int] = {}  # trial -> validations that the study has heard of
+        self.told: dict[int, int] = {}  # trial -> validations reported to the study
 
     def run(self, progress: Callable[[], None] = lambda: None) -> None:
-        """Until all trials have ended. `progress` is called after each.
+        """Runs until all trials have ended; calls `progress` after each.
 
         Raises:
-            UserError: no trial comes to a value: says what the last one failed of.
+            UserError: no trial gets a value; the message says why the last one failed.
             ServiceError: the job service is away for too long.
         """
         while True:
             running = self._running()
-            while len(running) < self.config.parallel and self._begun() < self.most:
+            while len(running) < self.config.parallel and self._count_begun() < self.most:
                 running.append(self._begin(self.study.ask(dict(self.space.varied))))
             if not running:
                 return
             for trial in running:
-                if self._look(trial):
+                if self._check_trial(trial):
                     progress()
             self._check_hope()
             time.sleep(self.tick)
 
     def name(self, number: int) -> str:
-        """Of a trial's run."""
+        """Returns the name of a trial's run."""
         return f"{self.study.study_name}-{number:03d}"
 
     def words(self, trial: Trial | FrozenTrial) -> list[str]:
-        """The overrides of a trial's job. What the user gave counts before `TRIED`; the sweep's own words come last."""
+        """Returns the overrides of a trial's job. The user's words override `TRIED`; the sweep's own come last."""
         return [*TRIED, *self.release_words(trial)]
 
     def release_words(self, trial: Trial | FrozenTrial) -> list[str]:
-        """The same for its run as any other training: evaluated on the test set."""
+        """Returns the overrides that make it an ordinary training: evaluated on the test set."""
         return [*self.space.words(trial.params), *self.common, f"name={self.name(trial.number)}"]
 
-    def _begun(self) -> int:
+    def _count_begun(self) -> int:
         return sum(one.state != TrialState.WAITING for one in self.study.get_trials(deepcopy=False))
 
     def _running(self) -> list[Trial]:
-        """Trials whose jobs have not ended; one that never got its job gets it now."""
+        """Returns trials whose jobs have not ended; submits a missing job."""
         open_trials = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
         found = [Trial(self.study, one._trial_id) for one in open_trials]
         return [one if "job" in one.user_attrs else self._begin(one) for one in found]
 
     def _begin(self, trial: Trial) -> Trial:
-        """Submit the trial's job."""
+        """Submits the trial's job."""
         key = f"{self.study.study_name[:40]}-{trial.number}-{int(trial.datetime_start.timestamp())}"  # type: ignore[union-attr]
         job = self.client.submit("train", self.words(trial), key=key)
         trial.set_user_attr("job", job["id"])
@@ -93,14 +93,14 @@ class Search:
         )
         return trial
 
-    def _look(self, trial: Trial) -> bool:
-        """Tell the study what is new of a trial; whether it has ended."""
+    def _check_trial(self, trial: Trial) -> bool:
+        """Reports a trial's news to the study; returns True if it has ended."""
         job = self.client.job(trial.user_attrs["job"])
         curve = dict(self.client.curves(job["id"])["curves"].get(self.config.metric, []))
         values = [float(curve[step]) for step in sorted(curve)]
         before = self.told.get(trial.number, len(self.study.trials[trial.number].intermediate_values))
         lost = False
-        for place in range(before, len(values)):  # asked after each: a rung compares what trials had at its own place
+        for place in range(before, len(values)):  # check after each: a rung compares trials at its own place
             trial.report(values[place], place + 1)
             lost = trial.should_prune() or lost
         self.told[trial.number] = max(before, len(values))
@@ -112,7 +112,7 @@ class Search:
             try:
                 self.client.act(job["id"], "stop")
             except UserError:
-                return False  # it has ended meanwhile: the next look says how
+                return False  # it has ended in the meantime: the next check finds out how
             after = f"{len(values)} validation{'s' * (len(values) != 1)}"
             self._tell(trial, TrialState.PRUNED, best, f"ended after {after}: others do better")
             return True
@@ -133,7 +133,7 @@ class Search:
             trial.set_user_attr("reason", reason)
         if state == TrialState.PRUNED and value is not None:
             trial.set_user_attr("best", value)
-            self.study.tell(trial, state=state)  # its value is the last that it reported
+            self.study.tell(trial, state=state)  # its value is its last report
         else:
             self.study.tell(trial, value, state=state)
         outcome = f"{self.config.metric} {value:.5g}" if value is not None else reason
@@ -147,10 +147,11 @@ class Search:
 
 
 def release(search: Search, best: FrozenTrial, patience: float = 3600.0) -> str:
-    """Evaluate the best trial on the test set, register it, promote it where the gate lets it pass; what came of it.
+    """Evaluates the best trial on the test set, registers it, and promotes it if it passes the gate; returns the
+    result.
 
     Raises:
-        ServiceError: one of the two jobs did not succeed.
+        ServiceError: one of the two jobs failed.
     """
     job = search.client.submit("train", [*search.release_words(best), "registry.register=true"])
     _wait(search.client, job["id"], patience)
@@ -165,7 +166,7 @@ def _wait(client: JobClient, name: str, patience: float) -> None:
     deadline = time.monotonic() + patience
     while (job := client.job(name))["state"] not in ENDED:
         if time.monotonic() > deadline:
-            raise ServiceError(f"job {name} has not ended; it goes on: dragoman job {name}")
+            raise ServiceError(f"job {name} has not ended; follow it with: dragoman job {name}")
         time.sleep(TICK)
     if job["state"] != "succeeded":
         raise ServiceError(f"job {name}: {job['state']}: {job['reason']} (dragoman logs {name})")

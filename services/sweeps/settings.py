@@ -1,4 +1,4 @@
-"""The section `sweep`: what a search tries, how often, and by what it judges."""
+"""The section `sweep`: the settings to try, the number of trials, and the metric."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,20 +9,20 @@ from services.jobs.job_client import JobsConfig
 
 @dataclass
 class SweepConfig:
-    """How many trials, who proposes them, and when a loser ends. Names as Optuna has them."""
+    """The trials, their sampler and their pruner. Names follow Optuna's."""
 
     trials: Count = 20
     sampler: Literal["tpe", "random", "grid"] = "tpe"
     pruner: Literal["asha", "none"] = "asha"
-    reduction_factor: TwoOrMore = 3  # asha: of those that come as far, one in so many goes on
+    reduction_factor: TwoOrMore = 3  # asha: one in this many trials continues after each rung
     min_resource: Count = 1  # asha: validations that every trial gets
     parallel: Count = 2  # jobs that wait or run at once
     metric: str = "valid_loss"  # a curve of the run's journal; a trial counts with its best value
     direction: Literal["minimize", "maximize"] = "minimize"
-    promote: bool = False  # register the best trial at the end, and promote it where the gate lets it pass
+    promote: bool = False  # register the best trial at the end, and promote it if it passes the gate
 
     def check(self) -> None:
-        """Refuse numbers that cannot be.
+        """Refuses invalid numbers.
 
         Raises:
             UserError: names the key and the value.

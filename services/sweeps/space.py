@@ -1,4 +1,4 @@
-"""What a sweep varies: overrides in Hydra's own sweep syntax, as Optuna's distributions.
+"""The search space of a sweep: overrides in Hydra's sweep syntax, as Optuna's distributions.
 
 choice(a,b)  range(1,8,2)  interval(0.1,0.5)  tag(log, interval(1e-5,1e-2))
 """
@@ -17,21 +17,21 @@ from model.errors import UserError
 
 @dataclass(frozen=True)
 class Space:
-    """`fixed` are the words of every trial; `varied` says for each key what it may be."""
+    """`fixed` are the words of every trial; `varied` maps each key to its distribution."""
 
     fixed: tuple[str, ...]
     varied: Mapping[str, BaseDistribution]
 
     def words(self, values: Mapping[str, Any]) -> list[str]:
-        """The overrides of one trial."""
+        """Returns the overrides of one trial."""
         return [*self.fixed, *(f"{key}={value}" for key, value in values.items())]
 
     def example(self) -> list[str]:
-        """The overrides of some trial."""
+        """Returns the overrides of an example trial."""
         return self.words({key: _least(distribution) for key, distribution in self.varied.items()})
 
     def grid(self) -> dict[str, list[Any]]:
-        """Every value of every key.
+        """Returns every value of every key.
 
         Raises:
             UserError: a key has no list of values.
@@ -40,7 +40,7 @@ class Space:
 
 
 def read_space(words: Sequence[str]) -> Space:
-    """What of a trial's overrides stays, and what varies.
+    """Splits a trial's overrides into fixed and varied ones.
 
     Raises:
         UserError: a word cannot be parsed, its interval is empty, or nothing varies.
@@ -55,7 +55,7 @@ def read_space(words: Sequence[str]) -> Space:
 
 
 def read_words(words: Sequence[str]) -> Space:
-    """The same, and nothing need vary."""
+    """Splits a trial's overrides likewise; nothing needs to vary."""
     parser = OverridesParser.create()
     fixed: list[str] = []
     varied: dict[str, BaseDistribution] = {}
@@ -105,7 +105,9 @@ def _values(key: str, distribution: BaseDistribution) -> list[Any]:
         return list(distribution.choices)
     if isinstance(distribution, IntDistribution):
         return list(range(distribution.low, distribution.high + 1, distribution.step))
-    raise UserError(f"{key}: sweep.sampler=grid wants choice(...) or range(...): an interval has no end of values")
+    raise UserError(
+        f"{key}: sweep.sampler=grid wants choice(...) or range(...): an interval has infinitely many values"
+    )
 
 
 def _least(distribution: BaseDistribution) -> Any:

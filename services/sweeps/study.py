@@ -1,4 +1,4 @@
-"""The study: what was tried and what came of it, in a file of Optuna's, so that the same command goes on with it."""
+"""The study: the trials and their results in one of Optuna's files, so that the same command resumes it."""
 
 import itertools
 import json
@@ -19,12 +19,12 @@ from model.errors import UserError
 from services.sweeps.settings import SweepConfig
 from services.sweeps.space import Space
 
-STARTUP = 5  # trials that tpe draws at random before it believes what it has seen
+STARTUP = 5  # random trials before tpe uses its results
 
 
 @contextmanager
 def quiet_optuna() -> Iterator[None]:
-    """Its own log lines and notes on experimental parts are not our users'."""
+    """Silences Optuna's log lines and its notes on experimental parts."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     with warnings.catch_warnings():
@@ -33,10 +33,10 @@ def quiet_optuna() -> Iterator[None]:
 
 
 def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed: int) -> optuna.Study:
-    """The study of this name: a new one, or the one that was begun.
+    """Opens the study of this name, new or begun.
 
     Raises:
-        UserError: it was begun with other trials' words, another space or another metric.
+        UserError: it began with other words for its trials, another space or another metric.
     """
     asked = {
         "fixed": list(space.fixed),
@@ -68,7 +68,7 @@ def open_study(folder: Path, name: str, config: SweepConfig, space: Space, seed:
 
 
 def _combinations(space: Space, seed: int) -> list[dict[str, Any]]:
-    """All of a grid, in an order drawn from the seed: neighbours in a row would tell a pruner little."""
+    """Returns a grid's combinations in a random order by seed: adjacent ones in a row would tell a pruner little."""
     grid = space.grid()
     found = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     random.Random(seed).shuffle(found)
@@ -77,7 +77,7 @@ def _combinations(space: Space, seed: int) -> list[dict[str, Any]]:
 
 def _sampler(config: SweepConfig, space: Space, seed: int) -> BaseSampler:
     if config.sampler != "tpe":
-        return RandomSampler(seed=seed)  # of a grid everything is in the queue already
+        return RandomSampler(seed=seed)  # a grid's trials are all in the queue already
     return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, constant_liar=config.parallel > 1)
 
 
@@ -90,26 +90,26 @@ def _pruner(config: SweepConfig) -> optuna.pruners.BasePruner:
 
 
 def most_trials(config: SweepConfig, space: Space) -> int:
-    """How many trials there will be: a grid may have fewer than are allowed."""
+    """Returns the number of trials: a grid may have fewer than allowed."""
     if config.sampler != "grid":
         return config.trials
     return min(config.trials, math.prod(len(values) for values in space.grid().values()))
 
 
 def finished(study: optuna.Study) -> list[FrozenTrial]:
-    """Trials with a value, the best first. One that was pruned counts with the best value that it came to."""
+    """Returns the trials with a value, the best first. A pruned one counts with its best value."""
     sign = 1 if study.direction == optuna.study.StudyDirection.MINIMIZE else -1
     found = [one for one in study.trials if one.state.is_finished() and one.value is not None]
     return sorted(found, key=lambda one: (one.state != TrialState.COMPLETE, sign * float(one.value or 0)))
 
 
 def best_of(values: Sequence[float], direction: str) -> float:
-    """The best of a curve's values so far."""
+    """Returns the best of a curve's values so far."""
     return min(values) if direction == "minimize" else max(values)
 
 
 def table(study: optuna.Study, metric: str) -> list[list[str]]:
-    """A row a trial, the best first, for people."""
+    """Returns one row per trial, the best first, for display."""
     varied = sorted({key for one in study.trials for key in one.params})
     rows = [["TRIAL", "JOB", "STATE", metric, *varied]]
     begun = [one for one in study.trials if one.state != TrialState.WAITING]
@@ -123,5 +123,5 @@ def table(study: optuna.Study, metric: str) -> list[list[str]]:
 
 
 def shown(value: Any) -> str:
-    """A setting as people read it."""
+    """Returns a setting as displayed."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""What `dragoman sweep` does: the trials as jobs, the best of them, pictures, and one MLflow run above all."""
+"""The work of `dragoman sweep`: the trials as jobs, the best of them, pictures, and one MLflow run above them."""
 
 import contextlib
 import getpass
@@ -30,18 +30,18 @@ logger = logging.getLogger(__name__)
 
 
 def sweep(root: SweepRoot, space: Space) -> int:
-    """Search until all trials have ended; prints the table and the best trial's words.
+    """Searches until all trials have ended; prints the table and the best trial's words.
 
     Raises:
-        UserError: no service, a study of this name that differs, or no trial came to a value.
-        ServiceError: the service went away, or the best could not be registered or promoted.
+        UserError: no service, a different study of this name, or no trial with a value.
+        ServiceError: the service is gone, or the best could not be registered or promoted.
     """
     folder = Path(root.paths["root"]) / "sweeps" / root.name
     most = most_trials(root.sweep, space)
-    with quiet_optuna(), verbs.client(root.jobs, entries.address(_asked(root))) as client:
+    with quiet_optuna(), verbs.client(root.jobs, entries.address(_job_settings(root))) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
-        with _ended(parent):
+        with _ensure_end(parent):
             run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
             if run is not None:
                 write_tracked(folder, {"run_id": run})
@@ -61,8 +61,8 @@ def sweep(root: SweepRoot, space: Space) -> int:
 
 
 @contextlib.contextmanager
-def _ended(parent: Parent) -> Iterator[None]:
-    """A block that does not leave the sweep's run as one that goes on; the same command begins it again."""
+def _ensure_end(parent: Parent) -> Iterator[None]:
+    """Ends the sweep's MLflow run after the block, whatever happens; the same command begins it again."""
     try:
         yield
     except BaseException as problem:
@@ -72,18 +72,18 @@ def _ended(parent: Parent) -> Iterator[None]:
         raise
 
 
-def _asked(root: SweepRoot) -> entries.Root:
+def _job_settings(root: SweepRoot) -> entries.Root:
     return entries.Root(jobs=root.jobs, paths=root.paths)
 
 
 def _parent(root: SweepRoot, folder: Path) -> Parent:
-    """The run that this sweep began before, or a new one: at the MLflow that `dragoman up` started, where it did."""
+    """Returns this sweep's existing run or a new one, at the MLflow that `dragoman up` started, if any."""
     begun, uri = read_tracked(folder).get("run_id"), str(root.tracking["uri"])
     place = Path(root.paths["root"]) / "service" / "address.json"
     if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
         uri = read_object(place).get("mlflow", uri)
         for name, value in local_login(place.parent).items():
-            os.environ.setdefault(name, value)  # read by MLflow's client
+            os.environ.setdefault(name, value)  # for MLflow's client
     return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)
 
 

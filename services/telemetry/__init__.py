@@ -1,1 +1,1 @@
-"""What a service tells of itself: metrics for Prometheus, spans for an OpenTelemetry collector where one is named."""
+"""Telemetry of a service: metrics for Prometheus, spans for an OpenTelemetry collector if one is configured."""

@@ -1,4 +1,4 @@
-"""How full the disks are that hold a service's folders: dragoman_disk_free_bytes and dragoman_disk_size_bytes."""
+"""Disk usage of a service's folders: dragoman_disk_free_bytes and dragoman_disk_size_bytes."""
 
 import shutil
 from collections.abc import Iterable, Mapping
@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import Metric
 
 
 def disks(folders: Mapping[str, Path]) -> Iterable[Metric]:
-    """Of the file systems that hold these folders, by what we call them; one that is not there yet: its parent's."""
+    """Yields the metrics of these folders' file systems by our names; a missing folder counts as its parent."""
     free = GaugeMetricFamily("dragoman_disk_free_bytes", "Free on the file system of a folder", labels=["folder"])
     size = GaugeMetricFamily("dragoman_disk_size_bytes", "Size of the file system of a folder", labels=["folder"])
     for name, folder in folders.items():

@@ -1,4 +1,4 @@
-"""Spans whose place was given away before they were made: an attempt's, whose processes are its children."""
+"""Spans whose id is handed out before they are made, such as an attempt's, which its processes name as parent."""
 
 from collections.abc import Mapping
 from contextvars import ContextVar
@@ -21,7 +21,7 @@ _next: ContextVar[str | None] = ContextVar("span", default=None)  # the id of th
 
 
 class FixedIds(IdGenerator):
-    """Random ids, but for a span that was promised one."""
+    """Random ids, except for a span with a reserved one."""
 
     def __init__(self) -> None:
         self._random = RandomIdGenerator()
@@ -47,7 +47,7 @@ def tell(
     failed: bool,
     attributes: Mapping[str, str | int | float],
 ) -> None:
-    """Make the span at `place`, a child of `parent`, of what has ended. Times are seconds since 1970."""
+    """Makes the span at `place`, a child of `parent`, for finished work. Times are seconds since 1970."""
     context = SpanContext(int(parent.trace, 16), int(parent.span, 16), True, TraceFlags(int(parent.flags, 16)))
     token = _next.set(place.span)
     try:

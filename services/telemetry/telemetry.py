@@ -1,8 +1,8 @@
-"""One service's registry of metrics, and its way to a collector of traces.
+"""One service's registry of metrics, and its exporter of traces.
 
-HTTP is measured by FastAPI itself (http.server.request.duration and http.server.active_requests of OpenTelemetry); what
-is Dragoman's own stands in the same registry. Nothing is sent anywhere unless an address is given: metrics wait to be
-fetched at /metrics, spans are not made.
+FastAPI measures HTTP itself (http.server.request.duration and http.server.active_requests of OpenTelemetry); Dragoman's
+own metrics are in the same registry. Nothing is sent without an address: metrics are fetched from /metrics, and no
+spans are made.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ from services.telemetry.spans import FixedIds
 from services.telemetry.traceparent import TraceParent, check_address
 from services.version import version
 
-FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text
+FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text format
 UNMEASURED = frozenset({"/metrics"})
-HIDDEN = ("url.path", "url.query")  # may hold what a user wrote; the route stays
+HIDDEN = ("url.path", "url.query")  # may contain a user's text; the route stays
 
 
 class Telemetry:
-    """Of the service `name`. `traces` is a collector's address for OTLP over HTTP, http://HOST:4318."""
+    """The telemetry of the service `name`. `traces`: a collector for OTLP over HTTP, http://HOST:4318."""
 
     def __init__(self, name: str, traces: str | None = None, exporter: SpanExporter | None = None) -> None:
         """`exporter` takes the spans instead of a collector.
@@ -53,42 +53,42 @@ class Telemetry:
 
     @property
     def tracer(self) -> Tracer | None:
-        """None where no collector is named."""
+        """Returns the tracer; None if no collector is configured."""
         return None if self.tracers is None else self.tracers.get_tracer("dragoman")
 
     def span(self, name: str, **attributes: str | int | float) -> contextlib.AbstractContextManager[object]:
-        """A span for the length of a block, in the request that it belongs to; nothing where no collector is named."""
+        """Makes a span for a block, within its request's span; does nothing without a collector."""
         if self.tracer is None:
             return contextlib.nullcontext()
         return self.tracer.start_as_current_span(
             name, attributes=attributes, record_exception=False, set_status_on_exception=False
         )
 
-    def of_fastapi(self) -> dict[str, Any]:
-        """The argument `telemetry` of a FastAPI application."""
+    def make_fastapi_options(self) -> dict[str, Any]:
+        """Returns the argument `telemetry` of a FastAPI application."""
         return {
             "meter_provider": self.meters,
             "tracer_provider": self.tracers,
             "tracing": self.tracers is not None,
             "operation_spans": False,
-            "logs": False,  # they would hold messages, and so what users wrote
-            "auto_configure": False,  # no variable of the environment turns on what the settings do not name
+            "logs": False,  # they would contain messages, and so users' texts
+            "auto_configure": False,  # environment variables must not turn on what the settings do not
             "exclude": _is_unmeasured,
         }
 
     def text(self, sees: Callable[[str], bool] = lambda _: True) -> bytes:
-        """All metrics as Prometheus reads them (FORMAT), without samples of owners that `sees` refuses."""
+        """Returns all metrics in Prometheus' FORMAT, without samples of owners that `sees` refuses."""
         return generate_latest(_Seen(self.registry, sees))
 
     def close(self) -> None:
-        """Send what has not been sent yet."""
+        """Sends the remaining data."""
         if self.tracers is not None:
             self.tracers.shutdown()
         self.meters.shutdown()
 
 
 def current() -> TraceParent | None:
-    """Of the span that this request is answered in; None where none is made."""
+    """Returns the place of this request's span; None if there is none."""
     found = get_current_span().get_span_context()
     if not found.is_valid:
         return None
@@ -100,7 +100,7 @@ def _is_unmeasured(scope: MutableMapping[str, Any]) -> bool:
 
 
 class _Seen(CollectorRegistry):
-    """A registry without the samples that are labelled with an owner who may not be seen."""
+    """A registry without the samples that are labelled with a hidden owner."""
 
     def __init__(self, registry: CollectorRegistry, sees: Callable[[str], bool]) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class _Seen(CollectorRegistry):
 
 
 class _Discreet(SpanProcessor):
-    """What FastAPI notes of a request's address does not leave the process."""
+    """Keeps FastAPI's notes on a request's address within the process."""
 
     def on_start(self, span: Span, parent_context: object = None) -> None:
         for name in HIDDEN:

@@ -1,4 +1,4 @@
-"""W3C Trace Context: the header `traceparent`, and the variable TRACEPARENT that hands it on to processes."""
+"""W3C Trace Context: the header `traceparent`, and the variable TRACEPARENT for child processes."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ FORM = re.compile(r"00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>
 
 @dataclass(frozen=True)
 class TraceParent:
-    """A place in a trace: what comes next is its child."""
+    """A position in a trace; the next span is its child."""
 
     trace: str  # 32 hexadecimal digits
     span: str  # 16
@@ -24,25 +24,25 @@ class TraceParent:
         return f"00-{self.trace}-{self.span}-{self.flags}"
 
     def child(self, name: str) -> "TraceParent":
-        """The place of what is called `name`: the same whoever works it out, before and after it is done."""
+        """Returns the position of the child `name`: the same whoever computes it, and whenever."""
         return TraceParent(self.trace, hashlib.sha256(f"{self.trace}/{name}".encode()).hexdigest()[:16], self.flags)
 
 
 def parse(text: str | None) -> TraceParent | None:
-    """None for what is no traceparent of version 00, or names nothing (all zeros)."""
+    """Parses a traceparent; None for another version than 00, or for all zeros."""
     found = FORM.fullmatch((text or "").strip())
     if found is None or not int(found["trace"], 16) or not int(found["span"], 16):
         return None
     return TraceParent(found["trace"], found["span"], found["flags"])
 
 
-def of_environment() -> TraceParent | None:
-    """What this process was started under."""
+def read_environment() -> TraceParent | None:
+    """Returns the position under which this process was started."""
     return parse(os.environ.get(VARIABLE))
 
 
 def check_address(traces: str) -> str:
-    """Raises UserError where it is no http:// or https:// address."""
+    """Raises UserError unless it is an http:// or https:// address."""
     parts = urlsplit(traces)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError(

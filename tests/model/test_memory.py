@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from model.memory import PRODUCTS, freed_is_kept, keep_few_products, return_freed
+from model.memory import PRODUCTS, keep_few_products, keep_freed_memory, return_freed
 
 HOLES = """
 from model.memory import return_freed
@@ -25,7 +25,7 @@ print(before - resident())
 
 AGAIN = """
 import resource
-from model.memory import freed_is_kept
+from model.memory import keep_freed_memory
 
 def pages():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -34,7 +34,7 @@ def pages():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 by_itself = pages()
-with freed_is_kept():
+with keep_freed_memory():
     pages()
     kept = pages()
 print(by_itself, kept, pages())
@@ -62,7 +62,7 @@ def test_holes_in_the_heap_go_back_to_the_system() -> None:
 def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     return_freed()
-    with freed_is_kept():
+    with keep_freed_memory():
         pass
 
 

@@ -64,7 +64,7 @@ def test_bf16_is_taken_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(precision, "measure", lambda: Rates(50.0, bf16))
     decision = decide(PRODUCTS, CPU, tmp_path)
     assert decision.precision == choice
-    assert decision.because == f"{bf16:.0f} Gflop/s a core in bf16, 50 in fp32"
+    assert decision.because == f"{bf16:.0f} Gflop/s per core in bf16, 50 in fp32"
 
 
 def test_a_layer_without_a_kernel_decides_for_fp32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,5 +105,5 @@ def test_a_processor_without_avx512_trains_in_fp32(tmp_path: Path) -> None:
         timeout=300,
     ).stdout
     products, recurrent = out.splitlines()
-    assert "'fp32'" in products and "Gflop/s a core in bf16" in products
+    assert "'fp32'" in products and "Gflop/s per core in bf16" in products
     assert "'fp32'" in recurrent and "no bf16 kernel for LSTM layers" in recurrent

@@ -11,7 +11,7 @@ from model.shards.manifest import ShardsConfig
 from model.text.normalise import normalise
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import PathsConfig
-from pipelines.corpus.cutting import with_auto_cut
+from pipelines.corpus.cutting import fill_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from pipelines.shard import record, shard, task
 from pipelines.tasks.translation import validate
@@ -89,7 +89,7 @@ def test_shards_of_a_changed_corpus_are_refused(make: Make, tmp_path: Path) -> N
 def test_a_folder_with_other_files_is_left_alone(make: Make, tmp_path: Path) -> None:
     (tmp_path / "shards").mkdir()
     (tmp_path / "shards" / "thesis.txt").write_text("years of work", encoding="utf-8")
-    with pytest.raises(UserError, match=r"holds files that are no shards \(thesis.txt\)"):
+    with pytest.raises(UserError, match=r"holds files that are not shards \(thesis.txt\)"):
         shard(make("shards"))
     assert (tmp_path / "shards" / "thesis.txt").exists()
 
@@ -187,7 +187,7 @@ def test_two_plain_files_are_enough_for_all_three_splits(
 
 
 def test_a_large_corpus_holds_out_no_more_than_a_test_set_has() -> None:
-    cut = with_auto_cut(CorpusConfig(), 10_000_000).cut
+    cut = fill_auto_cut(CorpusConfig(), 10_000_000).cut
     assert (cut.valid, cut.test) == (0.0002, 0.0002)
 
 

@@ -64,7 +64,7 @@ class Jobs:
 @pytest.fixture
 def jobs(tmp_path: Path) -> Iterator[Jobs]:
     loop = processes.make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path, cpus=3)
-    access = loop.passes.access
+    access = loop.scheduler.access
     access.set_quota("anna", 3, 1, "root")
     roles = (("root", "admin"), ("anna", "submitter"), ("prometheus", "viewer"))
     _, anna, viewer = (access.issue(name, name, role, "root") for name, role in roles)

@@ -1,1 +1,1 @@
-"""The comparison's pictures, one file each, drawn without a display."""
+"""The comparison's pictures, one file each; drawing needs no display."""

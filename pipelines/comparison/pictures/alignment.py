@@ -10,7 +10,7 @@ COLUMNS = 2
 
 
 def draw(every: Mapping[str, AttentionMap], source: str) -> Figure:
-    """A map a network, its own translation at the left; darker is more."""
+    """Draws one map per network, its own translation on the left; darker cells have more weight."""
     columns = min(COLUMNS, len(every))
     rows = -(-len(every) // columns)
     tall = max(len(one.target_tokens) for one in every.values())
@@ -26,7 +26,7 @@ def draw(every: Mapping[str, AttentionMap], source: str) -> Figure:
 
 
 def fill(axis: Axes, one: AttentionMap) -> None:
-    """One map with its words."""
+    """Draws one map with its words."""
     axis.imshow(one.weights, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest")
     axis.set_xticks(range(len(one.source_tokens)), clip_labels(one.source_tokens), rotation=60, ha="left", fontsize=8)
     axis.set_yticks(range(len(one.target_tokens)), clip_labels(one.target_tokens), fontsize=8)
@@ -39,7 +39,7 @@ def fill(axis: Axes, one: AttentionMap) -> None:
 
 
 def head_name(head: str) -> str:
-    """`l2h0` as people count: layer 3, head 1."""
+    """Turns `l2h0` into the reader's count: layer 3, head 1."""
     layer, _, number = head.removeprefix("l").partition("h")
     if not layer.isdigit():
         return "mean of all heads"
@@ -47,12 +47,12 @@ def head_name(head: str) -> str:
 
 
 def shorten_title(text: str, most: int) -> str:
-    """A title of one line: an inch holds some eight bold letters."""
+    """Shortens a title to one line: an inch holds some eight bold letters."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def caption(every: Mapping[str, AttentionMap]) -> str:
-    """The heaviest link of each target word, in words."""
+    """Describes the heaviest link of each target word."""
     parts = []
     for label, one in every.items():
         pairs = ", ".join(f"{one.target_tokens[t]} at {one.source_tokens[s]}" for s, t in one.pairs[:20])

@@ -1,4 +1,4 @@
-"""Time and memory a layer against the sequence's length, measured, with theory's lines and where they cross."""
+"""Time and memory of a layer against the sequence's length, measured, with fitted curves and their crossing."""
 
 from collections.abc import Sequence
 
@@ -48,7 +48,7 @@ def draw(every: Sequence[LayerCost], width: int, device: str) -> Figure:
 
 
 def caption(every: Sequence[LayerCost], width: int) -> str:
-    """Where attention becomes the dearer one, in words."""
+    """Describes where attention becomes more expensive."""
     attention = every[-1]
     parts = []
     for other in every[:-1]:

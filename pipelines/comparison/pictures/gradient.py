@@ -1,4 +1,4 @@
-"""The gradient's norm against the distance in time: vanishing, exploding, kept."""
+"""The gradient's norm against the distance in time: vanishing, exploding, preserved."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ STYLES = ("-", "--", "-.", ":")
 
 
 def draw(fresh: Sequence[GradientCurve], trained: Sequence[GradientCurve], labels: Sequence[str]) -> Figure:
-    """Left one layer each, freshly initialised; right the compared networks' decoders, trained. `labels`: theirs."""
+    """Draws single fresh layers on the left, the trained decoders on the right; `labels`: the compared networks'."""
     figure, (left, right) = panels(1, 2, (11.0, 4.6), "Norm of d loss at t by d input at t - k")
     by_label = colours(labels)
     lines(left, fresh, {one.label: PALETTE[place % len(PALETTE)] for place, one in enumerate(fresh)})
@@ -22,7 +22,7 @@ def draw(fresh: Sequence[GradientCurve], trained: Sequence[GradientCurve], label
 
 
 def lines(axis: Axes, curves: Sequence[GradientCurve], colour: Mapping[str, str]) -> None:
-    """Norms on a logarithmic axis; a norm of 0 has no place on it."""
+    """Plots norms on a logarithmic axis, which cannot show a norm of 0."""
     for number, one in enumerate(curves):
         points = [(k, norm) for k, norm in zip(one.distances, one.norms, strict=True) if norm > 0]
         if points:
@@ -41,7 +41,7 @@ def lines(axis: Axes, curves: Sequence[GradientCurve], colour: Mapping[str, str]
 
 
 def caption(curves: Sequence[GradientCurve]) -> str:
-    """How much of the norm at the nearest distance is left at the farthest, in words."""
+    """Describes how much of the nearest distance's norm remains at the farthest."""
     parts = []
     for one in curves:
         if len(one.norms) > 1 and one.norms[0] > 0:

@@ -1,4 +1,4 @@
-"""Every head of a Transformer's attention over the source, side by side: a row a layer, a column a head."""
+"""Every head of a Transformer's attention over the source: one row per layer, one column per head."""
 
 from pipelines.comparison.alignments import SentenceMaps, sharpness
 from pipelines.comparison.pictures.style import clip_labels
@@ -6,7 +6,7 @@ from pipelines.tracking.plots import Figure, panels
 
 
 def draw(label: str, maps: SentenceMaps) -> Figure:
-    """Words stand at the outer edges; below each map how sharp it is."""
+    """Draws all maps, words at the outer edges, each head's sharpness below its map."""
     layers, heads = len(maps.heads), len(maps.heads[0])
     source, target = clip_labels(maps.chosen.source_tokens), clip_labels(maps.chosen.target_tokens)
     cell = (max(1.3, 0.16 * len(source)), max(1.2, 0.16 * len(target)))
@@ -29,7 +29,7 @@ def draw(label: str, maps: SentenceMaps) -> Figure:
 
 
 def caption(maps: SentenceMaps) -> str:
-    """The sharpest and the most even head."""
+    """Describes the sharpest and the most even head."""
     every = {
         (layer + 1, head + 1): sharpness(weights)
         for layer, row in enumerate(maps.heads)

@@ -1,4 +1,4 @@
-"""Validation loss against what it cost: target tokens, and minutes."""
+"""Validation loss against its cost: target tokens, and minutes."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from pipelines.tracking.plots import Figure, clean, empty, panels
 
 
 def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
-    """The same curves twice: what a token teaches, and what a minute does. `labels`: of the whole comparison."""
+    """Draws the same curves by token and by minute. `labels`: of the whole comparison."""
     figure, axes = panels(1, 2, (10.0, 4.2), "Learning")
     colour, mark = colours(labels), markers(labels)
     for axis, unit, place in zip(axes, ("million target tokens", "minutes of training"), (0, 1), strict=True):
@@ -20,7 +20,7 @@ def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
                 xs, ys = zip(*points, strict=True)
                 axis.plot(xs, ys, color=colour[label], marker=mark[label], markersize=3.5, linewidth=1.5, label=label)
         axis.set_xlabel(unit, fontsize=9)
-        axis.set_ylabel("validation loss, nats a token", fontsize=9)
+        axis.set_ylabel("validation loss, nats per token", fontsize=9)
         clean(axis)
         if not axis.lines:
             empty(axis, "no run's journal lies beside these bundles")
@@ -32,10 +32,10 @@ def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:
 
 
 def caption(records: Mapping[str, TrainingRecord]) -> str:
-    """What the picture shows, in words."""
+    """Describes the picture."""
     last = {label: record for label, record in records.items() if record.validation}
     return "; ".join(
-        f"{label} ends at {record.validation[-1][2]:.2f} nats a token after {amount(record.tokens)} tokens "
+        f"{label} ends at {record.validation[-1][2]:.2f} nats per token after {amount(record.tokens)} tokens "
         f"in {duration(60 * record.minutes)}"
         for label, record in last.items()
     )

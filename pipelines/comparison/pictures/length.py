@@ -8,7 +8,7 @@ from pipelines.tracking.plots import Figure, clean, panels
 
 
 def draw(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
-    """Left BLEU, a line a network, the bands its 95 % intervals; right what the reference costs each."""
+    """Draws BLEU on the left, one line per network with its 95 % band, and the reference's surprise on the right."""
     figure, (axis, costs) = panels(1, 2, (12.0, 4.8), "Quality against the length of the source")
     labels = list(every)
     colour, mark = colours(labels), markers(labels)
@@ -27,7 +27,7 @@ def draw(every: Mapping[str, Sequence[LengthScore]]) -> Figure:
             linewidth=1.7, label=label,
         )  # fmt: skip
     first = next(iter(every.values()))
-    for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats a character")):
+    for panel, unit in ((axis, "BLEU"), (costs, "surprise by the reference, nats per character")):
         panel.set_xticks(
             [one.mean for one in first],
             [f"{span(one)}\n{one.sentences:,}" for one in first],
@@ -46,7 +46,7 @@ def span(one: LengthScore) -> str:
 
 
 def caption(every: Mapping[str, Sequence[LengthScore]]) -> str:
-    """What each network wins or loses from the shortest sentences to the longest, in words."""
+    """Describes how each network changes from the shortest sentences to the longest."""
     parts = []
     for label, scores in every.items():
         first, last = scores[0], scores[-1]

@@ -1,4 +1,4 @@
-"""BLEU and chrF of every network, with what resampling the sentences makes of them."""
+"""BLEU and chrF of every network, with their resampling intervals."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from pipelines.tracking.plots import Figure, clean, panels
 
 
 def draw(every: Sequence[Measures]) -> Figure:
-    """A row a network, in the order of the comparison."""
+    """Draws one row per network, in the order of the comparison."""
     figure, axes = panels(1, 2, (10.0, 1.5 + 0.36 * len(every)), "Quality, with 95 % intervals")
     labels = [one.label for one in every]
     for axis, unit, found in zip(
@@ -32,7 +32,7 @@ def draw(every: Sequence[Measures]) -> Figure:
 
 
 def caption(every: Sequence[Measures]) -> str:
-    """What the picture shows, in words."""
+    """Describes the picture."""
     return "; ".join(f"{one.label} BLEU {format_interval(one.bleu)}, chrF {format_interval(one.chrf)}" for one in every)
 
 

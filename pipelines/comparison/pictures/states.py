@@ -1,4 +1,4 @@
-"""Sentences as points: what each network keeps of them, by PCA (figure 2 of Sutskever et al. 2014)."""
+"""Sentences as points: the states that each network keeps of them, by PCA (figure 2 of Sutskever et al. 2014)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ COLUMNS = 2
 
 
 def draw(every: Mapping[str, StateMap], sentences: Sequence[str], meanings: Sequence[int]) -> Figure:
-    """A panel a network, a numbered point a sentence; sentences that mean the same have one colour."""
+    """Draws one panel per network, one numbered point per sentence; equal meanings share a colour."""
     columns = min(COLUMNS, len(every))
     rows = -(-len(every) // columns)
     a_column = -(-len(sentences) // columns)
@@ -45,7 +45,7 @@ def draw(every: Mapping[str, StateMap], sentences: Sequence[str], meanings: Sequ
 
 
 def caption(every: Mapping[str, StateMap]) -> str:
-    """What was measured, in words."""
+    """Describes the measurements."""
     parts = []
     for label, found in every.items():
         alike = "" if found.alike is None else f", {found.alike:.0%} of the sentences next to one that means the same"

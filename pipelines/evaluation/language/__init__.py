@@ -1,1 +1,1 @@
-"""How good a language model is: the likelihood of held-out texts, and samples."""
+"""Evaluation of language models: likelihood of held-out texts, and samples."""

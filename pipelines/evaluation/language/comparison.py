@@ -1,8 +1,8 @@
-"""Is one language model better than another on a text, or lucky? Paired bootstrap resampling over its records.
+"""Compares two language models on a text, by paired bootstrap resampling over its records.
 
-The statistic of plain language models is bits a character of the whole text, unknown words spelled out, which any two
-tokenizers share; of masked ones nats a guessed token, for which both must have had the same tokens to guess, the same
-unknown ones among them. Lower is better.
+The statistic of plain language models is bits per character of the whole text, with unknown words spelled out, which
+works across tokenizers. For masked models it is nats per predicted token; both must predict the same tokens and have
+the same unknown ones. Lower is better.
 """
 
 import math
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from model.errors import UserError
 from pipelines.evaluation.language.evaluation import TextEvaluation
 
-SEED = 12345  # of the resampling, as sacreBLEU's: the answer is always the same
+SEED = 12345  # for resampling, as in sacreBLEU, so that the result is always the same
 
 
 @dataclass(frozen=True)
 class TextSignificance:
-    """How two models differ on one text."""
+    """The difference of two models on one text."""
 
     metric: str
     baseline: float
     candidate: float
     difference: float  # candidate - baseline: below 0 the candidate is better
-    mean_difference: float  # of the resampled sets
-    p_value: float  # of a difference as large by chance, two-sided; 1.0 where there is none
+    mean_difference: float  # over the resampled sets
+    p_value: float  # probability of such a difference by chance, two-sided; 1.0 if there is none
     records: int
     samples: int
 
@@ -39,14 +39,15 @@ class TextSignificance:
 
 
 def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 1000) -> TextSignificance:
-    """Paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, the same for both.
+    """Runs paired bootstrap resampling (Koehn 2004): `samples` sets of records, drawn with replacement, for both
+    models.
 
-    The p-value counts how often the resampled difference, centred on its mean, is as large as the one seen; one is
+    The p-value counts how often the resampled difference, centred on its mean, is as large as the observed one; one is
     added to both counts, as in sacreBLEU, so it is never 0.
 
     Raises:
-        UserError: models of different kinds or languages, of the text as it stands and in lower case or without
-            punctuation, or masked ones with other tokens to guess.
+        UserError: models of different kinds or languages, of differently normalised texts (case, punctuation), or
+            masked models that predict different tokens.
     """
     if (baseline.kind, baseline.language) != (candidate.kind, candidate.language):
         raise UserError(
@@ -56,12 +57,12 @@ def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 
     if candidate.kind == "masked":
         if baseline.tokenizer != candidate.tokenizer:
             raise UserError("masked models are compared by what they guess; these have other tokenizers or masks")
-        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items
+        metric, scale, sizes = "nats a guessed token", 1.0, candidate.items  # names are hashed: see tracking/gate.py
     else:
         if baseline.described != candidate.described:
             raise UserError(
-                f"one model describes the text {candidate.described}, the other {baseline.described}: bits a character "
-                f"of these cannot be compared"
+                f"one model describes the text {candidate.described}, the other {baseline.described}: their bits "
+                f"per character cannot be compared"
             )
         metric, scale, sizes = "bits a character", math.log(2), candidate.characters
     if not np.array_equal(baseline.characters, candidate.characters):
@@ -72,7 +73,7 @@ def compare(baseline: TextEvaluation, candidate: TextEvaluation, samples: int = 
 def paired(
     baseline: NDArray[np.float64], candidate: NDArray[np.float64], sizes: NDArray[np.int64], metric: str, samples: int
 ) -> TextSignificance:
-    """Of sums by record (n,) over sizes by record (n,)."""
+    """Resamples sums by record (n,) over sizes by record (n,)."""
     rng = np.random.default_rng(SEED)
     count, difference = len(sizes), float((candidate - baseline).sum() / sizes.sum())
     gain = candidate - baseline

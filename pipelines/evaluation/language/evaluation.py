@@ -1,8 +1,10 @@
-"""A language model on a held-out text: nats and bits a token, a character and a byte, perplexity; a masked one: how
-well it guesses. The text is tokenised by the bundle's own tokenizer. Figures a character, a byte and a word are of the
-whole text, what the tokens leave out included (`spelling.py`), and compare across tokenizers; those a token do not.
+"""Evaluates a language model on a held-out text: nats and bits per token, character and byte, perplexity.
 
-A record's end is a token and counts as one character, one byte and one word: the line feed that stood there.
+For a masked model: how well it predicts masked tokens. The bundle's own tokenizer splits the text. Figures per
+character, byte and word cover the whole text, including what the tokens omit (`spelling.py`), and compare across
+tokenizers; those per token do not.
+
+A record's end is a token and counts as one character, one byte and one word, for its line feed.
 """
 
 import hashlib
@@ -35,42 +37,42 @@ from pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
 from pipelines.loaders.masking import Masking, masking
 
 STEP = 256  # tokens that a recurrent network reads at a time
-BATCH_TOKENS = 8192  # of networks with a bounded view
-LONGEST = 512  # pieces of masked records, where the network has no bound
+BATCH_TOKENS = 8192  # for networks with a bounded context
+LONGEST = 512  # pieces of masked records, if the network has no limit
 
 
 @dataclass
 class TextEvaluation:
-    """What came out; arrays by record, in the order of the held-out texts."""
+    """The results; arrays are by record, in the order of the held-out texts."""
 
     kind: str  # language or masked
     split: str
     language: str
-    nll: NDArray[np.float64]  # (records,) nats of its tokens; masked: of those to be guessed
-    spelling: NDArray[np.float64]  # (records,) nats of what the tokens leave out; masked: 0
-    items: NDArray[np.int64]  # (records,) how many tokens that are
+    nll: NDArray[np.float64]  # (records,) nats of its tokens; masked: of the predicted ones
+    spelling: NDArray[np.float64]  # (records,) nats of the text that the tokens omit; masked: 0
+    items: NDArray[np.int64]  # (records,) number of those tokens
     characters: NDArray[np.int64]  # (records,)
     bytes: int
     words: int
     unknown: int  # tokens that are not in the vocabulary
     tokens: int  # all of them
-    right: int | None  # masked: tokens guessed right
-    context: str  # how much text each token was given, in words
+    right: int | None  # masked: tokens predicted correctly
+    context: str  # how much context each token had, in words
     samples: list[TextSample]
     seconds: float
-    tokenizer: str  # sha256 of its file and the rules of masking: what makes masked figures comparable
-    described: str  # which text the tokens are of: what makes figures a character comparable
+    tokenizer: str  # sha256 of its file and the masking rules; masked figures compare only if it is equal
+    described: str  # the text that the tokens describe; figures per character compare only if it is equal
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
-    run_records: dict[str, str] = field(default_factory=dict)  # the heads of the run's records that the bundle names
+    run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
 
     @property
     def total(self) -> NDArray[np.float64]:
-        """(records,) nats of the whole text; masked: of the tokens to be guessed."""
+        """Returns (records,) nats of the whole text; masked: of the predicted tokens."""
         return self.nll + self.spelling
 
     def scores(self) -> dict[str, float]:
-        """The figures by name."""
+        """Returns the figures by name."""
         items = int(self.items.sum())
         nats = float(self.nll.sum()) / max(items, 1)
         found = {"nats": nats, "bits": nats / math.log(2), "perplexity": math.exp(min(nats, 700.0)), "tokens": items}
@@ -88,7 +90,7 @@ class TextEvaluation:
         }
 
     def record(self) -> dict[str, Any]:
-        """Plain values for JSON: everything but what belongs to single records."""
+        """Returns plain values for JSON, without the arrays by record."""
         return {
             "split": self.split,
             "language": self.language,
@@ -108,10 +110,10 @@ class TextEvaluation:
 def evaluate_text_bundle(
     bundle: TextBundle, shards: Path, split: str = "test", *, stride: int = 0, records: int = 0, samples: int = 10
 ) -> TextEvaluation:
-    """Measure a bundle on the held-out texts of `split` in the shard directory.
+    """Evaluates a bundle on the held-out texts of `split` in the shard directory.
 
-    `stride`: tokens that a network with a bounded view scores at a time, the rest of the view being context; 0 means
-    half of the view. `records` 0 means all of them.
+    `stride`: tokens that a network with a bounded context scores at a time, the rest being context; 0: half of it.
+    `records` 0 means all.
 
     Raises:
         UserError: no such split or language, a stride that does not fit.
@@ -152,7 +154,7 @@ def evaluate_text_bundle(
 
 
 def _language_nll(bundle: TextBundle, lines: Lines, stride: int) -> tuple[NDArray[np.float64], str]:
-    """(records,) nats, and how much text each token was given."""
+    """Returns (records,) nats, and how much context each token had."""
     network = bundle.language_network
     if network.max_positions is None:
         spans = parts(lines.tokens)
@@ -171,7 +173,7 @@ def _language_nll(bundle: TextBundle, lines: Lines, stride: int) -> tuple[NDArra
 def _masked_nll(
     bundle: TextBundle, lines: Lines, samples: int
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], int, list[TextSample]]:
-    """nats and guessed tokens of each record (records,), right guesses, and filled texts."""
+    """Returns nats and predicted tokens of each record (records,), correct predictions, and filled texts."""
     longest = bundle.positions or LONGEST
     ids = np.arange(len(lines.texts), dtype=np.int64)
     window = MaskedWindow.mask_records(lines.row, lines.lengths, ids, longest, _masking(bundle), held_out_bits())
@@ -189,7 +191,7 @@ def _masked_nll(
     guessed = np.flatnonzero(items)
     for number in guessed[pick_evenly(samples, len(guessed))].tolist():
         begin = int(lines.starts[number])
-        at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without its end
+        at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without the end of record
         shown.append(
             TextSample(decode_masked(bundle, window.inputs[at]), decode_masked(bundle, filled[at]), lines.texts[number])
         )
@@ -197,7 +199,7 @@ def _masked_nll(
 
 
 def decode_masked(bundle: TextBundle, ids: NDArray[np.int64]) -> str:
-    """Tokens as text, with `<mask>` where one stands."""
+    """Returns tokens as text, with `<mask>` for a mask."""
     breaks = [-1, *np.flatnonzero(ids == MASK).tolist(), len(ids)]
     runs = [ids[before + 1 : after] for before, after in pairwise(breaks)]
     gap = MASK_WORD if bundle.tokenizer.type == "characters" else f" {MASK_WORD} "
@@ -205,7 +207,7 @@ def decode_masked(bundle: TextBundle, ids: NDArray[np.int64]) -> str:
 
 
 def _masking(bundle: TextBundle) -> Masking:
-    """The rules that the bundle was trained with."""
+    """Returns the masking rules of the bundle's training."""
     rules: Mapping[str, Any] = bundle.facts.get("masking") or {}
     return masking(bundle.tokenizer, float(rules.get("share", 0.15)), bool(rules.get("whole_words", False)))
 
@@ -216,21 +218,21 @@ def _tokens_of(bundle: TextBundle) -> str:
 
 
 def report(evaluation: TextEvaluation) -> str:
-    """What a person wants to read."""
+    """Returns the report for users."""
     scores = evaluation.scores()
     lines = [
         f"{evaluation.language} {evaluation.split}: {len(evaluation.items):,} records, {scores['tokens']:,.0f} tokens, "
         f"{100 * scores['unknown_rate']:.2f} % unknown; each given {evaluation.context}; {evaluation.seconds:.0f} s"
     ]
-    figures = f"{scores['nats']:.4f} nats a token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
+    figures = f"{scores['nats']:.4f} nats per token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
     if "accuracy" in scores:
         lines.append(f"{figures}; {100 * scores['accuracy']:.1f} % of the masked tokens guessed right")
     else:
         lines += [
             figures,
-            f"{scores['nats_per_character']:.4f} nats a character ({scores['bits_per_character']:.4f} bits), "
-            f"{scores['bits_per_byte']:.4f} bits a byte, perplexity a word {scores['word_perplexity']:.2f}; "
-            f"{scores['spelling_bits_per_character']:.4f} of the bits a character are for what the tokens leave out",
+            f"{scores['nats_per_character']:.4f} nats per character ({scores['bits_per_character']:.4f} bits), "
+            f"{scores['bits_per_byte']:.4f} bits per byte, perplexity per word {scores['word_perplexity']:.2f}; "
+            f"{scores['spelling_bits_per_character']:.4f} of the bits per character are for what the tokens leave out",
         ]
     for sample in evaluation.samples:
         lines += [
@@ -245,5 +247,5 @@ def report(evaluation: TextEvaluation) -> str:
 
 
 def write_text_evaluation(evaluation: TextEvaluation, directory: Path) -> Path:
-    """Keep the record as `evaluation.SPLIT.json`; its path."""
+    """Writes the record as `evaluation.SPLIT.json`; returns its path."""
     return write_evaluation(directory, evaluation.split, evaluation.record())

@@ -1,12 +1,12 @@
-"""A held-out split for language models: which tokens are scored with how much of the text before them.
+"""A held-out split for language models: which tokens to score, with how much context.
 
-A *span* is a piece of the split that is read in one go: its first tokens are context and not scored, the rest are. All
-spans together score every token once.
+A *span* is a piece of the split that is read in one go: its first tokens are context and are not scored, the rest are.
+All spans together score every token once.
 
-- Recurrent networks carry their state through a span. One span would be the whole split; several are read at a time,
-  each after a warm-up that is long enough to forget where it began.
-- Networks with a bounded view slide it over the split: each span is as long as the view, its last `stride` tokens are
-  scored.
+- Recurrent networks carry their state through a span. One span would be the whole split; several are read in parallel,
+  each after a warm-up long enough to forget its start.
+- Networks with a bounded context slide it over the split: each span is as long as the context, and its last `stride`
+  tokens are scored.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
-PARTS = 16  # that a recurrent network reads at a time
-WARM_UP = 1024  # tokens read before a part, at most
+PARTS = 16  # parts that a recurrent network reads in parallel
+WARM_UP = 1024  # most tokens read before a part
 
 
 class Row(Protocol):
@@ -31,13 +31,13 @@ class Row(Protocol):
     tokens: int
 
     def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """(B, count) the tokens from each of the positions (B,) on, going round at both ends."""
+        """Returns (B, count): the tokens from each of the positions (B,) on, wrapping around at both ends."""
         ...
 
 
 @dataclass(frozen=True)
 class Span:
-    """Positions of targets: `begin` to `scored` is context, `scored` to `end` counts."""
+    """Positions of targets: `begin` to `scored` is context, `scored` to `end` is scored."""
 
     begin: int
     scored: int
@@ -45,13 +45,13 @@ class Span:
 
 
 def parts(tokens: int, count: int = PARTS, warm_up: int = WARM_UP) -> list[Span]:
-    """The split in `count` parts of equal size, each after a warm-up; one alone is the carried state through it all."""
+    """Splits the text into `count` equal parts, each after a warm-up; one part carries the state through it all."""
     edges = [place * tokens // count for place in range(count + 1)]
     return [Span(max(0, begin - warm_up), begin, end) for begin, end in pairwise(edges) if end > begin]
 
 
 def views(tokens: int, length: int, stride: int) -> list[Span]:
-    """A view of `length` tokens slid over the split by `stride`."""
+    """Slides a window of `length` tokens over the split by `stride`."""
     spans = [Span(0, 0, min(length, tokens))]
     while spans[-1].end < tokens:
         scored = spans[-1].end
@@ -63,9 +63,9 @@ def views(tokens: int, length: int, stride: int) -> list[Span]:
 def span_batches(
     text: Row, spans: Sequence[Span], rows: int, length: int, rank: int = 0, world: int = 1
 ) -> Iterator[TextBatch]:
-    """The spans, `rows` at a time, `length` tokens a step; every `world`-th of them for this rank.
+    """Yields the spans, `rows` at a time, `length` tokens per step; every `world`-th of them for this rank.
 
-    Targets that are context or past a span's end are PAD; `ids` are the positions (B,) of the first targets.
+    Targets that are context or follow a span's end are PAD; `ids` are the positions (B,) of the first targets.
     """
     mine = spans[rank::world]
     for first in range(0, len(mine), rows):

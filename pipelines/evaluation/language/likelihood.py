@@ -1,4 +1,4 @@
-"""How surprised a network is by each token, in nats, and what it would have guessed instead."""
+"""A network's loss on each token, in nats, and its prediction."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from model.text.tokenizer import PAD
 
 
 class TokenLosses(NamedTuple):
-    """Of the tokens that count, in the order of the batch."""
+    """The losses of the scored tokens, in the order of the batch."""
 
     rows: NDArray[np.int64]  # (n,) row of each
     columns: NDArray[np.int64]  # (n,)
@@ -24,7 +24,7 @@ class TokenLosses(NamedTuple):
 
 
 def token_losses(network: Network, batch: TextBatch) -> TokenLosses:
-    """Of every target of the batch that is not PAD; the network is in evaluation mode. Batches of a stream in order."""
+    """Scores every target of the batch that is not PAD, in evaluation mode. Pass a stream's batches in order."""
     device = next(network.parameters()).device
     batch = batch.to(device)
     with torch.inference_mode():
@@ -43,7 +43,7 @@ def token_losses(network: Network, batch: TextBatch) -> TokenLosses:
 
 
 def stream_nll(network: Network, batches: Iterable[TextBatch], tokens: int) -> NDArray[np.float64]:
-    """(N,) nats of each token of a text, from batches whose `ids` are positions and which score every token once."""
+    """Returns (N,) nats of each token of a text, from batches that score each token once; their `ids` are positions."""
     found = np.full(tokens, np.nan)
     for batch in batches:
         one = token_losses(network, batch)

@@ -1,4 +1,4 @@
-"""Held-out texts as a bundle's own tokenizer reads them, in memory: so bundles of any tokenizer can be compared."""
+"""Held-out texts tokenised by a bundle's own tokenizer, in memory, so that bundles with any tokenizer compare."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -12,7 +12,7 @@ from pipelines.evaluation.language.spelling import spelling_nats
 
 
 class Lines:
-    """Records, a line each, as one row of tokens; every record ends with EOS, which stands for the line's end.
+    """Records, one line each, as one row of tokens; every record ends with EOS for the line's end.
 
     Raises:
         UserError: there are none.
@@ -32,17 +32,17 @@ class Lines:
         inside[self.starts + self.lengths - 1] = False
         self.row[inside] = np.concatenate(encoded)
         self.unknown = int(np.count_nonzero(self.row == UNK))
-        self.characters = np.array([len(text) + 1 for text in self.texts], dtype=np.int64)  # (records,) the end is one
+        self.characters = np.array([len(text) + 1 for text in self.texts], dtype=np.int64)  # (records,) with the end
         self.bytes = np.array([len(text.encode()) + 1 for text in self.texts], dtype=np.int64)
         self.words = np.array([len(text.split()) + 1 for text in self.texts], dtype=np.int64)
 
     @cached_property
     def spelling(self) -> NDArray[np.float64]:
-        """(records,) nats that describe what the tokens leave out: unknown words, odd spaces."""
+        """Returns (records,) nats that describe what the tokens omit: unknown words, odd spaces."""
         return spelling_nats(self.tokenizer, self.texts, self._encoded)
 
     def rows(self, starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-        """(B, count) the tokens from each of the positions (B,) on, going round at both ends."""
+        """Returns (B, count): the tokens from each of the positions (B,) on, wrapping around at both ends."""
         return np.take(self.row, starts[:, None] + np.arange(count), mode="wrap")
 
     def by_record(self, values: NDArray[np.float64]) -> NDArray[np.float64]:

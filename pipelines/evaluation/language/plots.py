@@ -1,4 +1,4 @@
-"""Pictures of a language model: its course of training, and where a held-out text surprises it."""
+"""Plots of a language model: its training curves, and its surprise along a held-out text."""
 
 import math
 from collections.abc import Mapping
@@ -24,31 +24,31 @@ from pipelines.tracking.plots import (
 )
 
 BINS = 60
-RUNNING = 50  # records that the running mean is of, at least
+RUNNING = 50  # records in the running mean, at least
 
 
 def curves(metrics: Mapping[str, Points], title: str) -> Figure | None:
-    """Loss, perplexity, learning rate and speed over the steps: a panel for each that was measured; None for none."""
+    """Plots loss, perplexity, learning rate and speed over the steps: one panel per measured one; None if none."""
 
     def loss(axis: Axes) -> None:
         noisy(axis, metrics.get("nll", ()), BLUE, "training")
         line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
-        finish(axis, "Negative log-likelihood", "nats a token")
+        finish(axis, "Negative log-likelihood", "nats per token")
 
     def perplexity(axis: Axes) -> None:
         line(axis, metrics.get("valid_perplexity", ()), GREEN, "validation", marker="o")
         finish(axis, "Perplexity", "of a token")
 
-    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens a second", metrics)}
+    drawn = {("nll", "valid_loss"): loss, ("valid_perplexity",): perplexity, **pace("tokens per second", metrics)}
     return draw_panels(metrics, drawn, title)
 
 
 def surprise_by_line(evaluation: TextEvaluation) -> Figure | None:
-    """How surprised the model is by each record: over the text, with its running mean, and as a distribution.
+    """Plots the model's surprise at each record: over the text with its running mean, and as a distribution.
 
-    None where no record has anything to measure.
+    None if no record can be measured.
     """
-    unit = "nats a guessed token" if evaluation.kind == "masked" else "bits a character"
+    unit = "nats per guessed token" if evaluation.kind == "masked" else "bits per character"
     title = f"{evaluation.language} {evaluation.split}: {unit}, record by record"
     sizes = evaluation.items if evaluation.kind == "masked" else evaluation.characters
     scale = 1.0 if evaluation.kind == "masked" else math.log(2)

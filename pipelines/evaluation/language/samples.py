@@ -1,4 +1,4 @@
-"""What people look at: texts that a language model goes on with, guesses of a masked one, beside what really stood."""
+"""Samples for readers: continuations of a language model or predictions of a masked one, beside the real text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from model.settings import GenerateConfig
 from model.text.tokenizer import Tokenizer
 
 PROMPT_WORDS = 6
-PROMPT_CHARACTERS = 24  # of a prompt, at least: shorter records say too little to go on from
-TOKENS = {"characters": 240}  # of a continuation, by kind of tokenizer
-WORDS = 60  # of the others
+PROMPT_CHARACTERS = 24  # least length of a prompt: shorter records give too little context
+TOKENS = {"characters": 240}  # tokens of a continuation, by kind of tokenizer
+WORDS = 60  # tokens for other kinds
 
 
 @dataclass
 class TextSample:
-    """One text for people to look at."""
+    """One sample text."""
 
-    prompt: str  # the beginning that was given, or the text with its masks
-    text: str  # the continuation, or the text as the network fills it
-    truth: str = ""  # what stood there
+    prompt: str  # the given beginning, or the text with its masks
+    text: str  # the continuation, or the filled text
+    truth: str = ""  # the real text
 
 
 def continuations(
     network: LanguageNetwork, tokenizer: Tokenizer, texts: Sequence[str], count: int, form: str
 ) -> list[TextSample]:
-    """`count` texts from the beginnings of held-out records spread evenly; the first of them from nothing at all."""
+    """Continues the beginnings of `count` held-out records, evenly spread; the first starts from nothing."""
     if not count:
         return []
     long = [text for text in texts if len(text) >= PROMPT_CHARACTERS and len(text.split()) > PROMPT_WORDS]
@@ -45,6 +45,6 @@ def continuations(
 
 
 def pick_evenly(count: int, of: int) -> list[int]:
-    """`count` of the numbers 0 .. `of` - 1, evenly spread; all where there are fewer."""
+    """Returns `count` of the numbers 0 .. `of` - 1, evenly spread; all if there are fewer."""
     numbers: list[int] = np.unique(np.linspace(0, of - 1, min(count, of)).round().astype(int)).tolist()
     return numbers

@@ -1,20 +1,20 @@
-"""What a tokenizer's ids do not say of a text, and what it costs to say it: the letters of unknown words, odd spaces.
+"""The cost of the text that a tokenizer's ids omit: the letters of unknown words, odd spaces.
 
-Bits a character compare tokenizers only where each model describes the whole text: what one leaves out as <unk> costs
-another its bits. So every unknown word is charged by a code for its letters that is complete (the probabilities of all
-that may come next sum to 1) and decodable (it knows the tokenizer and the text before, nothing else):
+Bits per character compare tokenizers only if each model describes the whole text: what one omits as <unk> costs another
+its bits. So every unknown word is charged by a code for its letters that is complete (the probabilities of all next
+symbols sum to 1) and decodable (it knows only the tokenizer and the text before):
 
     P(word) = product of P(c) over its characters and its end
 
     P(c) = (n(c) + t / SYMBOLS) / (n + t)
 
-n(c) counts what has been seen of a character, n of all, t how many different ones: Witten-Bell smoothing (Witten and
-Bell 1991, method C) down to the uniform code over all of Unicode. Seen are the words of the vocabulary, once each, and
-then the unknown words as they come: an adaptive code (Cleary and Witten 1984). It knows how frequent characters are,
-not which follow which: a better speller would be credited to networks that cannot spell, and they would win by it.
+n(c) counts a character so far, n all characters, t the distinct ones: Witten-Bell smoothing (Witten and Bell 1991,
+method C) down to the uniform code over all of Unicode. The counts start with the words of the vocabulary, once each,
+and take in unknown words as they come: an adaptive code (Cleary and Witten 1984). It knows how frequent characters are,
+not their order: a better speller would favour networks that cannot spell.
 
-Words leave out spaces too. Whether one stands between two words is told as "as the tokenizer would write it" or not, by
-the adaptive code of Krichevsky and Trofimov 1981: P(not) = (misses + 1/2) / (gaps + 1).
+Words omit spaces too. The adaptive code of Krichevsky and Trofimov 1981 tells whether the space between two words is as
+the tokenizer would write it: P(not) = (misses + 1/2) / (gaps + 1).
 """
 
 import math
@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 from model.text.tokenizer import SPECIAL, UNK, Ids, Tokenizer
 from model.text.words import WordTokenizer
 
-END = "\n"  # of a word: a character that no record holds
-SYMBOLS = 0x110000 - 0x800  # Unicode's code points but for surrogates; END is one of them
+END = "\n"  # end of a word: a character that no record contains
+SYMBOLS = 0x110000 - 0x800  # Unicode's code points without surrogates; END is one of them
 
 
 class SpellingCode:
-    """P(c), learning as it goes."""
+    """P(c), adaptive."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.seen = Counter[str]()  # c -> n(c)
@@ -41,28 +41,28 @@ class SpellingCode:
             self.learn(word + END)
 
     def probability(self, symbol: str) -> float:
-        """P(symbol)."""
+        """Returns P(symbol)."""
         kinds = len(self.seen)
         return (self.seen[symbol] + kinds / SYMBOLS) / (self.size + kinds) if kinds else 1 / SYMBOLS
 
     def nats(self, symbols: str) -> float:
-        """What the characters (with END, where it must be told) cost now."""
+        """Returns the current cost of the characters (with END, if it must be coded)."""
         return -sum(math.log(self.probability(symbol)) for symbol in symbols)
 
     def learn(self, symbols: str) -> None:
-        """Count them."""
+        """Counts the characters."""
         self.seen.update(symbols)
         self.size += len(symbols)
 
 
 class SpacingCode:
-    """Whether gaps between words are as expected, learning as it goes."""
+    """The adaptive code for whether gaps between words are as expected."""
 
     def __init__(self) -> None:
         self.hits = self.misses = 0
 
     def nats(self, hits: int, misses: int) -> float:
-        """What so many gaps cost, in any order; they are counted."""
+        """Returns the cost of so many gaps, in any order, and counts them."""
         gamma, before = math.lgamma, self.hits + self.misses
         found = gamma(self.hits + 0.5) - gamma(self.hits + hits + 0.5)
         found += gamma(self.misses + 0.5) - gamma(self.misses + misses + 0.5)
@@ -72,23 +72,23 @@ class SpacingCode:
 
 
 def spelling_nats(tokenizer: Tokenizer, texts: Sequence[str], encoded: Sequence[Ids]) -> NDArray[np.float64]:
-    """(records,) nats that describe what the ids of each text leave out, each given the texts before it."""
+    """Returns (records,) nats for what the ids of each text omit, given the texts before it."""
     words = tokenizer if isinstance(tokenizer, WordTokenizer) else None
     code = SpellingCode(words.pieces(range(len(SPECIAL), words.vocabulary)) if words else ())
-    end = "" if tokenizer.type == "characters" else END  # an unknown character is one
+    end = "" if tokenizer.type == "characters" else END  # an unknown character needs no end
     spacing = SpacingCode()
     found = np.zeros(len(texts))
     for row, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
         for unit in tokenizer.unknown(text) if UNK in ids else ():
             found[row] += code.nats(unit + end)
             code.learn(unit + end)
-        if words and words.rules.punctuation:  # else the gaps hold what the rules leave out
+        if words and words.rules.punctuation:  # else the gaps hold what the rules drop
             found[row] += spacing.nats(*_gaps(words, text))
     return found
 
 
 def described_text(tokenizer: Tokenizer) -> str:
-    """Which text it is that the ids and `spelling_nats` describe together: figures of different ones do not compare."""
+    """Returns the name of the text that ids and `spelling_nats` describe; figures compare only for the same name."""
     if not isinstance(tokenizer, WordTokenizer):
         return "as it stands"
     case = "in lower case" if tokenizer.rules.lowercase else "as it stands"
@@ -96,7 +96,7 @@ def described_text(tokenizer: Tokenizer) -> str:
 
 
 def _gaps(tokenizer: WordTokenizer, text: str) -> tuple[int, int]:
-    """How many gaps between the words of a text are as the tokenizer writes them, and how many are not."""
+    """Returns how many gaps between a text's words are as the tokenizer writes them, and how many are not."""
     units, folded = tokenizer.split(text), tokenizer.rules.fold_case(text)
     written = tokenizer.join(units)
     gaps = max(0, len(units) - 1)
@@ -107,7 +107,7 @@ def _gaps(tokenizer: WordTokenizer, text: str) -> tuple[int, int]:
 
 
 def _spaced(text: str, units: Sequence[str]) -> Iterator[bool]:
-    """Whether a space stands before each unit."""
+    """Yields True for each unit that follows a space."""
     at = 0
     for unit in units:
         place = text.index(unit, at)

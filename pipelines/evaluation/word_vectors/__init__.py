@@ -1,1 +1,1 @@
-"""How good word vectors are: similarity sets, analogies, retrieval, pictures."""
+"""Evaluation of word vectors: similarity sets, analogies, retrieval, pictures."""

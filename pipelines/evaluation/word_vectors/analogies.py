@@ -1,4 +1,4 @@
-"""Questions "a is to b as c is to ?": read, answered in bulk by 3CosAdd and 3CosMul, counted by section.
+"""Questions "a is to b as c is to ?": reads them, answers them by 3CosAdd and 3CosMul, counts by section.
 
 Mikolov et al. 2013a (Google's questions), Mikolov et al. 2013c (MSR's), Levy and Goldberg 2014 (3CosMul).
 """
@@ -19,30 +19,30 @@ from pipelines.evaluation.word_vectors.similarity import lines, plain_name
 
 Question = tuple[str, str, str, str]  # a, b, c and the right answer
 Rows = NDArray[np.int64]
-SYNTACTIC = "gram"  # how the names of Google's syntactic sections begin
+SYNTACTIC = "gram"  # prefix of Google's syntactic sections
 MSR_COLUMNS = ("word1", "word2", "word3", "target")
 
 
 @dataclass(frozen=True)
 class AnalogyScore:
-    """What came out of a section or of several."""
+    """The result of one or several sections."""
 
-    cosadd: float  # percent right of the questions found; 0 where there are none
+    cosadd: float  # percent correct of the questions found; 0 if there are none
     cosmul: float
-    found: int  # questions whose four words are among the restricted vocabulary
+    found: int  # questions whose four words are in the restricted vocabulary
     asked: int
 
     @property
     def coverage(self) -> float:
-        """Questions found, in percent."""
+        """Returns the questions found, in percent."""
         return 100 * self.found / max(1, self.asked)
 
 
 def read_analogies(path: Path) -> dict[str, list[Question]]:
-    """Section -> questions. The word2vec tool's form (`: section`, then four words a line) or MSR's .csv.
+    """Reads section -> questions, in the word2vec tool's form (`: section`, then four words per line) or MSR's .csv.
 
     Raises:
-        UserError: no such file, or a line that is no question (named).
+        UserError: a missing file, or a line that is no question (named).
     """
     sections = _read_msr(path) if plain_name(path).suffix == ".csv" else _read_google(path)
     if not any(sections.values()):
@@ -76,20 +76,20 @@ def _read_msr(path: Path) -> dict[str, list[Question]]:
 
 
 def question_rows(embeddings: Embeddings, questions: Sequence[Question], restrict: int) -> Rows:
-    """The rows of the four words of each question, (n, 4); -1 where one is unknown or beyond the restriction."""
+    """Returns the rows of each question's four words, (n, 4); -1 for unknown words or those beyond the restriction."""
     limit = embeddings.limit(restrict)
     found = [[-1 if row is None or row >= limit else row for row in map(embeddings.find, one)] for one in questions]
     return np.array(found, np.int64).reshape(-1, 4)
 
 
 def answer(embeddings: Embeddings, rows: Rows, restrict: int) -> Rows:
-    """The answers to a : b = c : ? for rows (n, 3) by 3CosAdd and by 3CosMul: (n, 2) rows.
+    """Answers a : b = c : ? for rows (n, 3) by 3CosAdd and by 3CosMul: (n, 2) rows.
 
-    Among the `restrict` most frequent words (0: all), without a, b and c. The cosines of a word are computed once for
-    all questions near by that hold it; at most BLOCK_BYTES of them are held at a time (of three words at least).
+    Searches the `restrict` most frequent words (0: all), without a, b and c. Computes a word's cosines once for all
+    nearby questions that contain it; holds at most BLOCK_BYTES of them at a time (at least three words).
     """
     limit = embeddings.limit(restrict)
-    most = max(3, BLOCK_BYTES // (2 * 4 * limit))  # words of a block, two rows of float32 each
+    most = max(3, BLOCK_BYTES // (2 * 4 * limit))  # words in a block, two rows of float32 each
     answers = np.empty((len(rows), 2), np.int64)
     for block in _blocks(rows, most):
         words, place = np.unique(rows[block], return_inverse=True)
@@ -113,7 +113,7 @@ def _best(score: NDArray[np.float32], out: NDArray[Any]) -> int:
 
 
 def _blocks(rows: Rows, most: int) -> list[slice]:
-    """Runs of questions with at most `most` different words, one question at least."""
+    """Returns runs of questions with at most `most` distinct words, but at least one question."""
     blocks, begin = [], 0
     words: set[int] = set()
     for number, question in enumerate(rows.tolist()):
@@ -127,7 +127,7 @@ def _blocks(rows: Rows, most: int) -> list[slice]:
 def right_answers(
     embeddings: Embeddings, questions: Sequence[Question], restrict: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which questions were found (n,), and of those which were answered right by 3CosAdd and 3CosMul (found, 2)."""
+    """Returns which questions were found (n,), and which of those 3CosAdd and 3CosMul answer correctly (found, 2)."""
     rows = question_rows(embeddings, questions, restrict)
     found: NDArray[np.bool_] = np.all(rows >= 0, axis=1)
     known = rows[found]
@@ -137,7 +137,7 @@ def right_answers(
 def score_analogies(
     embeddings: Embeddings, sections: Mapping[str, Sequence[Question]], restrict: int
 ) -> dict[str, AnalogyScore]:
-    """Section -> score, then `semantic` and `syntactic` where sections are named in Google's way, and `total`."""
+    """Returns section -> score, then `semantic` and `syntactic` for Google's section names, and `total`."""
     counts: dict[str, NDArray[np.int64]] = {}  # right by 3CosAdd, right by 3CosMul, found, asked
     questions = [one for section in sections.values() for one in section]
     found, right = right_answers(embeddings, questions, restrict)

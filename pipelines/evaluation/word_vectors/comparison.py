@@ -1,4 +1,4 @@
-"""Several word vectors on the same tasks: over the words that all of them have, and whether a lead is beyond chance."""
+"""Compares word vectors on the same tasks, over the words that all have, with the significance of a lead."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,19 +30,19 @@ class Task(Protocol):
 
     @property
     def items(self) -> int:
-        """Pairs or questions that both know."""
+        """Returns the number of pairs or questions that both know."""
         ...
 
     def scores(self, weights: Floats) -> Floats:
-        """(samples, 2) scores in percent, where item i is `weights[s, i]` times in sample s (samples, items)."""
+        """Returns (samples, 2) scores in percent; item i occurs `weights[s, i]` times in sample s (samples, items)."""
         ...
 
 
 @dataclass(frozen=True)
 class SimilarityTask:
-    """A similarity set: Spearman's rho times 100, 0 where it is not defined."""
+    """A similarity set: Spearman's rho times 100, 0 if it is not defined."""
 
-    marks: Floats  # (n,) by people
+    marks: Floats  # (n,) people's ratings
     cosines: tuple[Floats, Floats]  # (n,) each
 
     @property
@@ -56,7 +56,7 @@ class SimilarityTask:
 
 @dataclass(frozen=True)
 class AnalogyTask:
-    """A file of questions: percent right by 3CosAdd."""
+    """A file of questions: percent correct by 3CosAdd."""
 
     right: Floats  # (2, n) 1 or 0
 
@@ -70,9 +70,9 @@ class AnalogyTask:
 
 
 def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
-    """The same embeddings over the words that all of them have, in the order of the first.
+    """Returns the same embeddings over the words that all of them have, in the order of the first.
 
-    So all have the same pairs, questions and wrong answers before them, and a restriction means the same words.
+    So all get the same pairs, questions and wrong candidates, and a restriction means the same words.
 
     Raises:
         UserError: they have no word in common.
@@ -88,7 +88,7 @@ def restrict_to_shared_words(every: Sequence[Embeddings]) -> list[Embeddings]:
 
 
 def tasks(baseline: Embeddings, candidate: Embeddings, sets: Sets, restrict: int) -> dict[str, list[Task]]:
-    """The similarity sets and analogies that two embeddings over the same words can answer."""
+    """Returns the similarity sets and analogies that two embeddings over the same words can answer."""
     pair = (baseline, candidate)
     similarity: list[Task] = []
     for one in sets.similarity:
@@ -114,15 +114,15 @@ def significance(
     metric: Metric = "auto",
     samples: int = 1000,
 ) -> Significance:
-    """Is the candidate better? Paired bootstrap resampling (Koehn 2004) of the pairs of each set and the questions of
-    each file, over the words that both have.
+    """Tests whether the candidate is better, by paired bootstrap resampling (Koehn 2004) over the words both have.
 
-    The score is the mean over the sets, weighted by their pairs, or over all questions (3CosAdd); `auto`: the mean of
-    the two, where both were asked. The p-value is two-sided, made as `metrics.paired_bootstrap` makes it: how often a
-    resampled difference lies further from their mean than the difference seen lies from 0.
+    Resamples the pairs of each set and the questions of each file. The score is the mean over the sets, weighted by
+    their pairs, or over all questions (3CosAdd); `auto`: the mean of the two, if both exist. The p-value is two-sided,
+    as in `metrics.paired_bootstrap`: how often a resampled difference is further from their mean than the observed
+    difference is from 0.
 
     Raises:
-        UserError: they have no words in common, or none of the pairs and questions of the metric.
+        UserError: no words in common, or no pairs and questions for the metric.
     """
     baseline, candidate = restrict_to_shared_words([baseline, candidate])
     found = tasks(baseline, candidate, sets, restrict)
@@ -156,7 +156,7 @@ def significance(
 
 
 def _totals(groups: Mapping[str, Sequence[Task]], rng: np.random.Generator | None, samples: int) -> Floats:
-    """(samples, 2) scores of samples drawn by `rng`; None: of the sets themselves."""
+    """Returns (samples, 2) scores of samples drawn by `rng`; None: of the sets themselves."""
     means = []
     for group in groups.values():
         total, items = np.zeros((samples, 2)), 0
@@ -173,7 +173,7 @@ def _totals(groups: Mapping[str, Sequence[Task]], rng: np.random.Generator | Non
 def method_table(
     every: Mapping[str, Embeddings], settings: EvaluateVectors, sets: Sets, records: Records = ()
 ) -> dict[str, dict[str, float | None]]:
-    """Task -> name -> score, over the words that all have: similarity sets, analogies, retrieval, and their means.
+    """Returns task -> name -> score over the words that all have: similarity, analogies, retrieval, and their means.
 
     Raises:
         UserError: no word in common.
@@ -187,7 +187,7 @@ def method_table(
 
 
 def is_in_table(key: str) -> bool:
-    """Whether a score stands in the table of methods: no coverage, and of analogies the totals."""
+    """Returns True if a score belongs in the table of methods: no coverage, and for analogies only the totals."""
     task, _, name = key.partition("/")
     if task.startswith("analogies"):
         return name == "mean" or name.endswith("/total")

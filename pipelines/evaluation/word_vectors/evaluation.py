@@ -1,4 +1,4 @@
-"""An evaluation of word vectors: similarity sets, analogies, neighbours, and retrieval where texts are held out."""
+"""Evaluates word vectors: similarity sets, analogies, neighbours, and retrieval if texts are held out."""
 
 import hashlib
 import logging
@@ -24,20 +24,20 @@ from pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 
-SHOWN_WORDS = 12  # whose neighbours are shown where none are named
-EVERYWHERE = 100  # the most frequent words: "the", "be", "said" say little about anything
+SHOWN_WORDS = 12  # words whose neighbours are shown by default
+EVERYWHERE = 100  # the most frequent words: "the", "be", "said" tell little
 TOTALS = ("semantic", "syntactic", "total")
 
 
 @dataclass(frozen=True)
 class Sets:
-    """What is read once and asked of one or several embeddings."""
+    """The evaluation sets, read once for one or several embeddings."""
 
     similarity: list[SimilaritySet]
     analogies: dict[str, dict[str, list[Question]]]  # file -> section -> questions
 
     def items(self) -> list[str]:
-        """Every pair with its mark and every question, as a line."""
+        """Returns every pair with its rating and every question, as a line."""
         pairs = [
             f"{a} {b} {mark}" for one in self.similarity for (a, b), mark in zip(one.pairs, one.marks, strict=True)
         ]
@@ -45,26 +45,26 @@ class Sets:
         return [*pairs, *map(" ".join, asked)]
 
     def words(self) -> list[str]:
-        """The words of the similarity sets in their order, each once."""
+        """Returns the distinct words of the similarity sets in their order."""
         return list(dict.fromkeys(word for one in self.similarity for pair in one.pairs for word in pair))
 
 
 @dataclass
 class VectorsEvaluation:
-    """What came out. All scores are in percent, Spearman's rho times 100 among them."""
+    """The results. All scores are in percent, including Spearman's rho times 100."""
 
     words: int  # V
     width: int  # d
-    restrict: int  # analogies among so many most frequent words
+    restrict: int  # analogies search this many most frequent words
     similarity: dict[str, SimilarityScore] = field(default_factory=dict)  # by set
     analogies: dict[str, dict[str, AnalogyScore]] = field(default_factory=dict)  # by file, section and total
     neighbours: dict[str, list[Neighbour]] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)  # words whose neighbours were asked for
-    retrieval: dict[str, float] = field(default_factory=dict)  # on the texts held out, where there are any
+    unknown: list[str] = field(default_factory=list)  # unknown words whose neighbours were requested
+    retrieval: dict[str, float] = field(default_factory=dict)  # on held-out texts, if there are any
     seconds: float = 0.0
 
     def scores(self) -> dict[str, float]:
-        """The figures by name, for MLflow and the bundle's facts; what is not defined is left out.
+        """Returns the figures by name, for MLflow and the bundle's facts, without undefined ones.
 
         `similarity/SET` and `similarity/mean` (of the sets, weighted by the pairs found), `coverage/SET`,
         `analogies/FILE/SECTION` by 3CosAdd and `analogies_3cosmul/...`, `analogies/mean` (of all questions found).
@@ -88,15 +88,15 @@ class VectorsEvaluation:
         return found | {f"retrieval/{name}": value for name, value in self.retrieval.items()}
 
     def record(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Returns plain values for JSON."""
         return asdict(self)
 
 
 def read_sets(settings: EvaluateVectors) -> Sets:
-    """The files of the settings; none where there is no root.
+    """Reads the files of the settings; none if there is no root.
 
     Raises:
-        UserError: a file that is missing or of another form (named), or two of one name.
+        UserError: a file is missing or malformed (named), or two have the same name.
     """
     root = settings.root
     if root is None:
@@ -114,7 +114,7 @@ def read_sets(settings: EvaluateVectors) -> Sets:
 
 
 def halves(sets: Sets) -> tuple[Sets, Sets]:
-    """Two sets without an item in common, each with about half of every file: drawn by a hash of the item's words."""
+    """Splits into two sets without a common item, each with about half of every file, by a hash of the item's words."""
 
     def first(words: Sequence[str]) -> bool:
         return hashlib.sha256(" ".join(words).casefold().encode()).digest()[0] % 2 == 0
@@ -139,9 +139,9 @@ def halves(sets: Sets) -> tuple[Sets, Sets]:
 def evaluate_embeddings(
     embeddings: Embeddings, settings: EvaluateVectors, sets: Sets | None = None, records: Records = ()
 ) -> VectorsEvaluation:
-    """Everything of the settings, and retrieval on `records` (`retrieval.held_out`) where there are any.
+    """Runs every evaluation of the settings, and retrieval on `records` (`retrieval.held_out`) if there are any.
 
-    `sets`: what `read_sets` gave, where it is at hand.
+    `sets`: the result of `read_sets`, if available.
 
     Raises:
         UserError: a file that cannot be read (named).
@@ -165,7 +165,7 @@ def evaluate_embeddings(
 
 
 def retrieval_scores(embeddings: Embeddings, records: Records) -> dict[str, float]:
-    """`retrieval` by name; nothing where too few records can be asked for, which is said."""
+    """Returns `retrieval` by name; if too few records qualify, logs that and returns nothing."""
     if not records:
         return {}
     try:
@@ -176,9 +176,9 @@ def retrieval_scores(embeddings: Embeddings, records: Records) -> dict[str, floa
 
 
 def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) -> tuple[list[str], list[str]]:
-    """The known words whose neighbours are shown, as the vectors write them, and the unknown ones of the settings.
+    """Returns the known words whose neighbours are shown, spelled as in the vectors, and the settings' unknown ones.
 
-    Where the settings name none: of the sets' words those that are frequent, or without sets some of each frequency.
+    By default the frequent ones among the sets' words, or without sets some of each frequency.
     """
     rows = {word: embeddings.find(word) for word in settings.words}
     if rows:
@@ -192,13 +192,13 @@ def chosen_words(embeddings: Embeddings, settings: EvaluateVectors, sets: Sets) 
 
 
 def frequent_rows(embeddings: Embeddings, sets: Sets) -> list[int]:
-    """The rows of the similarity sets' words, the frequent first; those that are in every sentence last."""
+    """Returns the rows of the similarity sets' words, frequent first; the most common words last."""
     rows = {row for row in map(embeddings.find, sets.words()) if row is not None}
     return sorted(rows, key=lambda row: (row < EVERYWHERE, row))
 
 
 def report(evaluation: VectorsEvaluation) -> str:
-    """What a person wants to read."""
+    """Returns the report for users."""
     one = evaluation
     parts = [[f"{one.words:,} words of {one.width:,} numbers; measured in {one.seconds:.1f} s"]]
     if one.similarity:

@@ -1,4 +1,4 @@
-"""Labels on a scatter of points: each beside its point, none over another; one without room is left out."""
+"""Labels on a scatter plot: each beside its point, none overlapping; a label without space is left out."""
 
 from collections.abc import Sequence
 from itertools import product
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from pipelines.tracking.plots import Axes
 
-# Where a label may stand around its point, the best first: to the right (1) or left (-1), above (1) or below (-1).
+# Positions of a label around its point, the best first: right (1) or left (-1), above (1) or below (-1).
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
-HORIZONTAL = {1: "left", 0: "center", -1: "right"}  # which part of the label lies at its anchor
+HORIZONTAL = {1: "left", 0: "center", -1: "right"}  # the part of the label at its anchor
 VERTICAL = {1: "bottom", 0: "center", -1: "top"}
 GAPS = (3.0, 7.0, 12.0)  # points (1/72 inch) between point and label
-MARGIN = 0.6  # pixels that stay free around a label
-DOT = 2.5  # pixels that a point takes to each side
+MARGIN = 0.6  # free pixels around a label
+DOT = 2.5  # pixels of a point on each side
 
 
 def place_labels(
@@ -26,10 +26,10 @@ def place_labels(
     size: float = 8.0,
     opposite: NDArray[np.floating[Any]] | None = None,
 ) -> int:
-    """Write `labels` beside `points` (n, 2), the first ones first; how many found room.
+    """Writes `labels` beside `points` (n, 2), the first ones first; returns how many found space.
 
-    The axis must have its final limits and place in the figure. `opposite` (n, 2): points that a label should lie away
-    from, such as the other end of an arrow; by default each label tries its sides in the same order.
+    The axis must have its final limits and place in the figure. `opposite` (n, 2): points that a label should avoid,
+    such as the other end of an arrow; by default each label tries its sides in the same order.
     """
 
     from matplotlib.patheffects import withStroke
@@ -48,7 +48,7 @@ def place_labels(
         text.set(in_layout=False, path_effects=[withStroke(linewidth=2, foreground="white")])
         extent = text.get_window_extent(renderer)
         half = np.array([extent.width, extent.height]) / 2 + MARGIN
-        others = np.delete(taken, number, axis=0)  # its own point it may touch
+        others = np.delete(taken, number, axis=0)  # it may touch its own point
         for gap, side in product(GAPS, sides(away[number])):
             middle = places[number] + side * (half + gap * pixels)
             box = np.concatenate([middle - half, middle + half])
@@ -64,17 +64,17 @@ def place_labels(
 
 
 def sides(direction: NDArray[np.floating[Any]]) -> list[NDArray[np.float64]]:
-    """The places around a point, those towards `direction` (x, y) first; a direction of zeros leaves their order."""
+    """Returns the places around a point, those towards `direction` (x, y) first; zeros leave the order unchanged."""
     every = [np.array(side, np.float64) for side in SIDES]
     return sorted(every, key=lambda side: -float(side @ direction) / float(np.linalg.norm(side)))
 
 
 def inside(box: NDArray[np.floating[Any]], frame: NDArray[np.floating[Any]]) -> bool:
-    """Whether a box lies in a frame."""
+    """Returns True if a box lies within a frame."""
     return bool(np.all(box[:2] >= frame[:2]) and np.all(box[2:] <= frame[2:]))
 
 
 def overlaps(box: NDArray[np.floating[Any]], others: NDArray[np.floating[Any]]) -> bool:
-    """Whether a box covers a part of any of the boxes (n, 4)."""
+    """Returns True if a box overlaps any of the boxes (n, 4)."""
     left, bottom, right, top = box
     return bool(np.any((others[:, 0] < right) & (others[:, 2] > left) & (others[:, 1] < top) & (others[:, 3] > bottom)))

@@ -1,6 +1,6 @@
-"""Pictures of word vectors for MLflow's artifacts: projections, heat map, parallelograms, scores, loss.
+"""Plots of word vectors for MLflow's artifacts: projections, heat map, parallelograms, scores, loss.
 
-Drawn without a display, each call its own figure; the same vectors give the same picture.
+Needs no display; each call makes its own figure, and the same vectors give the same picture.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,8 +39,8 @@ from pipelines.tracking.plots import (
 
 PALETTE = (BLUE, ORANGE, GREEN, "#a23b72", "#5b5ea6", "#8c6d1f", "#1b998b", "#c44536", "#6b7a3a", "#4a4e57")
 HEAT_WORDS = 36
-SECTIONS = 6  # of analogies drawn
-FEWEST = 3  # words that make a picture
+SECTIONS = 6  # analogy sections to draw
+FEWEST = 3  # words needed for a picture
 
 
 def all_pictures(
@@ -49,7 +49,7 @@ def all_pictures(
     sets: Sets,
     words: Sequence[str] = (),
 ) -> dict[str, Figure]:
-    """Name -> figure, of what there is to see; `words` are drawn whatever the sets hold."""
+    """Returns name -> figure for everything that can be drawn; always draws `words`."""
     drawn = drawn_words(embeddings, sets, words)
     found: dict[str, Figure | None] = {
         "projection-pca": projection(embeddings, drawn, "pca"),
@@ -65,9 +65,9 @@ def all_pictures(
 
 
 def projection(embeddings: Embeddings, words: Sequence[str], method: Projection) -> Figure | None:
-    """Words where PCA or t-SNE puts them, coloured by k-means of the whole vectors; no label over another.
+    """Plots words by PCA or t-SNE, coloured by k-means of the whole vectors, without overlapping labels.
 
-    None of too few words.
+    None for too few words.
     """
     if len(words) < FEWEST:
         return None
@@ -87,9 +87,9 @@ def projection(embeddings: Embeddings, words: Sequence[str], method: Projection)
 
 
 def heat_map(embeddings: Embeddings, words: Sequence[str]) -> Figure | None:
-    """The cosines of words with each other, like words side by side (by average-linkage clustering).
+    """Plots the words' cosines with each other, similar words side by side (by average-linkage clustering).
 
-    None of too few words.
+    None for too few words.
     """
     words = [words[round(place)] for place in np.linspace(0, len(words) - 1, min(HEAT_WORDS, len(words)))]
     if len(words) < FEWEST:
@@ -101,7 +101,7 @@ def heat_map(embeddings: Embeddings, words: Sequence[str]) -> Figure | None:
     points = directions(embeddings, words)
     cosines = np.clip(points @ points.T, -1.0, 1.0)
     order = leaves_list(linkage(squareform(1.0 - cosines, checks=False), "average", optimal_ordering=True))
-    most = max(0.1, float(np.abs(cosines[~np.eye(len(words), dtype=bool)]).max()))  # but each word's with itself
+    most = max(0.1, float(np.abs(cosines[~np.eye(len(words), dtype=bool)]).max()))  # without each word's with itself
     image = axis.imshow(cosines[np.ix_(order, order)], cmap="RdBu_r", vmin=-most, vmax=most)
     names = [words[place] for place in order]
     axis.set_xticks(range(len(names)), names, rotation=90, fontsize=7.5)
@@ -111,9 +111,9 @@ def heat_map(embeddings: Embeddings, words: Sequence[str]) -> Figure | None:
 
 
 def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Question]]) -> Figure | None:
-    """The pairs of up to SECTIONS analogy sections as arrows: parallel and of one length where the analogy holds.
+    """Plots the pairs of up to SECTIONS analogy sections as arrows: parallel and equally long if the analogy holds.
 
-    None where no section has three pairs that are known.
+    None if no section has three known pairs.
     """
     drawn = parallelograms(embeddings, sections, SECTIONS)
     if not drawn:
@@ -139,7 +139,7 @@ def analogy_steps(embeddings: Embeddings, sections: Mapping[str, Sequence[Questi
 
 
 def scores(evaluation: VectorsEvaluation) -> Figure:
-    """Spearman's correlation by set, and the share of right answers by section, with what was found of each."""
+    """Plots Spearman's correlation by set and the correct answers by section, with the coverage of each."""
     columns = bool(evaluation.similarity) + bool(evaluation.analogies)
     counts = [len(evaluation.similarity), sum(len(sections) for sections in evaluation.analogies.values())]
     figure, axes = panels(1, columns, (6.4 * columns, 1.6 + 0.27 * max(counts)), "Scores by set")
@@ -163,9 +163,9 @@ def scores(evaluation: VectorsEvaluation) -> Figure:
 
 
 def methods(table: Mapping[str, Mapping[str, float | None]]) -> Figure | None:
-    """Task -> method -> score, a bar each: what a person sees of all methods on the same tasks; None without a task.
+    """Plots task -> method -> score as bars: all methods on the same tasks; None without a task.
 
-    Of the table what all have and what says something new: no 3CosMul, and of retrieval the share among the first ten.
+    Leaves out redundant figures: no 3CosMul, and for retrieval only the share among the first ten.
     """
     kept = {
         key: row
@@ -191,7 +191,7 @@ def methods(table: Mapping[str, Mapping[str, float | None]]) -> Figure | None:
 
 
 def losses(history: Mapping[str, Points]) -> Figure | None:
-    """Loss, its mean by epoch, learning rate and speed over the steps: a panel for each that was measured."""
+    """Plots loss, its mean by epoch, learning rate and speed over the steps: one panel per measured one."""
 
     def loss(axis: Axes) -> None:
         noisy(axis, history.get("loss", ()), BLUE, "training")
@@ -210,7 +210,7 @@ def losses(history: Mapping[str, Points]) -> Figure | None:
 
 
 def bars(axis: Axes, table: Mapping[str, Mapping[str, float | None]], notes: Sequence[str], unit: str) -> None:
-    """Horizontal bars, a group a row of the table, its note below its name; what is not defined is a dash."""
+    """Draws horizontal bars, one group per row of the table, its note below its name; an undefined value is a dash."""
     labels = list(dict.fromkeys(label for row in table.values() for label in row))
     width = 0.8 / max(1, len(labels))
     for number, label in enumerate(labels):
@@ -239,18 +239,18 @@ def bars(axis: Axes, table: Mapping[str, Mapping[str, float | None]], notes: Seq
             "loc": "lower left",
             "bbox_to_anchor": (0.0, 1.0),
             "ncols": 5,
-        }  # above the bars, over none of them
+        }  # above the bars, not over them
         axis.legend(frameon=False, fontsize=7, borderaxespad=0.2, columnspacing=1.0, handlelength=1.2, **beyond)
 
 
 def bare(axis: Axes) -> None:
-    """No ticks and no frame: only the places of points to each other mean anything."""
+    """Removes ticks and frame: only the points' relative positions mean anything."""
     axis.set_xticks([])
     axis.set_yticks([])
     axis.spines[:].set_color("#e6e8eb")
 
 
 def settle(figure: Figure) -> None:
-    """Give every axis its final place, and keep it there."""
+    """Fixes every axis at its final place."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

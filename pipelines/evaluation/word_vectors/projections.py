@@ -1,6 +1,6 @@
-"""Words in two dimensions: projections of their directions, groups among them, pairs of analogies.
+"""Words in two dimensions: projections of their directions, clusters among them, pairs of analogies.
 
-n words, d width. Directions are vectors of length 1, for a word's length says how often it was seen, not what it means.
+n words, d width. Directions are vectors of length 1, because a vector's length reflects frequency, not meaning.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,25 +16,25 @@ from pipelines.evaluation.word_vectors.evaluation import EVERYWHERE, Sets, frequ
 
 Projection = Literal["pca", "t-SNE"]
 Floats = NDArray[np.float64]
-FREQUENT = 60  # of the similarity sets' words, or of all words
-A_SECTION = 8  # words of an analogy section
+FREQUENT = 60  # words of the similarity sets, or of all words
+A_SECTION = 8  # words per analogy section
 WORDS_A_GROUP = 10  # on average
-PAIRS = 7  # of a section in its picture
-PERPLEXITY = 15.0  # of t-SNE: neighbours that a word keeps near, of some 150 words
+PAIRS = 7  # pairs in a section's picture
+PERPLEXITY = 15.0  # of t-SNE: neighbours that a word keeps close, among some 150 words
 SEED = 1
 
 
 def directions(embeddings: Embeddings, words: Sequence[str]) -> Floats:
-    """The vectors of known words at length 1, dense: (n, d)."""
+    """Returns the vectors of known words at length 1, dense: (n, d)."""
     rows = np.array([embeddings.known(word) for word in words], np.int64)
     found = units(embeddings.vectors, embeddings.inverse, rows)
     return np.asarray(found.toarray() if is_sparse(found) else found, np.float64)
 
 
 def project(points: Floats, method: Projection) -> Floats:
-    """(n, d) -> (n, 2), the same for the same points. t-SNE (van der Maaten and Hinton 2008) takes 5 words at least.
+    """(n, d) -> (n, 2), deterministic. t-SNE (van der Maaten and Hinton 2008) needs at least 5 words.
 
-    PCA keeps the two directions of largest variance, their signs fixed so that a picture does not flip.
+    PCA keeps the two directions of largest variance, with fixed signs so that a picture does not flip.
     """
     if method == "t-SNE" and len(points) >= 5:
         from sklearn.manifold import TSNE
@@ -42,7 +42,7 @@ def project(points: Floats, method: Projection) -> Floats:
 
         perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
         model = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=SEED)
-        with threadpool_limits(1):  # so few points: on a busy machine the threads would wait for each other
+        with threadpool_limits(1):  # few points: on a busy machine threads would wait for each other
             return np.asarray(model.fit_transform(points), np.float64)
     centred = points - points.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
@@ -52,7 +52,7 @@ def project(points: Floats, method: Projection) -> Floats:
 
 
 def groups(points: Floats) -> NDArray[np.int64]:
-    """A group for each of (n, d) directions, by k-means: (n,), the largest group first."""
+    """Clusters (n, d) directions by k-means: (n,), the largest cluster first."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
@@ -68,8 +68,9 @@ def groups(points: Floats) -> NDArray[np.int64]:
 
 
 def drawn_words(embeddings: Embeddings, sets: Sets, named: Sequence[str] = ()) -> list[str]:
-    """The words of a projection, known and each once: those named, the frequent ones of the similarity sets, and some
-    of each analogy section. Without sets, frequent words after those that are in every sentence."""
+    """Returns the distinct known words of a projection: named ones, frequent ones of the sets, and some per section.
+
+    Without sets: frequent words, except the most common ones."""
     rows = [embeddings.find(word) for word in named]
     of_sets = frequent_rows(embeddings, sets)
     rows += of_sets[:FREQUENT]
@@ -84,7 +85,7 @@ def drawn_words(embeddings: Embeddings, sets: Sets, named: Sequence[str] = ()) -
 
 
 def best_pairs(embeddings: Embeddings, questions: Sequence[Question], most: int) -> list[tuple[str, str]]:
-    """The pairs (a, b) of a section, as the vectors write them: known, the more frequent first, no word twice."""
+    """Returns a section's pairs (a, b), spelled as in the vectors: known, frequent first, no word twice."""
     pairs = dict.fromkeys(pair for a, b, c, d in questions for pair in ((a, b), (c, d)))
     known = []
     for a, b in pairs:
@@ -103,16 +104,16 @@ def best_pairs(embeddings: Embeddings, questions: Sequence[Question], most: int)
 def parallelograms(
     embeddings: Embeddings, sections: Mapping[str, Sequence[Question]], most: int
 ) -> dict[str, tuple[list[tuple[str, str]], Floats]]:
-    """Section -> its pairs and where their words lie, (pairs, 2, 2): of `most` sections those that are known best.
+    """Returns section -> its pairs and their words' points, (pairs, 2, 2), for the `most` sections known best.
 
-    The plane is chosen to show the section's step: its first axis is the mean of b - a, its second the direction in
-    which the middles of the pairs vary most. A step that all pairs share is then an arrow of one direction and length.
+    The plane shows the section's step: its first axis is the mean of b - a, its second the direction in which the
+    pairs' midpoints vary most. A step that all pairs share becomes arrows of one direction and length.
     """
     found: dict[str, tuple[list[tuple[str, str]], Floats]] = {}
     shown: set[tuple[str, str]] = set()
     for name, questions in sections.items():
         pairs = best_pairs(embeddings, questions, PAIRS)
-        if len(pairs) < 3 or 2 * len(shown.intersection(pairs)) >= len(pairs):  # Google's first two hold the same
+        if len(pairs) < 3 or 2 * len(shown.intersection(pairs)) >= len(pairs):  # Google's first two overlap
             continue
         shown.update(pairs)
         ends: Floats = directions(embeddings, [word for pair in pairs for word in pair]).reshape(len(pairs), 2, -1)

@@ -1,8 +1,8 @@
-"""Retrieval without labels: the first half of a record is the query, the second halves of all records the candidates.
+"""Retrieval without labels: a record's first half is the query, the second halves of all records the candidates.
 
-A query is answered by the cosine of text vectors; right is the half of its own record. Halves of one record share their
-subject and few of their words, so this asks what dense vectors are said to be good at, of any method and in any
-language. N records, V words.
+The cosine of text vectors ranks the candidates; the half of the same record is correct. Halves of one record share
+their subject and few of their words, so this tests what dense vectors claim to do well, for any method and language. N
+records, V words.
 """
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ from pipelines.loaders.segments import side_number, side_of
 Records = Sequence[Sequence[str]]
 Weights = NDArray[np.floating[Any]]
 
-RECORDS, SHORTEST, LONGEST = 2_000, 10, 40  # of `held_out`: how many, and their words
-EQUAL = 1e-6  # cosines nearer to each other than that are equal; float32 tells no better
+RECORDS, SHORTEST, LONGEST = 2_000, 10, 40  # of `held_out`: their number, and their words
+EQUAL = 1e-6  # cosines closer than this are equal; float32 is no finer
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """How far up the right candidates were; all in percent."""
+    """Ranks of the correct candidates as rates, all in percent."""
 
     recall_at_1: float
     recall_at_10: float
@@ -38,24 +38,24 @@ class Ranks:
 
     @classmethod
     def of(cls, ranks: NDArray[np.float64]) -> "Ranks":
-        """From the rank of each right answer, 1 the best."""
+        """Takes the rank of each correct answer, 1 the best."""
         shares = (np.mean(ranks <= 1), np.mean(ranks <= 10), np.mean(1 / ranks))
         return cls(*(100 * float(share) for share in shares))
 
 
 @dataclass
 class RetrievalScores:
-    """What came out, by how the words of a text were weighted.
+    """The results by weighting of a text's words.
 
-    "mean": all alike; "idf": by the records that were asked for; "own": by the method's weights, where it has any.
+    "mean": all equal; "idf": by the queried records; "own": by the method's weights, if it has any.
     """
 
-    records: int  # that could be halved: the candidates
-    asked: int  # of which both halves hold a word that has a vector: the queries
+    records: int  # records that could be split: the candidates
+    asked: int  # those whose halves both contain a known word: the queries
     weightings: dict[str, Ranks] = field(default_factory=dict)
 
     def scores(self) -> dict[str, float]:
-        """By name, such as "idf/recall_at_10"."""
+        """Returns the scores by name, such as "idf/recall_at_10"."""
         found = {
             f"{name}/{key}": value for name, ranks in self.weightings.items() for key, value in vars(ranks).items()
         }
@@ -63,10 +63,10 @@ class RetrievalScores:
 
 
 def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
-    """Ask for the second half of every record by its first. Records of one word are left out.
+    """Searches for the second half of every record by its first. Skips records of one word.
 
     Raises:
-        UserError: fewer than two records can be asked for.
+        UserError: fewer than two records qualify.
     """
     halved = [(words[: len(words) // 2], words[len(words) // 2 :]) for words in records if len(words) > 1]
     firsts, seconds = [first for first, _ in halved], [second for _, second in halved]
@@ -87,7 +87,7 @@ def retrieval(embeddings: Embeddings, records: Records) -> RetrievalScores:
 
 
 def weightings(embeddings: Embeddings, records: Records) -> dict[str, Weights]:
-    """Name -> (V,) what a word counts in a text."""
+    """Returns name -> (V,) weights of words in a text."""
     frequencies = np.zeros(len(embeddings), np.int64)
     for words in records:
         rows = {row for row in map(embeddings.row, words) if row is not None}
@@ -102,7 +102,7 @@ def weightings(embeddings: Embeddings, records: Records) -> dict[str, Weights]:
 
 
 def ranks_of(queries: Table, candidates: Table, right: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
-    """(Q,) the rank of candidate `right[q]` for query q by cosine; equal ones share the mean of their ranks.
+    """Returns (Q,) the rank of candidate `right[q]` for query q by cosine; equal ones share their mean rank.
 
     A vector of zeros has the cosine 0 with everything.
     """
@@ -112,15 +112,15 @@ def ranks_of(queries: Table, candidates: Table, right: NDArray[np.integer[Any]])
         product = ours[part] @ theirs.T
         cosines = np.asarray(product.toarray() if is_sparse(product) else product)
         gaps = cosines - np.take_along_axis(cosines, right[part, None], axis=1)
-        equal = (np.abs(gaps) <= EQUAL).sum(axis=1)  # the right one itself among them
+        equal = (np.abs(gaps) <= EQUAL).sum(axis=1)  # including the correct one
         ranks[part] = 1 + (gaps > EQUAL).sum(axis=1) + (equal - 1) / 2
     return ranks
 
 
 def held_out(directory: Path, side: str | None = None) -> list[list[str]]:
-    """Records of a shard directory to ask for: of the test split, else of valid, else the last of train.
+    """Returns query records of a shard directory: of the test split, else of valid, else the last of train.
 
-    At most RECORDS, the last ones that have SHORTEST words or more; of a longer record than LONGEST its beginning.
+    At most RECORDS, the last ones with SHORTEST words or more; longer ones are cut to LONGEST words.
 
     Raises:
         UserError: no shards, or two languages and no `side`.
@@ -138,7 +138,7 @@ def held_out(directory: Path, side: str | None = None) -> list[list[str]]:
     for index in reversed(range(reader.chunks)):
         ids, offsets = side_of(reader.chunk(index), target)
         for number in reversed(range(len(offsets) - 1)):
-            record = ids[offsets[number] : offsets[number + 1] - 1]  # without its end
+            record = ids[offsets[number] : offsets[number + 1] - 1]  # without its end token
             if len(record) >= SHORTEST:
                 found.append(tokenizer.pieces(record[:LONGEST]))
                 if len(found) == RECORDS:
@@ -151,6 +151,6 @@ def _known_rows(embeddings: Embeddings, words: Sequence[str]) -> bool:
 
 
 def _unit_rows(table: Table) -> Table:
-    """Rows at length 1; zeros stay zeros."""
+    """Returns rows at length 1; zeros stay zeros."""
     inverse = inverse_norms(table)[:, None]
     return table.multiply(inverse).tocsr() if is_sparse(table) else table * inverse

@@ -1,4 +1,4 @@
-"""How far vectors agree with people on how alike two words are: Spearman's rank correlation over a set of pairs."""
+"""Agreement of vectors with people's similarity ratings: Spearman's rank correlation over a set of pairs."""
 
 import math
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from model.inputs.lines import View, open_lines
 from model.word_vectors.embeddings import Embeddings
 
 Floats = NDArray[np.float64]
-PACKED = (".gz", ".bz2", ".xz", ".lzma", ".zst", ".zip")  # endings of packed files; their bytes say what they are
+PACKED = (".gz", ".bz2", ".xz", ".lzma", ".zst", ".zip")  # suffixes of packed files; their bytes tell the format
 
 
 @dataclass(frozen=True)
 class SimilaritySet:
-    """Pairs of words and how alike people found them, on any scale."""
+    """Pairs of words with people's similarity ratings, on any scale."""
 
     name: str
     pairs: list[tuple[str, str]]
@@ -29,25 +29,25 @@ class SimilaritySet:
 
 @dataclass(frozen=True)
 class SimilarityScore:
-    """What came out on one set."""
+    """The result on one set."""
 
-    spearman: float | None  # 100 x Spearman's rho over the pairs found; None for fewer than two, or marks all alike
+    spearman: float | None  # 100 x Spearman's rho over the pairs found; None for fewer than two, or equal ratings
     found: int  # pairs of which both words are known
     pairs: int
 
     @property
     def coverage(self) -> float:
-        """Pairs found, in percent."""
+        """Returns the pairs found, in percent."""
         return 100 * self.found / max(1, self.pairs)
 
 
 def read_similarity(path: Path) -> SimilaritySet:
-    """A set in the common form: a line a pair, word, word, mark, with tabs (or commas in .csv) or spaces between.
+    """Reads a set in the common form: a pair per line, word, word, rating, separated by tabs, commas (.csv) or spaces.
 
-    Blank lines and those with # at the beginning are left out, and so is a first line without a number (a title).
+    Skips blank lines, lines that begin with #, and a first line without a number (a title).
 
     Raises:
-        UserError: no such file, or a line that is none (named).
+        UserError: a missing file, or a malformed line (named).
     """
     pairs: list[tuple[str, str]] = []
     marks: list[float] = []
@@ -71,7 +71,7 @@ def read_similarity(path: Path) -> SimilaritySet:
 
 
 def lines(path: Path) -> list[tuple[int, str]]:
-    """The lines with something in them and their numbers, from 1, of a file of any kind that `model.inputs` reads."""
+    """Returns the non-blank lines with their numbers, from 1, of a file of any kind that `model.inputs` reads."""
     try:
         if (kind := kind_of(path)) in PAIRS:
             raise UserError(f"vectors.evaluate: {path} is a {kind} file, which has sentences and no marks of words")
@@ -85,20 +85,20 @@ def lines(path: Path) -> list[tuple[int, str]]:
 
 
 def plain_name(path: Path) -> Path:
-    """Return the name of the text in a packed file: wordsim.csv of wordsim.csv.gz."""
+    """Returns the name of the text in a packed file: wordsim.csv for wordsim.csv.gz."""
     return path.with_suffix("") if path.suffix.lower() in PACKED else path
 
 
 def pair_rows(embeddings: Embeddings, pairs: Sequence[tuple[str, str]]) -> NDArray[np.int64]:
-    """The rows of both words of each pair, (n, 2); -1 where a word is unknown."""
+    """Returns the rows of both words of each pair, (n, 2); -1 for an unknown word."""
     found = [[-1 if row is None else row for row in map(embeddings.find, pair)] for pair in pairs]
     return np.array(found, np.int64).reshape(-1, 2)
 
 
 def score_similarity(embeddings: Embeddings, one: SimilaritySet) -> SimilarityScore:
-    """Spearman's correlation of the cosines with the marks, over the pairs that are known.
+    """Returns Spearman's correlation of the cosines with the ratings, over the known pairs.
 
-    Vectors that find all pairs equally alike, as one-hot does, say nothing about them: 0.
+    Vectors that find all pairs equally similar, like one-hot, score 0.
     """
     rows = pair_rows(embeddings, one.pairs)
     known = (rows >= 0).all(axis=1)
@@ -110,7 +110,7 @@ def score_similarity(embeddings: Embeddings, one: SimilaritySet) -> SimilaritySc
 
 
 def spearman(first: Floats, second: Floats) -> float | None:
-    """Spearman's rho of two equally long lists, equals with the mean of their ranks; None where it is not defined."""
+    """Returns Spearman's rho of two equally long lists, equal values with their mean rank; None if undefined."""
     if len(first) < 2:
         return None
     (rho,) = weighted_spearman(first, second, np.ones((1, len(first))))
@@ -118,9 +118,9 @@ def spearman(first: Floats, second: Floats) -> float | None:
 
 
 def weighted_spearman(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Spearman's rho of (n,) and (n,) for each row of weights (samples, n): how many times each place is in a sample.
+    """Returns Spearman's rho of (n,) and (n,) for each row of weights (samples, n), which count repeats in a sample.
 
-    The same as ranking the samples themselves, without sorting any: (samples,); nan where a sample has no order.
+    Equals ranking the samples themselves, without sorting any: (samples,); nan if a sample has no order.
     """
     size = weights.sum(axis=1, keepdims=True)
     centred = [weighted_ranks(values, weights) - (size + 1) / 2 for values in (first, second)]
@@ -134,7 +134,7 @@ def weighted_spearman(first: Floats, second: Floats, weights: Floats) -> Floats:
 
 
 def weighted_ranks(values: Floats, weights: Floats) -> Floats:
-    """The mean rank, from 1, of each of (n,) values among `weights` (samples, n) copies of them: (samples, n)."""
+    """Returns the mean rank, from 1, of each of (n,) values among `weights` (samples, n) copies: (samples, n)."""
     distinct: NDArray[Any]
     distinct, place = np.unique(values, return_inverse=True)
     order = np.argsort(place, kind="stable")

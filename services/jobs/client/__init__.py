@@ -1,1 +1,1 @@
-"""Asking the job service: a typed client, and the command line's verbs over it."""
+"""The client of the job service: typed, with the command line's commands on it."""

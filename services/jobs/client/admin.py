@@ -1,4 +1,4 @@
-"""The command line's verbs for whoever runs the service: quotas, tokens, and the bill of faults."""
+"""The commands for the administrator: quotas, model owners, tokens, and the cost of faults."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ NO_BOUND = ("none", "null")
 
 
 def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """List them, or OWNER cpus=N gpus=N: what is left out has no bound afterwards."""
+    """Lists the quotas, or sets one: OWNER cpus=N gpus=N; a resource that is not named becomes unlimited."""
     names, values = _split("quota", words, ("cpus", "gpus"))
     if names:
         if len(names) > 1 or not values:
@@ -30,7 +30,7 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """List whose registered models are, or MODEL OWNER: give a model to an owner."""
+    """Lists the owners of registered models, or gives one to an owner: MODEL OWNER."""
     names, _values = _split("owner", words, ())
     if names:
         if len(names) != 2:
@@ -43,7 +43,7 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """List them; issue NAME owner=OWNER role=ROLE and rotate NAME print a new one, this once; revoke NAME."""
+    """Lists the tokens; `issue NAME owner=OWNER role=ROLE` and `rotate NAME` print a new one once; `revoke NAME`."""
     names, values = _split("token", words, ("owner", "role"))
     match names:
         case []:
@@ -70,7 +70,7 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """What faults have cost, by cause, job and owner; of one OWNER."""
+    """Prints the cost of faults by cause, job and owner; of one owner with OWNER."""
     names, _values = _split("bill", words, ())
     if len(names) > 1:
         raise UserError("say whose: dragoman bill OWNER")
@@ -92,10 +92,10 @@ def _times(one: dict[str, float]) -> tuple[str, str, str]:
 
 
 def _split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Names, and the values of `keys`.
+    """Returns the names, and the values of `keys`.
 
     Raises:
-        UserError: another key, or an option.
+        UserError: there is another key, or an option.
     """
     names, values = list[str](), dict[str, str]()
     for word in words:

@@ -1,4 +1,4 @@
-"""The job service from Python, typed: what the command line uses.
+"""The job service's typed Python client, which the command line uses.
 
 with JobClient("http://127.0.0.1:8300") as client:
     job = client.submit("train", ["model=transformer_base"], priority="high")
@@ -18,12 +18,12 @@ import httpx
 from model.errors import ServiceError, UserError
 from services.telemetry.traceparent import TraceParent
 
-PATIENCE = 60.0  # seconds that a lost connection is tried again
-SILENCE = 45.0  # seconds without an event or a comment until the connection is taken for lost
+PATIENCE = 60.0  # seconds of retrying a lost connection
+SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
 
 
 class Job(TypedDict):
-    """A job as the service gives it. Times are seconds since 1970."""
+    """A job as the service returns it. Times are seconds since 1970."""
 
     id: str
     owner: str
@@ -47,7 +47,7 @@ class Job(TypedDict):
 
 
 class Detail(Job):
-    """The same with everything that happened to it."""
+    """A job with its history."""
 
     after: list[str]
     retries: int
@@ -61,7 +61,7 @@ class Detail(Job):
 class JobClient:
     """A connection to the service at `address`.
 
-    Every method raises UserError where the service refuses, ServiceError where it does not answer.
+    Every method raises UserError if the service refuses, and ServiceError if it does not answer.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class JobClient:
         timeout: float = 60.0,
         trace: TraceParent | None = None,
     ) -> None:
-        """`owner` says who asks where the service asks for no token; `trace` what the requests are part of."""
+        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner
@@ -91,11 +91,11 @@ class JobClient:
         self._http.close()
 
     def status(self) -> dict[str, Any]:
-        """Whether it does its work, and on what."""
+        """Returns whether the service works, and on what."""
         return self._json("GET", "/status")
 
     def plan(self, verb: str, overrides: Sequence[str], by: float | None = None) -> dict[str, Any]:
-        """What a submission would come to; nothing is queued."""
+        """Returns the plan of a submission; queues nothing."""
         body = {"verb": verb, "overrides": list(overrides), "by": by}
         return self._json("POST", "/v1/plans", json=body, timeout=180)
 
@@ -111,7 +111,7 @@ class JobClient:
         by: float | None = None,
         key: str | None = None,
     ) -> Job:
-        """Enter a job. A connection that is lost meanwhile makes no second one of it; nor does the same `key` again."""
+        """Submits a job. A lost connection makes no second job, and neither does the same `key` again."""
         body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
         body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": key or secrets.token_hex(16)}
         deadline = time.monotonic() + PATIENCE
@@ -124,7 +124,7 @@ class JobClient:
                 time.sleep(0.5)
 
     def planned(self, name: str, patience: float = 180.0) -> Detail:
-        """The job once its plan is made, or refused."""
+        """Returns the job once its plan is made, or refused."""
         deadline, pause = time.monotonic() + patience, 0.1
         while (job := self.job(name))["state"] in ("submitted", "planned") and time.monotonic() < deadline:
             time.sleep(pause)
@@ -132,7 +132,7 @@ class JobClient:
         return job
 
     def jobs(self, states: Sequence[str] = (), cursor: int | None = None, limit: int = 50) -> dict[str, Any]:
-        """A page: `jobs`, the newest first, `next` for the cursor, `counts`, `newest` to follow the changes from."""
+        """Returns a page: `jobs`, newest first, `next` as the cursor, `counts`, `newest` to follow changes from."""
         query = {"state": list(states), "limit": limit, **({"cursor": cursor} if cursor else {})}
         return self._json("GET", "/v1/jobs", params=query)
 
@@ -140,80 +140,80 @@ class JobClient:
         return self._json("GET", f"/v1/jobs/{_name(name)}")  # type: ignore[return-value]  # as above
 
     def why(self, name: str) -> dict[str, Any]:
-        """What it waits for, who holds that, from when to when it will start."""
+        """Returns what it waits for, who holds that, and when it will start."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/why")
 
     def curves(self, name: str) -> dict[str, Any]:
-        """What a training has told: `curves`, name -> (step, value) pairs, and `released` at its end."""
+        """Returns a training's `curves`, name -> (step, value) pairs, and `released` at its end."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
     def act(self, name: str, action: str, **body: Any) -> Job:
-        """stop, yield, retry or priority (priority="high")."""
+        """Runs an action: stop, yield, retry or priority (priority="high")."""
         return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
 
     def remove(self, name: str) -> None:
         self._ask("DELETE", f"/v1/jobs/{_name(name)}")
 
     def report(self, name: str) -> str:
-        """The job as one HTML page."""
+        """Returns the job's report as one HTML page."""
         return self._ask("GET", f"/v1/jobs/{_name(name)}/report").text
 
     def log(self, name: str) -> Iterator[bytes]:
-        """What its newest attempt has written so far."""
+        """Yields the output of its newest attempt so far."""
         offset = 0
         while block := (answer := self._ask("GET", f"/v1/jobs/{_name(name)}/logs", params={"offset": offset})).content:
             yield block
             offset = int(answer.headers["X-Next-Offset"])
 
     def follow(self, name: str) -> Iterator[bytes]:
-        """What it writes from its newest attempt on, as it comes, until it ends; goes on where a connection broke."""
+        """Yields the output from its newest attempt on, as it comes, until the job ends; resumes broken connections."""
         attempt = self.job(name)["attempt"]
         for event in self._stream(f"/v1/jobs/{_name(name)}/log-events", {"attempt": attempt}):
             yield base64.b64decode(event["text"])
 
     def events(self, name: str | None = None, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Changes as they happen; of one job until it ends."""
+        """Yields changes as they happen; with a name, those of one job until it ends."""
         yield from self._stream("/v1/events", {"after": after, **({"job": name} if name else {})})
 
     def bill(self, owner: str | None = None) -> list[dict[str, Any]]:
-        """Tokens and seconds lost, by cause, job and owner."""
+        """Returns the tokens and seconds lost, by cause, job and owner."""
         query = {"owner": owner} if owner else {}
         return self._json("GET", "/v1/bill", params=query)  # type: ignore[return-value]  # as above
 
     def quotas(self) -> list[dict[str, Any]]:
-        """What owners may hold together."""
+        """Returns the owners' quotas."""
         return self._json("GET", "/v1/quotas")  # type: ignore[return-value]  # as above
 
     def set_quota(self, owner: str, cpus: float | None = None, gpus: float | None = None) -> None:
-        """Bound what an owner's jobs hold together; None: no bound."""
+        """Sets an owner's quota; None: no limit."""
         self._ask("PUT", f"/v1/quotas/{_name(owner)}", json={"cpus": cpus, "gpus": gpus})
 
     def models(self) -> list[dict[str, Any]]:
-        """Whose the names of registered models are."""
+        """Returns the owners of registered models' names."""
         return self._json("GET", "/v1/models")  # type: ignore[return-value]  # as above
 
     def give_model(self, name: str, owner: str) -> None:
-        """Give the name of a registered model to an owner."""
+        """Gives the name of a registered model to an owner."""
         self._ask("PUT", f"/v1/models/{_name(name)}", json={"owner": owner})
 
     def tokens(self) -> list[dict[str, Any]]:
-        """Who may come in; the tokens themselves nobody can tell."""
+        """Returns all tokens' records; the tokens themselves are not stored."""
         return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above
 
     def issue(self, name: str, owner: str, role: str) -> str:
-        """A new token, told this once."""
+        """Issues a token and returns it; it is shown only once."""
         return str(self._json("POST", "/v1/tokens", json={"name": name, "owner": owner, "role": role})["token"])
 
     def rotate(self, name: str) -> str:
-        """Another token in the place of this one, told this once."""
+        """Replaces a token and returns the new one; it is shown only once."""
         return str(self._json("POST", f"/v1/tokens/{_name(name)}/rotate", json={})["token"])
 
     def revoke(self, name: str) -> None:
-        """Let nobody in with it any more."""
+        """Makes a token invalid."""
         self._ask("DELETE", f"/v1/tokens/{_name(name)}")
 
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The events of a stream until its `end`; after a broken connection from the last id on."""
+        """Yields the events of a stream until its `end`; after a broken connection, from the last id on."""
         last: str | None = None
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -267,7 +267,7 @@ class JobClient:
 
 
 def _name(name: str) -> str:
-    """Of a job, an owner or a token, as part of a path: nothing else may be meant by it."""
+    """Returns a name of a job, an owner or a token if it is safe as a part of a path."""
     if not all(letter.isalnum() or letter in "-_.+" for letter in name) or not name.strip("."):
         raise UserError(f"{name!r}: that is no name")
     return name

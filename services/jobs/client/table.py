@@ -1,4 +1,4 @@
-"""Jobs as people read them."""
+"""Formats jobs for the terminal."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,18 +10,18 @@ from model.durations import duration
 from model.errors import UserError
 from services.jobs.states import PRIORITY_NAMES
 
-# not strftime's, which follow the locale
+# strftime's names follow the locale
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
-    """Columns as wide as they must be, the first row on top."""
+    """Returns the rows as aligned columns, the first row on top."""
     return "\n".join(columns(rows))
 
 
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
-    """The rows of `dragoman jobs`."""
+    """Returns the rows of `dragoman jobs`."""
     head: Sequence[object] = ("JOB", "STATE", "OWNER", "VERB", "RUN", "PRIORITY", "WORKERS", "SINCE", "REASON")
     rows = [head]
     for job in jobs:
@@ -41,7 +41,7 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
 
 
 def detail(job: Mapping[str, Any]) -> str:
-    """Everything of `dragoman job`."""
+    """Returns the text of `dragoman job`."""
     facts = [
         ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
@@ -69,7 +69,7 @@ def detail(job: Mapping[str, Any]) -> str:
 
 
 def plan(found: Mapping[str, Any]) -> str:
-    """What a job comes to."""
+    """Returns a plan as text."""
     rows = [("run", found["run"])]
     workers = " or ".join(map(str, found["choices"]))
     gpus = f", {found['gpus']:g} GPUs" if found["gpus"] else ""
@@ -92,7 +92,7 @@ def plan(found: Mapping[str, Any]) -> str:
 
 
 def why(found: Mapping[str, Any]) -> str:
-    """The sentence, who holds it, and when."""
+    """Returns the reason, the holders and the expected start as text."""
     lines = [str(found["text"])]
     if found["holders"]:
         rows: list[Sequence[object]] = [("HELD BY", "OWNER", str(found["resource"] or "-"), "ENDS BETWEEN", "AND")]
@@ -108,14 +108,14 @@ def why(found: Mapping[str, Any]) -> str:
 
 
 def ends(one: Mapping[str, Any]) -> tuple[str, str]:
-    """From when to when a holder ends."""
+    """Returns the earliest and the latest end of a holder."""
     return clock(one["earliest"]), clock(one["latest"]) if one["latest"] is not None else "nobody knows"
 
 
 def clock(at: float | None) -> str:
-    """Day and hour in local time: `Thu 26 Nov 16:03`; with the year where it is another, with seconds of today.
+    """Returns day and hour in local time: `Thu 26 Nov 16:03`; with the year if it is another, with seconds for today.
 
-    The day always stands there: a page or a terminal of today may be read again tomorrow.
+    The day is always shown: a page or a terminal may be read again tomorrow.
     """
     if at is None:
         return "-"
@@ -126,15 +126,15 @@ def clock(at: float | None) -> str:
 
 
 def reason_beyond(state: str, reason: str) -> str:
-    """The reason of a state without the state's own word: empty for `succeeded` and `succeeded`."""
+    """Returns the reason without the state's own word at its beginning: empty for `succeeded` and `succeeded`."""
     return "" if reason == state else reason.removeprefix(f"{state}: ")
 
 
 def moment(text: str) -> float:
-    """`08:00`, the next time that it is so, or a date with its hour; seconds since 1970.
+    """Returns the seconds since 1970 of `08:00` (the next one) or of a date with its hour.
 
     Raises:
-        UserError: it is neither.
+        UserError: the text is neither.
     """
     now = datetime.now().astimezone()
     try:

@@ -1,4 +1,4 @@
-"""The command line's verbs over the client: each asks, prints, and gives an exit code."""
+"""The commands that talk to the job service: each asks, prints, and returns an exit code."""
 
 import getpass
 import logging
@@ -14,7 +14,7 @@ from services.jobs.client import admin, table
 from services.jobs.client.client import Detail, JobClient
 from services.jobs.job_client import JobsConfig
 from services.jobs.states import PRIORITIES, PRIORITY_NAMES
-from services.telemetry.traceparent import of_environment
+from services.telemetry.traceparent import read_environment
 
 ENDED = {"succeeded", "failed", "stopped", "lost"}
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
 
 def client(config: JobsConfig, address: str, owner: str | None = None) -> JobClient:
-    """The client of the service at `address`; `owner` is believed where no token is asked for.
+    """Returns the client of the service at `address`; `owner` counts where no token is required.
 
     Raises:
         UserError: jobs.key_file cannot be read.
@@ -33,11 +33,11 @@ def client(config: JobsConfig, address: str, owner: str | None = None) -> JobCli
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
-    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=of_environment())
+    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=read_environment())
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Plan, queue, print the id."""
+    """Plans and queues a job, and prints its id."""
     if not words or "=" in words[0] or words[0].startswith("-"):
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
     verb, *overrides = words
@@ -55,10 +55,10 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
-    """The job of `verb`, planned and queued as the section says.
+    """Plans and queues a job as the section says, and returns it.
 
     Raises:
-        UserError: the planner refuses it.
+        UserError: the planner refuses the job.
     """
     job = service.submit(
         verb,
@@ -77,7 +77,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
 
 
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """The table; with -f it stays live until Ctrl-C."""
+    """Prints the table of jobs; with -f it is updated until Ctrl-C."""
     follow = _flag(words)
     while True:
         found = service.jobs(limit=min(500, config.show))
@@ -103,7 +103,7 @@ def why(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def logs(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """With -f until it ends, and then exit code 1 unless it succeeded."""
+    """Prints the log; with -f until the job ends, with exit code 1 unless it succeeded."""
     name = _name("logs", words)
     for block in service.follow(name) if _flag(words) else service.log(name):
         sys.stdout.buffer.write(block)
@@ -116,7 +116,7 @@ def logs(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Stop a job and wait until it has ended."""
+    """Stops a job and waits until it has ended."""
     name = _name("stop", words)
     if service.job(name)["state"] not in ENDED:
         service.act(name, "stop")
@@ -128,7 +128,7 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def act(verb: str) -> Verb:
-    """`yield` or `retry`."""
+    """Returns the command `yield` or `retry`."""
 
     def run(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         found = service.act(_name(verb, words), verb)
@@ -139,7 +139,7 @@ def act(verb: str) -> Verb:
 
 
 def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """JOB low|normal|high."""
+    """Sets the priority: JOB low|normal|high."""
     plain = _plain(words)
     if len(plain) != 2:
         raise UserError("say which job and which priority: dragoman priority JOB high")
@@ -158,7 +158,7 @@ def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Write JOB.html here; its path is printed."""
+    """Writes JOB.html to the working folder and prints its path."""
     name = _name("report", words)
     path = Path(f"{name}.html")
     atomic_write(path, service.report(name))

@@ -1,1 +1,1 @@
-"""`dragoman drill`: faults made on purpose against one's own service, and how long it takes to recover."""
+"""`dragoman drill`: causes faults in one's own service and measures the recovery."""

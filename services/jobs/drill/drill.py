@@ -1,4 +1,4 @@
-"""The order of events of a drill: shards, one training, every fault at it, proof that it is as if nothing had been."""
+"""The drill: shards, one training, every fault, and the proof that the result equals an undisturbed run."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ from services.jobs.drill.processes import alive, ranks
 from services.jobs.drill.scene import Scene
 
 CHECKPOINT = 40  # steps
-BEYOND = 5  # steps after a checkpoint, at which a fault is made
+BEYOND = 5  # steps between a checkpoint and the fault
 CORPUS = ["corpus=phrasebook", "corpus.pairs=4000", "pair=en-de", "tokenizer.vocabulary=1000"]
 TRAINING = [
     *CORPUS,
@@ -32,21 +32,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Row:
-    """What a fault did. Times in seconds."""
+    """The effect of a fault. Times are in seconds."""
 
     fault: str
     about: str
     lasted: float = 0.0  # until it was undone
-    recovered: float | None = None  # from then, or from the fault where nothing undoes it, until the training was
-    # further than before; null: not tried
-    lost_steps: int = 0  # trained again
-    attempts: int = 0  # that it cost
+    recovered: float | None = None  # from then (or from a fault that nothing undoes) until the training was further
+    # than before; null: not tried
+    lost_steps: int = 0  # steps that were trained again
+    attempts: int = 0  # additional attempts
     note: str = ""
 
 
 @dataclass
 class Result:
-    """A drill's table and its proofs."""
+    """The table of a drill and its checks."""
 
     rows: list[Row] = field(default_factory=list)
     steps: int = 0
@@ -59,12 +59,12 @@ class Result:
 
 
 def drill(scene: Scene, names: Sequence[str]) -> Result:
-    """Make the faults, one after the other, at one training. Nothing of it is left.
+    """Causes the faults, one after the other, in one training, and removes all its traces.
 
     Raises:
-        UserError: others' jobs run on the service.
+        UserError: other jobs run on the service.
         ServiceError: the service did not recover.
-        Interrupted: a signal came; nothing of it is left then, either.
+        Interrupted: a signal came; the traces are removed then too.
     """
     counts = scene.service.status()["counts"]
     busy = sum(counts.get(state, 0) for state in ("submitted", "planned", "waiting", "starting", "running", "yielding"))
@@ -90,7 +90,7 @@ def drill(scene: Scene, names: Sequence[str]) -> Result:
 
 
 def _strike(scene: Scene, name: str, fault: Fault) -> Row:
-    """One fault, made while a checkpoint is some steps behind, and the way back from it."""
+    """Causes one fault some steps after a checkpoint, and measures the recovery."""
     row = Row(name, fault.about)
     try:
         fault.prepare(scene)
@@ -108,7 +108,7 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
         logger.info("%s: %s", name, row.note)
         return row
     try:
-        if fault.ends:  # they go on for a moment, which is no recovery
+        if fault.ends:  # the workers go on for a moment, which is no recovery
             scene.wait(f"the workers are gone after {name}", lambda: not alive(hit))
         scene.wait(f"{name} lasts {fault.seconds:g} s", lambda: time.monotonic() - began >= fault.seconds)
     finally:
@@ -117,9 +117,9 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
             began = time.monotonic()
             undo()
     now = scene.progress()
-    again = scene.state().get("attempt", attempts) != attempts  # faster than we look: its steps are no lost ones
+    again = scene.state().get("attempt", attempts) != attempts  # faster than our polling: no steps were lost
     at = max(before, now.kept if again else now.step)
-    lowest, state = [now.kept if fault.ends else at], dict[str, Any]()  # whoever begins again does so from a checkpoint
+    lowest, state = [now.kept if fault.ends else at], dict[str, Any]()  # a new start begins at a checkpoint
 
     def back() -> bool:
         lowest.append(scene.progress().step)
@@ -135,7 +135,7 @@ def _strike(scene: Scene, name: str, fault: Fault) -> Row:
 
 
 def _prove(scene: Scene, result: Result) -> None:
-    """The training is stopped in order; its journal, its checkpoints and its logs tell of no fault."""
+    """Stops the training gracefully; its journal, checkpoints and logs must show no fault."""
     scene.service.act(scene.job, "stop")
     scene.wait("the training stops", lambda: scene.service.job(scene.job)["state"] == "stopped")
     steps = [line["step"] for line in scene.journal() if "loss" in line]

@@ -1,4 +1,4 @@
-"""The verb `drill`: against the service that runs on this machine, a table on standard output, drill.json here."""
+"""The command `drill`: works on this machine's service, prints a table, and writes drill.json here."""
 
 import logging
 import re
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str]) -> int:
-    """1 where the training did not come through all of it as if nothing had been."""
+    """Returns 1 if the training's result differs from an undisturbed one."""
     names = [word for word in argv if "=" not in word and not word.startswith("-")]
 
     def work(root: Root) -> int:
@@ -47,7 +47,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def told(result: Result) -> str:
-    """The table, and what was proved."""
+    """Returns the table and the checks as text."""
     rows: list[Sequence[object]] = [("FAULT", "LASTED", "RECOVERED IN", "STEPS AGAIN", "ATTEMPTS", "WHAT")]
     for one in result.rows:
         if one.recovered is None:

@@ -1,4 +1,4 @@
-"""The table of faults: what each does to the service, and what takes it back."""
+"""The table of faults: what each does to the service, and how to undo it."""
 
 import contextlib
 import signal
@@ -12,24 +12,24 @@ import psutil
 from services.jobs.drill import processes
 from services.jobs.drill.scene import Scene
 
-FROZEN = 10.0  # seconds that something is frozen, or held
-ROOMIER = 4  # times the CPUs of the others that a second node says it has, so that Ray prefers it
+FROZEN = 10.0  # seconds that a process is frozen, or a file held
+ROOMIER = 4  # factor of CPUs that a second node claims, so that Ray prefers it
 Undo = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """`make` does it and gives back what undoes it, if anything does.
+    """`make` causes the fault and returns a function that undoes it, if it can be undone.
 
-    It raises ImpossibleError where there is nothing to hit.
+    It raises ImpossibleError if there is nothing to hit.
     """
 
     about: str
     make: Callable[[Scene], Undo | None]
-    seconds: float = 0.0  # that it lasts until it is undone
-    ends: bool = False  # whether the workers' processes end by it
-    prepare: Callable[[Scene], None] = lambda _: None  # what is to be there before
-    delayed: bool = False  # `make` returns when the service acts, and the time counts from then
+    seconds: float = 0.0  # duration until it is undone
+    ends: bool = False  # True if it ends the workers' processes
+    prepare: Callable[[Scene], None] = lambda _: None  # makes what the fault needs
+    delayed: bool = False  # True if `make` returns when the service acts, and the time counts from then
 
 
 class ImpossibleError(Exception):
@@ -37,9 +37,9 @@ class ImpossibleError(Exception):
 
 
 def preemption(scene: Scene) -> None:
-    """A job of another owner and a higher priority comes while the cluster is full.
+    """Submits a job of another owner with higher priority while the cluster is full.
 
-    The training is asked to make room once it has run for `service.preempt_after` seconds.
+    The training is asked to yield once it has run for `service.preempt_after` seconds.
     """
     nodes = scene.service.status()["nodes"]
     state = scene.state()
@@ -66,8 +66,8 @@ def worker(scene: Scene) -> None:
 
 
 def driver(scene: Scene) -> None:
-    """The runner and the verb: all of the job that is not Ray's."""
-    found = [one for one in processes.of_job(scene.job) if not " ".join(_words(one)).startswith("ray::")]
+    """Kills the runner and the command: all of the job that is not Ray's."""
+    found = [one for one in processes.find_job(scene.job) if not " ".join(_words(one)).startswith("ray::")]
     if not found:
         raise ImpossibleError("its processes are on another machine")
     processes.send(found, signal.SIGKILL)
@@ -78,7 +78,7 @@ def head(scene: Scene) -> None:
 
 
 def second_node(scene: Scene) -> None:
-    """Another machine joins, as large as all that jobs may use, and the training goes there."""
+    """Joins another machine, as large as all that jobs may use, and moves the training there."""
     words = _words(_ray(scene))
     folder = next(word.partition("=")[2] for word in words if word.startswith("--temp-dir="))
     cpus = sum(node["cpus"] for node in scene.service.status()["nodes"])
@@ -90,7 +90,7 @@ def second_node(scene: Scene) -> None:
 
 
 def node(scene: Scene) -> None:
-    """All of its processes are gone at once, as when a machine loses its power."""
+    """Kills all of its processes at once, as when a machine loses its power."""
     lost = [] if scene.node is None else processes.tree(scene.node)
     hit = {process.pid for process in lost} & {process.pid for process in processes.ranks(scene.job)}
     processes.send(lost, signal.SIGKILL)
@@ -99,7 +99,7 @@ def node(scene: Scene) -> None:
 
 
 def late(scene: Scene) -> Undo:
-    """The head's job server takes requests and answers late."""
+    """Makes the head's job server answer late."""
     _ray(scene)
     found = processes.listener(scene.ports()["ray"])
     if found is None:
@@ -115,15 +115,15 @@ def service(scene: Scene) -> Undo:
 
 
 def silence(scene: Scene) -> Undo:
-    """Every process of the training stands still."""
-    found = processes.of_job(scene.job)
+    """Freezes every process of the training."""
+    found = processes.find_job(scene.job)
     if not found:
         raise ImpossibleError("its processes are on another machine")
     return _freeze(found)
 
 
 def ledger(scene: Scene) -> Undo:
-    """Another program holds sqlite's ledger, so that nothing can be written."""
+    """Locks sqlite's ledger by another program, so that nothing can be written."""
     path = scene.home / "service" / "ledger.db"
     if not path.exists():
         raise ImpossibleError("the ledger is no file of this machine")
@@ -138,7 +138,7 @@ def ledger(scene: Scene) -> Undo:
 
 
 def full_disk(scene: Scene) -> Undo:
-    """The workers can write no more, as on a full disk: files may not grow, which is what the system refuses."""
+    """Stops the workers from writing, as on a full disk: the system then refuses larger files."""
     found = processes.ranks(scene.job)
     if not found:
         raise ImpossibleError("no process of a worker is on this machine")
@@ -155,7 +155,7 @@ def full_disk(scene: Scene) -> Undo:
 
 
 def _ray(scene: Scene) -> psutil.Process:
-    """The head that the service has started."""
+    """Returns the head that the service has started."""
     ports = scene.ports()
     for found in processes.ray_head() if "ray" in ports else ():
         if f"--dashboard-port={ports['ray']}" in _words(found):

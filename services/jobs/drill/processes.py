@@ -1,4 +1,4 @@
-"""The processes of a service on this machine: found, frozen, killed."""
+"""Finds, freezes and kills the processes of a service on this machine."""
 
 import contextlib
 import os
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import psutil
 
-OBJECTS = 100 * 2**20  # bytes of the shared memory of a node that joins
+OBJECTS = 100 * 2**20  # bytes of shared memory of a joining node
 
 
 def listener(port: int) -> psutil.Process | None:
-    """The process of this user that listens on a port."""
+    """Returns this user's process that listens on a port."""
     for process in _ours():
         with contextlib.suppress(psutil.Error):
             if any(c.laddr.port == port and c.status == psutil.CONN_LISTEN for c in process.net_connections("inet")):
@@ -22,8 +22,8 @@ def listener(port: int) -> psutil.Process | None:
     return None
 
 
-def of_job(job: str) -> list[psutil.Process]:
-    """Those that a job's attempt started, wherever in the tree Ray put them: its name is in their environment."""
+def find_job(job: str) -> list[psutil.Process]:
+    """Returns the processes of a job's attempt, wherever Ray put them: its name is in their environment."""
     found = []
     for process in _ours():
         with contextlib.suppress(psutil.Error):
@@ -33,9 +33,9 @@ def of_job(job: str) -> list[psutil.Process]:
 
 
 def ranks(job: str) -> list[psutil.Process]:
-    """The processes of a job in which workers train; Ray names them so."""
+    """Returns the processes of a job in which workers train, found by Ray's names for them."""
     found = []
-    for process in of_job(job):
+    for process in find_job(job):
         with contextlib.suppress(psutil.Error):
             if "RayTrainWorker" in " ".join(process.cmdline()[:1]):
                 found.append(process)
@@ -43,7 +43,7 @@ def ranks(job: str) -> list[psutil.Process]:
 
 
 def ray_head() -> list[psutil.Process]:
-    """The commands that started a Ray head, of this user."""
+    """Returns this user's commands that started a Ray head."""
     found = []
     for process in _ours():
         with contextlib.suppress(psutil.Error):
@@ -54,10 +54,10 @@ def ray_head() -> list[psutil.Process]:
 
 
 def join_ray(folder: Path, environment: Mapping[str, str], cpus: int) -> psutil.Process:
-    """Another node of the cluster whose head keeps its files in `folder`."""
+    """Joins another node to the cluster whose head keeps its files in `folder`."""
     address = (folder / "ray_current_cluster").read_text(encoding="utf-8").strip()
-    # A Ray on the loopback interface alone lets nobody join: the node is told to, and reaches the head by a name of
-    # 127.0.0.1 that Ray does not take for this machine's address in its network. It listens on all interfaces itself.
+    # A Ray on only the loopback interface lets no node join. The node is forced to join, and reaches the head by a name
+    # of 127.0.0.1 that Ray does not take for this machine's network address. It listens on all interfaces itself.
     address = address.replace("127.0.0.1:", "[::ffff:127.0.0.1]:")
     environment = {**environment, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "1"}
     command = [
@@ -70,14 +70,14 @@ def join_ray(folder: Path, environment: Mapping[str, str], cpus: int) -> psutil.
 
 
 def tree(process: psutil.Process) -> list[psutil.Process]:
-    """A process and all below it."""
+    """Returns a process and all its descendants."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process, *process.children(recursive=True)]
     return []
 
 
 def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
-    """Those that have not ended."""
+    """Returns the processes that have not ended."""
     found = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -87,7 +87,7 @@ def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
 
 
 def send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
-    """A signal to each that is still there."""
+    """Sends a signal to each process that still exists."""
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.send_signal(number)

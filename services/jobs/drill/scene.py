@@ -1,4 +1,4 @@
-"""What a drill works on: the service, a folder of its own, one training that all faults hit."""
+"""The scene of a drill: the service, a folder of its own, and one training that all faults hit."""
 
 import contextlib
 import shutil
@@ -22,7 +22,7 @@ from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
 
 LOOK = 0.2  # seconds between two looks
-PATIENCE = 300.0  # seconds that anything may take until the drill gives it up
+PATIENCE = 300.0  # seconds that the drill waits for anything
 ENDED = {"succeeded", "failed", "stopped", "lost"}
 
 
@@ -31,17 +31,17 @@ class Scene:
     """A service on this machine, and the training that runs on it."""
 
     service: JobClient
-    other: JobClient  # the same service, asked by another owner
+    other: JobClient  # the same service as another owner
     home: Path
     name: str
     job: str = ""
-    others: list[str] = field(default_factory=list)  # what the faults have submitted
-    node: psutil.Process | None = None  # of Ray, that a fault has let join
-    signal: int | None = None  # that is to end the drill
+    others: list[str] = field(default_factory=list)  # jobs that the faults have submitted
+    node: psutil.Process | None = None  # the Ray node that a fault has added
+    signal: int | None = None  # the signal that ends the drill
 
     @property
     def folder(self) -> Path:
-        """Everything that the drill writes."""
+        """Returns the folder of everything that the drill writes."""
         return self.home / "runs" / self.name  # where jobs may write
 
     @property
@@ -49,32 +49,32 @@ class Scene:
         return self.folder / "runs" / self.name
 
     def ports(self) -> dict[str, int]:
-        """What listens where: jobs, ray, mlflow, endpoint."""
+        """Returns the ports of jobs, ray, mlflow and endpoint, by name."""
         found = read_object(self.home / "service" / "address.json")
         return {name: int(str(address).rpartition(":")[2]) for name, address in found.items()}
 
     def progress(self) -> Progress:
-        """Of the training. A line that is just being written is no line yet."""
+        """Returns the progress of the training. A line that is being written is skipped."""
         with contextlib.suppress(ValueError):
             return progress(str(self.run))
         return Progress()
 
     def journal(self) -> list[dict[str, Any]]:
-        """The run's, from its first step on."""
+        """Returns the lines of the run's journal."""
         return list(JournalReader(self.run / paths.STEPS).lines())
 
     def state(self) -> dict[str, Any]:
-        """Of the training, as the service says it; empty while the service does not answer."""
+        """Returns the training's state by the service; empty while the service does not answer."""
         try:
             return dict(self.service.job(self.job))
         except ServiceError:
             return {}
 
     def wait(self, what: str, until: Callable[[], bool], patience: float = PATIENCE) -> float:
-        """Seconds until it is so.
+        """Waits until the condition holds and returns the seconds it took.
 
         Raises:
-            ServiceError: it never was.
+            ServiceError: it did not hold in time.
             Interrupted: a signal came.
         """
         began = time.monotonic()
@@ -88,7 +88,7 @@ class Scene:
         return time.monotonic() - began
 
     def further(self, than: int) -> bool:
-        """Whether the training has come beyond a step.
+        """Returns True if the training has passed a step.
 
         Raises:
             ServiceError: the training has ended.
@@ -103,7 +103,7 @@ class Scene:
         return False
 
     def finish(self, job: str) -> None:
-        """Wait until a job has succeeded.
+        """Waits until a job has succeeded.
 
         Raises:
             ServiceError: it ended otherwise.
@@ -114,7 +114,7 @@ class Scene:
             raise ServiceError(f"job {job} is {found['state']}: {found['reason']}")
 
     def clean(self, jobs: list[str]) -> None:
-        """Take away jobs and files, and a node that has joined. A signal that ends the drill has come before.
+        """Removes jobs, files, and a node that has joined. A signal that ends the drill has come before.
 
         A job whose submission was not answered is found by its folder.
         """
@@ -123,7 +123,7 @@ class Scene:
             found = self.service.jobs(limit=200)["jobs"]
             jobs = [*jobs, *(one["id"] for one in found if f"{self.folder}/" in " ".join(one["words"]))]
         jobs = list(dict.fromkeys(jobs))
-        for job in jobs:  # all of them first: the signal may come again
+        for job in jobs:  # stop all of them first: the signal may come again
             with contextlib.suppress(UserError, ServiceError):
                 if self.service.job(job)["state"] not in ENDED:
                     self.service.act(job, "stop")
@@ -139,9 +139,9 @@ class Scene:
 
 @contextlib.contextmanager
 def ended_by_signals(scene: Scene) -> Iterator[None]:
-    """In the block SIGINT, SIGTERM and SIGHUP end the next wait of the drill, which then takes back what it made.
+    """Lets SIGINT, SIGTERM and SIGHUP end the next wait of the drill, which then removes what it made.
 
-    They raise nothing themselves: that might come between a submission and its answer.
+    They raise nothing themselves, as that could happen between a submission and its answer.
     """
 
     def end(number: int, _: FrameType | None) -> None:

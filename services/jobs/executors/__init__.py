@@ -1,1 +1,1 @@
-"""Who places and runs the processes of a job: one protocol for Ray Jobs and Kueue."""
+"""Executors, which place and run the processes of a job: one protocol for Ray Jobs and Kueue."""

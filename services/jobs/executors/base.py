@@ -1,4 +1,4 @@
-"""The protocol between the service, which decides and remembers, and whoever places and runs processes."""
+"""The protocol between the service, which decides and records, and an executor, which places and runs processes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from services.telemetry.traceparent import VARIABLE
 
 @dataclass(frozen=True)
 class Start:
-    """An attempt as it is handed over. `id` is JOB-aNUMBER, the same whenever it is handed over again."""
+    """An attempt as it is submitted. `id` is JOB-aNUMBER, the same whenever it is submitted again."""
 
     job: str
     number: int
@@ -21,19 +21,19 @@ class Start:
     owner: str
     priority: int
     workers: int
-    cpus: float  # of one worker
+    cpus: float  # per worker
     gpus: float
-    spreads: bool  # the workers are processes of their own; otherwise the verb itself is the one worker
-    trace: str = ""  # W3C traceparent that its processes are children of; empty: none
-    model_owner: str = ""  # whose the model is that it registers or promotes; empty: nobody's
-    grant: str = ""  # what its processes may open, as `model.confinement` reads it; empty: whatever their user may
+    spreads: bool  # True: the workers are separate processes; False: the command itself is the only worker
+    trace: str = ""  # W3C traceparent, the parent of its processes; empty: none
+    model_owner: str = ""  # owner of the model that it registers or promotes; empty: none
+    grant: str = ""  # files that its processes may open, for `model.confinement`; empty: all that the user may
 
     @property
     def id(self) -> str:
         return f"{self.job}-a{self.number}"
 
     def variables(self) -> dict[str, str]:
-        """Return the variables of its processes that say what and whose they are; no others may replace them."""
+        """Returns its processes' variables that identify the job and its owner; no others may replace them."""
         found = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
         found["DRAGOMAN_MODEL_OWNER"] = self.model_owner
         more = {VARIABLE: self.trace, GRANT: self.grant}
@@ -42,35 +42,35 @@ class Start:
 
 @dataclass(frozen=True)
 class Observation:
-    """What the executor knows of an attempt."""
+    """The executor's knowledge of an attempt."""
 
     state: Literal["absent", "pending", "running", "ended"]
-    code: int | None = None  # of one that has ended, where it is known
+    code: int | None = None  # exit code of an ended one, if known
     message: str = ""
 
 
 class Executor(Protocol):
-    """Every method may raise ServiceError: it cannot be reached, which says nothing about the attempts."""
+    """Every method may raise ServiceError: the executor is not reachable, which says nothing about the attempts."""
 
-    queues: bool  # whether it queues itself: then everything is handed over at once
+    queues: bool  # True if it has its own queue: then every job is submitted at once
 
     def submit(self, start: Start) -> None:
-        """Start an attempt; one that was handed over before stays as it is."""
+        """Starts an attempt; one that was submitted before is unchanged."""
 
     def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
-        """Id -> what is known of each."""
+        """Returns id -> what is known of each attempt."""
 
     def stop(self, start: Start, request: Request) -> None:
-        """Ask an attempt to end in order; asking again changes nothing."""
+        """Asks an attempt to end gracefully; asking again changes nothing."""
 
     def kill(self, start: Start) -> None:
-        """End one that did not end in order."""
+        """Ends an attempt that did not end gracefully."""
 
     def capacity(self) -> Capacity:
-        """What jobs may use."""
+        """Returns the resources that jobs may use."""
 
     def incarnation(self) -> str:
-        """Another word for every life of the cluster: what ran in an earlier one has ended with it."""
+        """Returns an id that changes whenever the cluster restarts; processes of an earlier one have ended."""
 
     def logs(self, start: Start, offset: int, limit: int) -> bytes:
-        """What an attempt has written, from a byte on."""
+        """Returns an attempt's output from byte `offset` on."""

@@ -1,7 +1,7 @@
-"""The few requests of the Kubernetes API that an executor needs: custom objects made, read and deleted.
+"""The few Kubernetes API requests that an executor needs: custom objects are made, read and deleted.
 
-Inside a cluster the address, the token and the authority stand where Kubernetes puts them for every pod; the token is
-read anew for each request, because it is replaced while the pod lives.
+Inside a cluster, address, token and authority are at Kubernetes' usual places in every pod. The token is read for each
+request, because it is replaced while the pod lives.
 """
 
 import os
@@ -22,7 +22,7 @@ class Kubernetes:
     """An API server."""
 
     def __init__(self, server: str | None, token_file: str | None, authority: str | None) -> None:
-        """What is not given is what Kubernetes tells a pod.
+        """Missing arguments are read from the pod's environment.
 
         Raises:
             ServiceError: nothing is given, and this is no pod; or the authority's file cannot be read.
@@ -40,17 +40,17 @@ class Kubernetes:
         self._http = httpx.Client(base_url=server or f"https://{host}:{port}", timeout=PATIENCE, verify=verify)
 
     def create(self, path: str, body: dict[str, Any]) -> bool:
-        """Make an object; False where there is one of that name."""
+        """Makes an object; returns False if one of that name exists."""
         return self._ask("POST", path, (EXISTS,), json=body).status_code != EXISTS
 
     def get(self, path: str, **query: str) -> dict[str, Any] | None:
-        """An object or a list; None where there is none."""
+        """Returns an object or a list; None if it does not exist."""
         answer = self._ask("GET", path, (MISSING,), params=query)
         found: dict[str, Any] | None = None if answer.status_code == MISSING else answer.json()
         return found
 
     def delete(self, path: str) -> None:
-        """Take an object away with what belongs to it; one that is not there stays so."""
+        """Deletes an object with its dependents; a missing one is no error."""
         body = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         self._ask("DELETE", path, (MISSING,), json=body)
 

@@ -1,5 +1,6 @@
-"""Kubernetes with KubeRay and Kueue: a RayJob an attempt. Kueue owns the queue, the quotas, the borrowing and the
-preemption; what it says of a job's Workload is what the service says of the job."""
+"""The executor for Kubernetes with KubeRay and Kueue: one RayJob per attempt.
+
+Kueue owns the queue, the quotas, borrowing and preemption; the service reports what Kueue says of a job's Workload."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,12 +16,12 @@ from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
-SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # of Kubernetes' quantities, as CPUs and GPUs have them
-JOBS = 1_000_000  # that may be handed over at once: they wait there
+SUFFIXES = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}  # of Kubernetes' quantities of CPUs and GPUs
+JOBS = 1_000_000  # that may be submitted at once: they wait there
 
 
 class KueueExecutor:
-    """The namespace of `config`."""
+    """The executor in the namespace of `config`."""
 
     queues = True
 
@@ -32,7 +33,7 @@ class KueueExecutor:
         patience: float,
         api: Kubernetes | None = None,
     ) -> None:
-        """`home` is the folder that all pods see, `patience` what a checkpoint may take, in seconds."""
+        """`home` is the folder that all pods see, `patience` the time for a checkpoint, in seconds."""
         self.config, self.home, self.environment, self.patience = config, home, dict(environment), patience
         self.api = api or Kubernetes(config.server, config.token_file, config.authority)
         self._jobs = f"/apis/{GROUP}/namespaces/{config.namespace}/rayjobs"
@@ -48,7 +49,7 @@ class KueueExecutor:
         return {start.id: _observed(jobs.get(start.id), workloads.get(start.id)) for start in starts}
 
     def stop(self, start: Start, request: Request) -> None:
-        """One whose processes run hears of it; one that waits in Kueue's queue is taken out of it."""
+        """Tells a running attempt to stop; removes a waiting one from Kueue's queue."""
         attempt = attempt_of(self.home, start.job, start.number)
         attempt.ask(request)
         if attempt.held() is None and self.observe([start])[start.id].state == "pending":
@@ -58,7 +59,7 @@ class KueueExecutor:
         self.api.delete(f"{self._jobs}/{start.id}")
 
     def capacity(self) -> Capacity:
-        """The quotas of all ClusterQueues together, for plans alone: what may start is Kueue's to say."""
+        """Returns the quotas of all ClusterQueues together, only for plans: Kueue decides what may start."""
         found = self.api.get(f"/apis/{KUEUE}/clusterqueues") or {}
         cpus = gpus = 0.0
         for queue in found.get("items", []):
@@ -71,14 +72,14 @@ class KueueExecutor:
         return Capacity((Node("kueue", cpus, gpus),), JOBS)
 
     def incarnation(self) -> str:
-        """Every job has a cluster of its own: none takes others with it."""
+        """Returns a constant: every job has its own cluster, so none ends with another."""
         return f"kueue {self.config.namespace}"
 
     def logs(self, start: Start, offset: int, limit: int) -> bytes:
         return attempt_of(self.home, start.job, start.number).read_log(offset, limit)
 
     def _by_job(self) -> dict[str, dict[str, Any]]:
-        """Kueue's Workloads by the RayJob that each was made for."""
+        """Returns Kueue's Workloads by the RayJob that each belongs to."""
         found = self.api.get(self._workloads) or {}
         return {
             str(owner["name"]): one
@@ -89,14 +90,14 @@ class KueueExecutor:
 
 
 def _observed(job: dict[str, Any] | None, workload: dict[str, Any] | None) -> Observation:
-    """What the RayJob says where it has begun or ended, else what its Workload waits for."""
+    """Returns the RayJob's state if it has begun or ended, else the reason why its Workload waits."""
     if job is None:
         return Observation("absent")
     status = job.get("status") or {}
     state, deployment = status.get("jobStatus", ""), status.get("jobDeploymentStatus", "")
     message = str(status.get("message") or status.get("reason") or "")
     if state in ("SUCCEEDED", "FAILED", "STOPPED") or deployment in ("Complete", "Failed"):
-        # a code that nobody has seen is not made up: without the attempt's own record it was lost
+        # an unknown exit code is not invented: without the attempt's own record it was lost
         return Observation(
             "ended", 0 if state == "SUCCEEDED" else None, message or f"the RayJob is {state or deployment}"
         )
@@ -106,7 +107,7 @@ def _observed(job: dict[str, Any] | None, workload: dict[str, Any] | None) -> Ob
 
 
 def _waits(workload: dict[str, Any] | None) -> str:
-    """The newest word of Kueue on a Workload that does not run yet."""
+    """Returns Kueue's newest message on a Workload that does not run yet."""
     if workload is None:
         return "Kueue has not seen it yet"
     conditions = {one["type"]: one for one in (workload.get("status") or {}).get("conditions", [])}
@@ -125,6 +126,6 @@ def _waits(workload: dict[str, Any] | None) -> str:
 
 
 def quantity(text: str) -> float:
-    """A number of Kubernetes: 8, 500m, 1.5, 2k."""
+    """Parses a number of Kubernetes: 8, 500m, 1.5, 2k."""
     found = re.fullmatch(r"([0-9.]+(?:e[0-9]+)?)([mkMGT]?)", text)
     return float(found[1]) * SUFFIXES.get(found[2], 1.0) if found else 0.0

@@ -1,6 +1,6 @@
-"""The pod that a training's processes run in: its places, logins and volumes, the same for every pod of a Ray cluster.
+"""The pod of a training's processes: places, logins and volumes, the same for every pod of a Ray cluster.
 
-The standing cluster (deploy/kubernetes/overlays/ray) and the example for Kueue say the same; a test compares them.
+The standing cluster (deploy/kubernetes/overlays/ray) and Kueue's example contain the same; a test compares them.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,10 @@ from services.jobs.kueue_settings import KueueConfig
 from services.jobs.stop_wait import WAIT_VARIABLE
 
 HOME = "/home/dragoman"  # of the image's user
-LOGIN = f"{HOME}/.mlflow"  # where MLflow's clients read their login
-SECRETS = "/run/secrets/dragoman"  # where AWS_SHARED_CREDENTIALS_FILE of the places points
-OBJECTS = 256 * 2**20  # bytes of Ray's object store, which must fit into /dev/shm; our data does not go through it
-GRACE = 30  # seconds beside the checkpoint's own that a pod may take to end
+LOGIN = f"{HOME}/.mlflow"  # MLflow's clients read their login there
+SECRETS = "/run/secrets/dragoman"  # AWS_SHARED_CREDENTIALS_FILE of the places points there
+OBJECTS = 256 * 2**20  # bytes of Ray's object store, which must fit into /dev/shm; our data does not use it
+GRACE = 30  # seconds beyond the checkpoint's time that a pod may take to end
 
 
 def training_pod(
@@ -24,13 +24,13 @@ def training_pod(
     variables: Mapping[str, str],
     patience: float,
 ) -> dict[str, Any]:
-    """The specification of a pod with one container, `name`.
+    """Returns the specification of a pod with one container, `name`.
 
     Args:
         size: CPUs, memory and GPUs as Kubernetes writes them; requests and limits are the same.
         home: the folder that the service and all pods see, DRAGOMAN_HOME.
-        variables: of its processes, beside those of the ConfigMap `config.places`.
-        patience: seconds that a checkpoint may take before the pod ends.
+        variables: for its processes, beside those of the ConfigMap `config.places`.
+        patience: seconds for a checkpoint before the pod ends.
     """
     environment = {**variables, "DRAGOMAN_HOME": home, "HOME": HOME, WAIT_VARIABLE: str(round(patience))}
     volumes = {

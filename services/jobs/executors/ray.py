@@ -1,4 +1,4 @@
-"""Ray Jobs on a head: it places and runs, the queue is ours."""
+"""The executor for Ray Jobs on a head: Ray places and runs, and the queue is ours."""
 
 import contextlib
 import shlex
@@ -19,22 +19,23 @@ STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCE
 
 
 class RayExecutor:
-    """The cluster whose head is at `config.address`."""
+    """The executor for the cluster whose head is at `config.address`."""
 
     queues = False
 
     def __init__(self, config: JobsConfig, home: Path, drivers: int) -> None:
-        """`home` is the folder that all nodes see; `drivers` is how many jobs are started at once: a CPU of the head
-        is kept for them."""
+        """`home` is the folder that all nodes see; `drivers` the number of jobs started at once.
+
+        The head keeps a CPU for them."""
         self.config, self.home, self.drivers = config, home, drivers
-        self._hosts: dict[str, str] = {}  # node id -> host name, as far as it is known
+        self._hosts: dict[str, str] = {}  # node id -> host name, as far as known
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
         try:
             with talking(self.config) as client:
                 yield client
-        except UserError as problem:  # nobody can mend a command for it: the cluster is away, or refuses us
+        except UserError as problem:  # no command of the user can fix it: the cluster is away, or refuses us
             raise ServiceError(str(problem)) from None
 
     def submit(self, start: Start) -> None:
@@ -53,7 +54,7 @@ class RayExecutor:
                     entrypoint_num_gpus=0 if start.spreads else start.gpus,
                 )
             except RuntimeError as problem:
-                if "already exists" not in str(problem):  # handed over before a crash: done
+                if "already exists" not in str(problem):  # it was submitted before a crash: fine
                     raise
 
     def observe(self, starts: Sequence[Start]) -> dict[str, Observation]:
@@ -89,10 +90,10 @@ class RayExecutor:
         return Capacity(tuple(sorted(nodes, key=lambda node: node.name)), self.drivers)
 
     def _host_names(self, client: Any, nodes: Sequence[Any]) -> dict[str, str]:
-        """Node id -> the name of its machine, each name once: a second node of a machine bears the end of its id.
+        """Returns node id -> its machine's name, unique: a machine's second node also gets the end of its id.
 
-        Ray's state interface has addresses and no host names, so the dashboard is asked, once for each new node. Where
-        it does not tell, a node bears Ray's own name for it, which is its address unless somebody chose another.
+        Ray's state interface has addresses and no host names, so the dashboard is asked, once for each new node. If it
+        does not tell, the name is Ray's own for the node, which is usually its address.
         """
         if any(node.node_id not in self._hosts for node in nodes):
             with contextlib.suppress(RuntimeError, OSError, ValueError, KeyError, TypeError):
@@ -104,7 +105,7 @@ class RayExecutor:
 
     def incarnation(self) -> str:
         with self._client() as client:
-            found = client._do_request("GET", "/api/version").json()  # the session's name has no public way
+            found = client._do_request("GET", "/api/version").json()  # no public method returns the session's name
         return str(found.get("session_name") or found.get("ray_version"))
 
     def logs(self, start: Start, offset: int, limit: int) -> bytes:

@@ -1,4 +1,4 @@
-"""An attempt as KubeRay's RayJob: a Ray cluster of its own for as long as it runs, queued by Kueue."""
+"""An attempt as a RayJob of KubeRay: a Ray cluster of its own while it runs, queued by Kueue."""
 
 import shlex
 from importlib.metadata import version
@@ -19,10 +19,10 @@ STORE = {"object-store-memory": str(OBJECTS)}
 def rayjob(
     start: Start, config: KueueConfig, home: Path, environment: dict[str, str], patience: float
 ) -> dict[str, Any]:
-    """The manifest. `home` is the folder that the service and all pods see; `patience` is what a checkpoint may take,
-    in seconds.
+    """Returns the manifest. All pods see the folder `home`; a checkpoint may take `patience` seconds.
 
-    The verb runs on the head's pod, where its workers are not processes of their own; else the head has one CPU for it.
+    The command runs on the head's pod if its workers are no processes of their own; otherwise the head has one CPU for
+    it.
     """
     runner = ["python", "-m", "services.jobs.runner", str(home), start.job, str(start.number), start.verb, *start.words]
     words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
@@ -57,7 +57,7 @@ def rayjob(
             "entrypoint": _shell(words),
             "submissionMode": "K8sJobMode",
             "suspend": True,  # until Kueue admits it
-            "backoffLimit": 0,  # the service tries again, and counts
+            "backoffLimit": 0,  # the service retries, and counts
             "shutdownAfterJobFinishes": True,
             "ttlSecondsAfterFinished": config.keep_seconds,
             "rayClusterSpec": cluster,
@@ -66,5 +66,5 @@ def rayjob(
 
 
 def _shell(words: list[str]) -> str:
-    """`exec`, so that a signal reaches the runner; quoted, for KubeRay hands it to a shell."""
+    """Returns the shell command, with `exec` so that a signal reaches the runner; KubeRay hands it to a shell."""
     return f"exec {shlex.join(words)}"

@@ -1,1 +1,1 @@
-"""What was asked, by whom, and every change of it with its reason: SQLAlchemy on sqlite or PostgreSQL."""
+"""The ledger: requests, their owners, and every change with its reason; SQLAlchemy on sqlite or PostgreSQL."""

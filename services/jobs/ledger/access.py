@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens, kept as their sha256, with roles; and quotas by owner."""
+"""Access control: bearer tokens, stored as sha256, with roles; and quotas by owner."""
 
 import hashlib
 import secrets
@@ -13,40 +13,40 @@ from model.names import check_name
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Quota, Token
 
-Role = Literal["metrics", "viewer", "submitter", "admin"]  # each may do what those before it may
+Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)
-SEES_ALL = ("metrics", "admin")  # roles that see every owner; `metrics` opens nothing but /metrics
-OTHERS = "another owner"  # shown in place of a name that a person may not see
-SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail that are no persons
-FROM_FILE = "file-"  # how tokens of files are called
+SEES_ALL = ("metrics", "admin")  # roles that see every owner; `metrics` opens only /metrics
+OTHERS = "another owner"  # shown instead of a name that the user may not see
+SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail that are no users
+FROM_FILE = "file-"  # prefix of the names of tokens from files
 SHORTEST = 32  # characters of a token that was made elsewhere
 
 
 @dataclass(frozen=True)
 class Person:
-    """Whoever asks: a viewer sees, a submitter hands in and stops what is his own, an admin does everything.
+    """The user of a request: a viewer sees, a submitter submits and stops their own jobs, an admin does everything.
 
-    `sees` is the one rule of who may see whom. Everything that shows an owner, or an owner's jobs, asks it.
+    `sees` is the only rule for who sees whom. All code that shows an owner, or an owner's jobs, asks it.
     """
 
     owner: str
     role: Role
 
     def may(self, role: Role) -> bool:
-        """Whether the role includes `role`."""
+        """Returns True if the role includes `role`."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     @property
     def sees_all(self) -> bool:
-        """Whether this person sees every owner."""
+        """Returns True if this user sees every owner."""
         return self.role in SEES_ALL
 
     def sees(self, owner: str | None) -> bool:
-        """Whether this person may see the owner's jobs, and so the owner's name."""
+        """Returns True if this user may see the owner's jobs, and so the owner's name."""
         return self.sees_all or owner == self.owner
 
     def name_of(self, owner: str) -> str:
-        """The owner's name as this person may read it."""
+        """Returns the owner's name as this user may see it."""
         return owner if self.sees(owner) or owner in SYSTEM else OTHERS
 
 
@@ -55,26 +55,27 @@ class Access:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        self.issued = self._valid() > 0  # whether anybody has a token
+        self.issued = self._valid() > 0  # True if there is a valid token
         self.first: Callable[[], None] = lambda: None  # called when the first token is issued or entered
 
     def _valid(self, *roles: Role) -> int:
-        """How many tokens let somebody in, of some roles or any."""
+        """Returns the number of valid tokens, of some roles or any."""
         query = select(func.count()).where(Token.revoked.is_(None), Token.role.in_(roles or ROLES))
         with self.ledger.database.read() as session:
             return session.scalar(query) or 0
 
     def _count(self) -> None:
-        """There is a token."""
+        """Records that there is a token."""
         before, self.issued = self.issued, True
         if not before:
             self.first()
 
     def issue(self, name: str, owner: str, role: str, actor: str) -> str:
-        """A new token, which is told this once; the ledger keeps its hash. From the first on everybody needs one.
+        """Issues a token, which is shown only once; the ledger stores its hash. After the first every request needs
+        one.
 
         Raises:
-            UserError: no name or role, there is a token of that name, or nobody could do everything any more.
+            UserError: an invalid name or role, a name that is in use, or no admin would be left.
         """
         check_name("token", name)
         check_name("owner", owner)
@@ -92,10 +93,10 @@ class Access:
         return token
 
     def enter(self, name: str, role: str, token: str, actor: str) -> None:
-        """Let in whoever brings `token`, made elsewhere, in the place of the one that was entered under this name.
+        """Accepts `token`, made elsewhere, in place of the one that was entered under this name.
 
         Raises:
-            UserError: no role, a token that may be guessed, or nobody could do everything any more.
+            UserError: an invalid role, a token that could be guessed, or no admin would be left.
         """
         if role not in ROLES:
             raise unknown("role", role, ROLES)
@@ -104,7 +105,7 @@ class Access:
         if role != "admin" and not self._valid("admin"):
             raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
         with self.ledger.database.write() as session:
-            # the same token may have been entered under another name, such as that of another role
+            # the same token may have been entered under another name, for example with another role
             same = or_(Token.name == name, Token.digest == digest_of(token))
             found = session.scalars(select(Token).where(same)).all()
             known = [(one.name, one.role, one.digest, one.revoked) for one in found]
@@ -118,10 +119,10 @@ class Access:
         self.ledger.note(actor, "token", f"entered {name} ({role})", name)
 
     def rotate(self, name: str, actor: str) -> str:
-        """A new token in the place of a valid one of this name; the old one, and its sessions, end at once.
+        """Replaces a valid token of this name; the old one and its sessions end at once.
 
         Raises:
-            UserError: no token of that name lets anybody in, or it stands in a file of service.tokens.
+            UserError: no valid token has that name, or it is from a file of service.tokens.
         """
         if name.startswith(FROM_FILE):
             raise UserError(f"token {name!r}: it is that of a file; replace the file and start the service again")
@@ -136,8 +137,7 @@ class Access:
         return token
 
     def revoke(self, name: str, actor: str) -> None:
-        """Raises UserError where no token of that name lets anybody in, or it is the last of an admin while others are
-        valid."""
+        """Raises UserError if no valid token has that name, or it is the last admin's while others are valid."""
         with self.ledger.database.write() as session:
             valid = {one.name: one.role for one in session.scalars(select(Token).where(Token.revoked.is_(None)))}
             admins = [one for one, role in valid.items() if role == "admin"]
@@ -152,16 +152,16 @@ class Access:
         self.ledger.note(actor, "token", f"revoked {name}")
 
     def tokens(self) -> list[Token]:
-        """All that were issued; none can be told from its row."""
+        """Returns all issued tokens' rows, which do not reveal the tokens."""
         with self.ledger.database.read() as session:
             return list(session.scalars(select(Token).order_by(Token.created)))
 
     def person(self, token: str) -> Person | None:
-        """Whose token it is; None where it is nobody's, or was revoked."""
+        """Returns the user of a token; None if it is unknown or revoked."""
         return self.holder(digest_of(token))
 
     def holder(self, digest: str) -> Person | None:
-        """Whose token it is that has this hash, as `person`."""
+        """Returns the user of the token with this hash, as `person`."""
         with self.ledger.database.read() as session:
             found = session.get(Token, digest)
         if found is None or found.revoked is not None or found.role not in ROLES:
@@ -169,12 +169,12 @@ class Access:
         return Person(found.owner, found.role)
 
     def quotas(self) -> dict[str, tuple[float | None, float | None]]:
-        """Owner -> CPUs and GPUs that his jobs may hold together; None: no bound."""
+        """Returns owner -> the CPUs and GPUs that their jobs may hold together; None: no limit."""
         with self.ledger.database.read() as session:
             return {row.owner: (row.cpus, row.gpus) for row in session.scalars(select(Quota))}
 
     def set_quota(self, owner: str, cpus: float | None, gpus: float | None, actor: str) -> None:
-        """Raises UserError for a bound below 0."""
+        """Raises UserError for a limit below 0."""
         check_name("owner", owner)
         for name, value in (("cpus", cpus), ("gpus", gpus)):
             if value is not None and not value >= 0:
@@ -185,5 +185,5 @@ class Access:
 
 
 def digest_of(token: str) -> str:
-    """Its sha256. Enough without salt: a token is 32 random bytes, not a password."""
+    """Returns its sha256. That needs no salt: a token is 32 random bytes, not a password."""
     return hashlib.sha256(token.encode()).hexdigest()

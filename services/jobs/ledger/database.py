@@ -1,7 +1,7 @@
-"""Opening the ledger's database: sqlite in a file by default, PostgreSQL beyond one machine.
+"""Opens the ledger's database: sqlite in a file by default, PostgreSQL for more than one machine.
 
-On sqlite a writing transaction begins with BEGIN IMMEDIATE, so that what it has read nobody else changes; on PostgreSQL
-rows are guarded by compare-and-set, and what must be one at a time by an advisory lock.
+On sqlite a writing transaction begins with BEGIN IMMEDIATE, so that nobody changes what it has read. On PostgreSQL
+compare-and-set guards rows, and an advisory lock guards work that only one process may do at a time.
 """
 
 import contextlib
@@ -24,28 +24,28 @@ from services.jobs.ledger.tables import Meta
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY = 30.0  # seconds that a writer waits for another
-CONNECTIONS = 45  # kept open; those beyond are opened and closed
-# KiB of the file that each connection of sqlite keeps: its own 2,000 came to 80 MiB in 40 connections that read pages
-# of jobs, and none was read sooner, for the system keeps the file too.
+CONNECTIONS = 45  # kept open; more are opened and closed
+# KiB of the file that each sqlite connection caches. The default of 2,000 came to 80 MiB in 40 connections that read
+# pages of jobs, and made no read faster, because the system caches the file too.
 CACHE = 512
-UPGRADING = 7_100_114  # the advisory lock under which tables are changed
+UPGRADING = 7_100_114  # advisory lock for changing the tables
 DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
 class Database:
-    """The ledger's database with its tables, as new as this program."""
+    """The ledger's database, with its tables in this program's version."""
 
     def __init__(self, url: str, password: str | None = None) -> None:
-        """Open it; make or upgrade its tables. `password` is PostgreSQL's, where the URL has none.
+        """Opens it and makes or upgrades its tables. `password` is PostgreSQL's, if the URL has none.
 
         Raises:
-            UserError: the URL names no database that is known here, or one of a newer Dragoman.
+            UserError: the URL names no supported database, or one of a newer Dragoman.
             ServiceError: the database does not answer, or is damaged.
         """
         self.engine = _engine(url, password)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self._writing = self.engine.execution_options(writes=True)
-        # sqlite has one writer, and whoever finds it busy sleeps for longer and longer: threads of ours take turns here
+        # sqlite has one writer, and a busy one makes others sleep longer and longer: our threads take turns here
         self._writer: contextlib.AbstractContextManager[object] = (
             threading.Lock() if self.is_sqlite else contextlib.nullcontext()
         )
@@ -61,24 +61,24 @@ class Database:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Session]:
-        """A transaction that sees one state of the ledger and changes nothing."""
+        """Yields a transaction that sees one state of the ledger and changes nothing."""
         with Session(self.engine, expire_on_commit=False) as session:
             yield session
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Session]:
-        """A transaction that is committed whole when the block ends well, and not at all otherwise."""
+        """Yields a transaction that is committed if the block ends well, and rolled back otherwise."""
         with self._writer, Session(self._writing, expire_on_commit=False) as session, session.begin():
             yield session
 
     def alone(self, session: Session, lock: int) -> bool:
-        """Whether nobody else does what `lock` stands for until this transaction ends; on sqlite `write` says so."""
+        """Returns True if no other process holds `lock` until this transaction ends; on sqlite `write` ensures it."""
         if self.is_sqlite:
             return True
         return bool(session.scalar(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": lock}))
 
     def upgrade(self, revision: str = "head") -> None:
-        """Bring the tables to `revision`; one process at a time."""
+        """Migrates the tables to `revision`; one process at a time."""
         config = AlembicConfig()
         config.set_main_option("script_location", str(MIGRATIONS))
         level = logging.getLogger("alembic").level
@@ -89,7 +89,7 @@ class Database:
                     connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
                 config.attributes["connection"] = connection
                 command.upgrade(config, revision)
-        except CommandError as problem:  # "Can't locate revision": that of a program that has more of them
+        except CommandError as problem:  # "Can't locate revision": the database is of a newer program
             raise UserError(
                 f"service.ledger: {self.engine.url} was made by a newer Dragoman "
                 f"({reason(problem)}); start that version, or name another ledger"
@@ -103,12 +103,12 @@ class Database:
 
 @contextlib.contextmanager
 def answering() -> Iterator[None]:
-    """Raises ServiceError where the database does not answer or is damaged, without its password."""
+    """Raises ServiceError if the database does not answer or is damaged, without its password."""
     try:
         yield
     except DatabaseError as problem:
         if not isinstance(problem, OperationalError | ProgrammingError) and type(problem) is not DatabaseError:
-            raise  # a mistake of ours: only sqlite has plain ones, for a file that is no database any more
+            raise  # a fault of the program: only sqlite has plain ones, for a file that is no longer a database
         raise ServiceError(f"service.ledger: the database cannot be used ({reason(problem)})") from None
 
 
@@ -124,18 +124,18 @@ def _engine(url: str, password: str | None) -> Engine:
         if parsed.database is None:
             raise UserError("service.ledger: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        # a connection for each thread that answers requests: opening one takes longer than most questions
+        # a connection for each thread that answers requests: opening one takes longer than most queries
         engine = create_engine(parsed, connect_args={"timeout": BUSY}, pool_size=CONNECTIONS, max_overflow=20)
         event.listen(engine, "connect", _set_up_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
-    # pre-ping: a database that was started again is found by the next question, not by an error
+    # pre-ping: the next query finds a restarted database without an error
     parsed = parsed.set(drivername=DRIVERS[backend], password=parsed.password or password)
     return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=30)
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions are begun below, not by the driver
+    connection.isolation_level = None  # transactions begin below, not in the driver
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"cache_size=-{CACHE}"):
         connection.execute(f"PRAGMA {pragma}")
 

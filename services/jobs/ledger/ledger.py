@@ -1,5 +1,7 @@
-"""Writing and reading jobs. Every change of state is a compare-and-set with time, actor and reason, and leaves a row in
-the audit trail within the same transaction."""
+"""Reads and writes jobs.
+
+Every change of state is a compare-and-set with time, actor and reason, and adds a row to the audit trail within the
+same transaction."""
 
 import threading
 import time
@@ -12,19 +14,19 @@ from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
-from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, among, oldest, unended
+from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
 from services.jobs.ledger.tables import Attempt, Change, Job
 from services.jobs.states import ENDED, MOVES, State
 
-PASS = 7_100_115  # the advisory lock of a scheduler's pass
-AT_ONCE = 500  # names in one question
-NOTED = "noted"  # where a session says the number of the last row that it added to the audit trail
-SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than all the rest of a job
+PASS = 7_100_115  # advisory lock of a scheduler's pass
+AT_ONCE = 500  # names per query
+NOTED = "noted"  # key of a session for the number of its last row in the audit trail
+SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than the rest of a job
 REST = [column.name for column in JOBS.columns if column.name != "plan"]
 
 
 class ConflictError(Exception):
-    """Somebody else has changed the job in the meantime: what was decided about it no longer holds."""
+    """Another process has changed the job in the meantime, so the decision about it no longer holds."""
 
 
 class UnknownJobError(KeyError):
@@ -32,34 +34,33 @@ class UnknownJobError(KeyError):
 
 
 class TooManyError(Exception):
-    """So many of the owner's jobs have not ended that no more are taken."""
+    """The owner has too many unfinished jobs, so no more are accepted."""
 
 
 OF_ATTEMPT = ("lost_seconds", "lost_tokens", "kept_step", "kept_seconds", "startup")
 
 
 class Ledger:
-    """The jobs of a database. `now` is the clock, and `changed` is called after each commit of this process that
-    changed something."""
+    """The jobs of a database. `now` is the clock; `changed` is called after each commit of this process."""
 
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         self.database = database
         self.now = now
         self.changed: Callable[[], None] = lambda: None
         self._learning = threading.Lock()
-        self.newest = self.newest_change()  # the number of the last change: who waits for more need not ask again
+        self.newest = self.newest_change()  # number of the last change; waiting requests compare with it
 
     def look(self) -> None:
-        """Learn what other services have changed in the meantime."""
+        """Learns what other services have changed in the meantime."""
         self._learn(self.newest_change())
 
     def committed(self, session: Session) -> None:
-        """Say what a transaction of this process has changed."""
+        """Announces what a transaction of this process has changed."""
         self._learn(session.info.get(NOTED, 0))
         self.changed()
 
     def _learn(self, newest: int) -> None:
-        with self._learning:  # threads come late with what they read
+        with self._learning:  # threads may report late
             self.newest = max(self.newest, newest)
 
     def submit(
@@ -78,11 +79,11 @@ class Ledger:
         most: int | None = None,
         admin: bool = False,
     ) -> Job:
-        """Enter a job. The same `key` of the same owner again gives the job that was entered with it.
+        """Enters a job. The same `key` of the same owner returns the job that was entered with it.
 
         Raises:
-            UnknownJobError: `after` names a job that there is not.
-            TooManyError: `most` of the owner's jobs have not ended. (PostgreSQL counts those committed before.)
+            UnknownJobError: `after` names an unknown job.
+            TooManyError: `most` of the owner's jobs are unfinished. (PostgreSQL counts those committed before.)
         """
         now = self.now()
         values: dict[str, Any] = {"owner": owner, "verb": verb, "words": list(words), "priority": priority}
@@ -104,7 +105,7 @@ class Ledger:
                 session.execute(update(JOBS).where(JOBS.c.seq == seq).values(**own))
                 job = Job(**{**entered.last_inserted_params(), **own, "seq": seq})
                 _note(session, now, owner, job, None, State.SUBMITTED, "submitted")
-        except IntegrityError:  # the same key, entered by another at this very moment
+        except IntegrityError:  # another request entered the same key at this moment
             with self.database.read() as session:
                 if key is None or (found := _with_key(session, owner, key)) is None:
                     raise
@@ -113,17 +114,17 @@ class Ledger:
         return job
 
     def change(self, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
-        """`move` in a transaction of its own. The job that is returned has no plan with it, here and elsewhere."""
+        """Runs `move` in its own transaction. The returned job has no plan, here and elsewhere."""
         with self.database.write() as session:
             moved = self.move(session, job, state, actor, reason, **values)
         self.committed(session)
         return moved
 
     def move(self, session: Session, job: Job, state: State, actor: str, reason: str, **values: Any) -> Job:
-        """Change the state of `job`, as it was read, to `state`, and set other columns with it.
+        """Changes the state of `job`, as it was read, to `state`, and sets other columns with it.
 
         Raises:
-            ConflictError: it is no longer as it was read.
+            ConflictError: the job has changed since it was read.
         """
         before = State(job.state)
         if state not in MOVES[before]:
@@ -136,7 +137,7 @@ class Ledger:
         return moved
 
     def _set(self, session: Session, job: Job, **values: Any) -> Job:
-        """Set these columns, and give the job as it is then: of the version that was read, nobody has changed it."""
+        """Sets these columns and returns the new job, provided that its version is unchanged."""
         read = {"read_seq": job.seq, "read_state": job.state, "read_version": job.version}
         done: Any = session.execute(SET, {**read, **values})
         if done.rowcount != 1:
@@ -144,7 +145,7 @@ class Ledger:
         return _with(job, version=job.version + 1, **values)
 
     def begin(self, session: Session, job: Job, workers: int, actor: str, reason: str) -> Job:
-        """Give a waiting job its next attempt: from here on the number is taken, whatever becomes of this process."""
+        """Gives a waiting job its next attempt: its number is taken from now on, whatever happens to this process."""
         number, now = job.attempt + 1, self.now()
         moved = self.move(session, job, State.STARTING, actor, reason, attempt=number, workers=workers, started=now)
         session.add(Attempt(job=job.id, number=number, workers=workers, decided=now, message=""))
@@ -153,10 +154,10 @@ class Ledger:
     def end(
         self, job: Job, state: State, outcome: str, cause: str, reason: str, code: int | None = None, **values: Any
     ) -> Job:
-        """End the running attempt of `job`, and with it the job or this turn of it (`state` is waiting).
+        """Ends the running attempt of `job`, and with it the job or its present turn (`state` is waiting).
 
         Raises:
-            ConflictError: it is no longer as it was read.
+            ConflictError: the job has changed since it was read.
         """
         now = self.now()
         lost = {name: values.pop(name) for name in OF_ATTEMPT if name in values}
@@ -174,10 +175,10 @@ class Ledger:
         return moved
 
     def mark_started(self, job: Job) -> Job:
-        """Its processes run.
+        """Records that its processes run.
 
         Raises:
-            ConflictError: it is no longer as it was read.
+            ConflictError: the job has changed since it was read.
         """
         with self.database.write() as session:
             now = self.now()
@@ -189,7 +190,7 @@ class Ledger:
         return moved
 
     def set_priority(self, job: Job, priority: int, actor: str) -> Job:
-        """Raises ConflictError where the job is no longer as it was read."""
+        """Raises ConflictError if the job has changed since it was read."""
         with self.database.write() as session:
             moved = self._set(session, job, priority=priority)
             _note(session, self.now(), actor, job, job.priority, priority, "", action="priority")
@@ -197,10 +198,10 @@ class Ledger:
         return moved
 
     def remove(self, job: Job, actor: str) -> None:
-        """Forget an ended job; the audit trail remembers it.
+        """Deletes an ended job; the audit trail keeps its rows.
 
         Raises:
-            ConflictError: it has not ended, or is no longer as it was read.
+            ConflictError: it has not ended, or has changed since it was read.
         """
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
@@ -213,7 +214,7 @@ class Ledger:
         self.committed(session)
 
     def job(self, name: str) -> Job:
-        """Raises UnknownJobError where there is none of that id."""
+        """Raises UnknownJobError if no job has that id."""
         with self.database.read() as session:
             return _get(session, name)
 
@@ -235,7 +236,7 @@ class Ledger:
         if not plans:
             query = query.options(*SHORT)
         with self.database.read() as session:
-            return list(session.scalars(among(query, states, owner, before)))
+            return list(session.scalars(select_jobs(query, states, owner, before)))
 
     def rows(
         self,
@@ -245,13 +246,13 @@ class Ledger:
         before: int | None = None,
         limit: int | None = None,
     ) -> Sequence[Row[Any]]:
-        """These columns of jobs, the newest first, chosen as in `jobs`: for lists, without objects of the mapper."""
+        """Returns these columns of jobs, newest first, chosen as in `jobs`: for lists, without mapped objects."""
         query = select(*(JOBS.c[name] for name in columns)).order_by(JOBS.c.seq.desc()).limit(limit)
         with self.database.read() as session:
-            return session.execute(among(query, states, owner, before)).all()
+            return session.execute(select_jobs(query, states, owner, before)).all()
 
     def counts(self, owner: str | None = None) -> dict[str, int]:
-        """How many jobs are in each state."""
+        """Returns the number of jobs in each state."""
         query = select(JOBS.c.state, func.count()).group_by(JOBS.c.state)
         if owner is not None:
             query = query.where(JOBS.c.owner == owner)
@@ -259,7 +260,7 @@ class Ledger:
             return {str(state): count for state, count in session.execute(query)}
 
     def states(self, names: Sequence[str]) -> dict[str, str]:
-        """Id -> state of those of `names` that there are."""
+        """Returns id -> state for those of `names` that exist."""
         found: dict[str, str] = {}
         with self.database.read() as session:
             for start in range(0, len(names), AT_ONCE):
@@ -268,7 +269,7 @@ class Ledger:
         return found
 
     def following(self) -> list[Job]:
-        """Waiting jobs that come after others."""
+        """Returns waiting jobs that come after others."""
         query = select(Job).options(*SHORT).where(Job.state == State.WAITING, Job.follows)
         with self.database.read() as session:
             return list(session.scalars(query))
@@ -280,7 +281,7 @@ class Ledger:
     def changes(
         self, after: int = 0, job: str | None = None, owner: str | None = None, limit: int = 1000
     ) -> list[Change]:
-        """The audit trail from an id on, oldest first."""
+        """Returns the audit trail from an id on, oldest first."""
         query = select(Change).where(Change.id > after).order_by(Change.id).limit(limit)
         if job is not None:
             query = query.where(Change.job == job)
@@ -290,12 +291,12 @@ class Ledger:
             return list(session.scalars(query))
 
     def newest_change(self) -> int:
-        """The id of the last row of the audit trail; 0 where there is none."""
+        """Returns the id of the last row of the audit trail; 0 if it is empty."""
         with self.database.read() as session:
             return session.scalar(NEWEST) or 0
 
     def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
-        """A row of the audit trail that belongs to no job."""
+        """Adds a row to the audit trail that belongs to no job."""
         with self.database.write() as session:
             _add(session, {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason})
         self.committed(session)
@@ -306,7 +307,7 @@ def _with_key(session: Session, owner: str, key: str) -> Job | None:
 
 
 def _with(job: Job, **values: Any) -> Job:
-    """The job with these columns, as reading it again would give it; without its plan, which nobody can ask of it."""
+    """Returns the job with these columns, as a new read would give it, but without its plan."""
     found = Job(**{name: values[name] if name in values else getattr(job, name) for name in REST})
     make_transient_to_detached(found)
     return found
@@ -322,13 +323,13 @@ def _get(session: Session, name: str, options: Sequence[ExecutableOption] = ()) 
 def _note(
     session: Session, at: float, actor: str, job: Job, before: object, after: object, reason: str, action: str = "state"
 ) -> None:
-    """A row of the audit trail about a job."""
+    """Adds a row about a job to the audit trail."""
     told = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
     told |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
     _add(session, {"at": at, **told, "attempt": job.attempt or None})
 
 
 def _add(session: Session, row: Mapping[str, Any]) -> None:
-    """Sent at once, so that its number says its place."""
+    """Adds a row at once, so that its number gives its order."""
     added: Any = session.execute(NOTE, row)
     session.info[NOTED] = int(added.inserted_primary_key[0])

@@ -1,4 +1,4 @@
-"""Whose the names of registered models are: a row a name, kept when jobs are removed."""
+"""The owners of registered models' names: one row per name, kept when jobs are removed."""
 
 from sqlalchemy import select
 
@@ -8,23 +8,23 @@ from services.jobs.ledger.tables import Model
 
 
 class Models:
-    """The names of a ledger."""
+    """The registered models' names in a ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
     def owner(self, name: str) -> str | None:
-        """Return the owner of a name; None where nobody has it."""
+        """Returns the owner of a name; None if it has none."""
         with self.ledger.database.read() as session:
             return session.scalar(select(Model.owner).where(Model.name == name))
 
     def all(self) -> list[Model]:
-        """Return all names that have an owner, in order."""
+        """Returns all names that have an owner, in order."""
         with self.ledger.database.read() as session:
             return list(session.scalars(select(Model).order_by(Model.name)))
 
     def claim(self, name: str, owner: str) -> str:
-        """Enter the owner of a name that nobody has, and return who has it then."""
+        """Enters the owner of a name without one, and returns its owner afterwards."""
         with self.ledger.database.write() as session:
             found = session.get(Model, name)
             if found is not None:
@@ -34,10 +34,10 @@ class Models:
         return owner
 
     def give(self, name: str, owner: str, actor: str) -> None:
-        """Give a name to `owner`, whoever had it.
+        """Gives a name to `owner`, whoever had it.
 
         Raises:
-            UserError: one of them cannot be a name.
+            UserError: the model or the owner is no valid name.
         """
         check_name("model", name)
         check_name("owner", owner)

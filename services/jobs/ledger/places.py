@@ -1,7 +1,7 @@
-"""Whose a folder is: runs, shards and other folders belong to the owner of the first job that wrote them.
+"""The owners of folders: runs, shards and other folders belong to the owner of the first job that wrote them.
 
-A place is owned until it is gone from the disk and no job of its owner is still to write it. What no job made belongs
-to nobody: everybody reads it, and only an admin's jobs go on with it, or anybody's where the service asks for no token.
+A place is owned until it is removed from the disk and no job of its owner is going to write it. What no job made has no
+owner: everybody may read it; only an admin's jobs may change it, or anybody's if the service requires no token.
 """
 
 import os
@@ -16,22 +16,22 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job, Place, Token
 from services.jobs.states import UNENDED
 
-AT_ONCE = 200  # paths of one question
+AT_ONCE = 200  # paths per query
 
 
 class Places:
-    """The owners of places in a ledger."""
+    """The owned places of a ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
     def check(self, owner: str, places: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
-        """The paths that a job of `owner` may read and write, of those that its plan names.
+        """Returns the paths that a job of `owner` may read and write, of those that its plan names.
 
-        Folders of their own are writable even where the verb only reads them.
+        Folders of their own are writable even if the command only reads them.
 
         Raises:
-            UserError: one belongs to another owner, or to nobody and may not be changed.
+            UserError: a place belongs to another owner, or has no owner and may not be changed.
         """
         with self.ledger.database.read() as session:
             known = _related(session, [one["path"] for one in places])
@@ -61,7 +61,7 @@ class Places:
         return granted
 
     def claim(self, session: Session, job: Job, places: Iterable[Mapping[str, str]]) -> None:
-        """Note what the job is going to write as its owner's, within the transaction that plans it."""
+        """Records what the job is going to write as its owner's, in the transaction that plans it."""
         for place in places:
             if place["use"] == "write":
                 session.merge(Place(path=place["path"], owner=job.owner, job=job.id))
@@ -85,7 +85,7 @@ def _is_theirs(known: Sequence[Place], path: str, owner: str, free: bool) -> boo
 
 
 def _related(session: Session, paths: Sequence[str]) -> list[Place]:
-    """The owned places that are one of `paths`, hold one, or lie below one; without those that are gone."""
+    """Returns the owned places that are one of `paths`, contain one, or lie below one; without those that are gone."""
     found: dict[str, Place] = {}
     for start in range(0, len(paths), AT_ONCE):
         some = paths[start : start + AT_ONCE]

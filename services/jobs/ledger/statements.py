@@ -1,4 +1,4 @@
-"""What is asked and written often, made once and without the mapper: making a statement takes longer than asking it."""
+"""Frequent queries and updates, prepared once and without the mapper: building one takes longer than running it."""
 
 from collections.abc import Collection
 from typing import Any, TypeVar
@@ -11,7 +11,7 @@ from services.jobs.states import UNENDED
 JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
 NEWEST = select(func.max(CHANGES.c.id))
 NOTE, ENTER = insert(CHANGES), insert(JOBS)
-SET = (  # of a job as it was read; whatever columns it is executed with
+SET = (  # updates a job of the version that was read; sets the columns of its parameters
     update(JOBS)
     .where(
         JOBS.c.seq == bindparam("read_seq"),
@@ -23,8 +23,8 @@ SET = (  # of a job as it was read; whatever columns it is executed with
 Chosen = TypeVar("Chosen", bound=Select[Any])
 
 
-def among(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
-    """The query of jobs, of some of them."""
+def select_jobs(query: Chosen, states: Collection[str], owner: str | None, before: int | None) -> Chosen:
+    """Returns the query restricted to some jobs."""
     if states:
         query = query.where(JOBS.c.state.in_(sorted(states)))
     if owner is not None:
@@ -42,5 +42,5 @@ def oldest(states: Collection[str], each: int) -> Select[Any]:
 
 
 def unended(owner: str) -> Select[Any]:
-    """How many jobs of an owner have not ended."""
+    """Returns the query for the number of an owner's unfinished jobs."""
     return select(func.count()).where(JOBS.c.owner == owner, JOBS.c.state.in_(sorted(UNENDED)))

@@ -14,14 +14,14 @@ CONVENTION = {  # so that migrations can name what they change
 
 
 class Base(DeclarativeBase):
-    """What all tables have in common."""
+    """The base of all tables."""
 
     metadata = MetaData(naming_convention=CONVENTION)
     type_annotation_map = {list[str]: JSON, list[int]: JSON, dict[str, Any]: JSON, float: Double}  # noqa: RUF012  # read by SQLAlchemy
 
 
 class Meta(Base):
-    """Facts of the ledger itself; `prefix` begins the ids of its jobs, so that no two ledgers give the same id."""
+    """Facts about the ledger itself; `prefix` begins the ids of its jobs, so that no two ledgers share an id."""
 
     __tablename__ = "meta"
 
@@ -30,7 +30,7 @@ class Meta(Base):
 
 
 class Job(Base):
-    """A verb and its overrides, what they need, and where they have come to."""
+    """A command with its overrides, its needs and its state."""
 
     __tablename__ = "jobs"
     __table_args__ = (
@@ -44,39 +44,39 @@ class Job(Base):
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(40), unique=True)
     owner: Mapped[str] = mapped_column(String(160))
-    admin: Mapped[bool] = mapped_column(default=False)  # whether it was handed in with an admin's rights
-    key: Mapped[str | None] = mapped_column(String(64))  # the client's own: the same key again is the same job
+    admin: Mapped[bool] = mapped_column(default=False)  # True if it was submitted with an admin's rights
+    key: Mapped[str | None] = mapped_column(String(64))  # from the client: the same key again returns the same job
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]
     run: Mapped[str] = mapped_column(String(160), default="")  # its name; empty until it is planned
     priority: Mapped[int] = mapped_column(default=0)
     after: Mapped[list[str]]
-    follows: Mapped[bool] = mapped_column(default=False)  # whether `after` names any
-    retries: Mapped[int] = mapped_column(default=0)  # failures that are tried again
-    max_seconds: Mapped[float | None]  # of running, over all attempts
+    follows: Mapped[bool] = mapped_column(default=False)  # True if `after` names any
+    retries: Mapped[int] = mapped_column(default=0)  # failures to try again
+    max_seconds: Mapped[float | None]  # running time over all attempts
     deadline: Mapped[float | None]
-    trace: Mapped[str | None] = mapped_column(String(55))  # W3C traceparent of whoever submitted it
+    trace: Mapped[str | None] = mapped_column(String(55))  # W3C traceparent of its submission
 
     state: Mapped[str] = mapped_column(String(16))
-    version: Mapped[int] = mapped_column(default=1)  # counts the changes: what compare-and-set compares
+    version: Mapped[int] = mapped_column(default=1)  # number of changes, for compare-and-set
     reason: Mapped[str] = mapped_column(Text, default="")
     submitted: Mapped[float]
-    queued: Mapped[int] = mapped_column(default=0)  # its place by age; that of `seq`, and kept when it yields
+    queued: Mapped[int] = mapped_column(default=0)  # its order by age; equal to `seq`, and kept when it yields
     changed: Mapped[float]
-    waiting_since: Mapped[float | None]  # when it was put into the queue for its present turn
+    waiting_since: Mapped[float | None]  # start of its present wait in the queue
 
     plan: Mapped[dict[str, Any] | None] = mapped_column(JSON)
-    choices: Mapped[list[int]]  # numbers of workers that it can run with, smallest first; empty until it is planned
-    cpus: Mapped[float] = mapped_column(default=0.0)  # of one worker
+    choices: Mapped[list[int]]  # possible numbers of workers, smallest first; empty until it is planned
+    cpus: Mapped[float] = mapped_column(default=0.0)  # per worker
     gpus: Mapped[float] = mapped_column(default=0.0)
-    seconds_low: Mapped[float | None]  # expected running time, of what is left
+    seconds_low: Mapped[float | None]  # expected running time of the rest
     seconds_high: Mapped[float | None]
 
     attempt: Mapped[int] = mapped_column(default=0)
-    workers: Mapped[int] = mapped_column(default=0)  # of the attempt that runs
-    started: Mapped[float | None]  # the attempt that runs
-    failures: Mapped[int] = mapped_column(default=0)  # attempts that failed, and
-    losses: Mapped[int] = mapped_column(default=0)  # those that vanished, since the owner asked last
+    workers: Mapped[int] = mapped_column(default=0)  # of the running attempt
+    started: Mapped[float | None]  # of the running attempt
+    failures: Mapped[int] = mapped_column(default=0)  # failed attempts, and
+    losses: Mapped[int] = mapped_column(default=0)  # lost ones, since the owner's last action
     spent: Mapped[float] = mapped_column(default=0.0)  # seconds of ended attempts
 
 
@@ -93,19 +93,19 @@ class Attempt(Base):
     started: Mapped[float | None]
     ended: Mapped[float | None]
     outcome: Mapped[str | None] = mapped_column(String(16))  # succeeded, yielded, stopped, failed, lost
-    cause: Mapped[str | None] = mapped_column(String(64))  # what ended it, for the bill of faults
+    cause: Mapped[str | None] = mapped_column(String(64))  # the reason of its end, for the bill of faults
     code: Mapped[int | None]  # exit code
-    incarnation: Mapped[str | None] = mapped_column(String(160))  # the life of the cluster that it was started in
+    incarnation: Mapped[str | None] = mapped_column(String(160))  # the cluster's incarnation in which it started
     message: Mapped[str] = mapped_column(Text, default="")
-    lost_seconds: Mapped[float] = mapped_column(default=0.0)  # trained and not kept
+    lost_seconds: Mapped[float] = mapped_column(default=0.0)  # trained and not saved
     lost_tokens: Mapped[int] = mapped_column(default=0)
-    kept_step: Mapped[int] = mapped_column(default=0)  # where the next attempt goes on
-    kept_seconds: Mapped[float] = mapped_column(default=0.0)  # of training until then, over all attempts
-    startup: Mapped[float] = mapped_column(default=0.0)  # seconds until the first step of a training; all, without one
+    kept_step: Mapped[int] = mapped_column(default=0)  # step of the last checkpoint, where the next attempt resumes
+    kept_seconds: Mapped[float] = mapped_column(default=0.0)  # training time until then, over all attempts
+    startup: Mapped[float] = mapped_column(default=0.0)  # seconds before a training's first step; all, if it has none
 
 
 class Change(Base):
-    """The audit trail: a row a change, never altered (the database refuses) and kept when its job is removed."""
+    """The audit trail: one row per change, never altered (the database refuses), kept when its job is removed."""
 
     __tablename__ = "changes"
     __table_args__ = (Index("ix_changes_job_id", "job", "id"),)
@@ -123,7 +123,7 @@ class Change(Base):
 
 
 class Token(Base):
-    """A bearer token, as its sha256: a stolen ledger lets nobody in."""
+    """A bearer token, as its sha256, so that a stolen ledger gives no access."""
 
     __tablename__ = "tokens"
 
@@ -136,7 +136,7 @@ class Token(Base):
 
 
 class Model(Base):
-    """Whose the name of a registered model is."""
+    """The owner of a registered model's name."""
 
     __tablename__ = "models"
 
@@ -146,7 +146,7 @@ class Model(Base):
 
 
 class Quota(Base):
-    """What an owner's jobs may hold together; null: no bound."""
+    """The limits of an owner's jobs together; null: no limit."""
 
     __tablename__ = "quotas"
 
@@ -156,7 +156,7 @@ class Quota(Base):
 
 
 class Measurement(Base):
-    """What an ended job took beside what was predicted, so that the next prediction is better."""
+    """The measured and the predicted cost of an ended job, which improve the next prediction."""
 
     __tablename__ = "measurements"
     __table_args__ = (Index("ix_measurements_cluster_shape", "cluster", "shape"),)
@@ -165,28 +165,28 @@ class Measurement(Base):
     at: Mapped[float]
     job: Mapped[str] = mapped_column(String(40))
     cluster: Mapped[str] = mapped_column(String(160))
-    shape: Mapped[str] = mapped_column(String(64))  # hash of what the time of a step depends on
+    shape: Mapped[str] = mapped_column(String(64))  # hash of everything that a step's time depends on
     verb: Mapped[str] = mapped_column(String(32))
     steps: Mapped[int]
-    flops: Mapped[float]  # a step's
+    flops: Mapped[float]  # per step
     workers: Mapped[int]
     training: Mapped[float]  # seconds of steps
-    around: Mapped[float]  # seconds of everything else: starting, evaluating, releasing
+    around: Mapped[float]  # seconds of the rest: starting, evaluating, releasing
     predicted: Mapped[float | None]
-    low: Mapped[float | None]  # the ends of the range that was promised
+    low: Mapped[float | None]  # ends of the promised range
     high: Mapped[float | None]
-    tokens: Mapped[float] = mapped_column(default=0.0)  # a step's; 0, as the next three: not known
+    tokens: Mapped[float] = mapped_column(default=0.0)  # per step; 0: not known, as for the next three
     width: Mapped[int] = mapped_column(default=0)
     layers: Mapped[int] = mapped_column(default=0)
     architecture: Mapped[str] = mapped_column(String(64), default="")
 
 
 class Place(Base):
-    """A folder that jobs write, by its real path, and whose it is; see `places`."""
+    """A folder that jobs write, by its real path, and its owner; see `places`."""
 
     __tablename__ = "places"
 
-    # compared byte by byte, as folders are
+    # compared byte by byte, like folders
     path: Mapped[str] = mapped_column(Text().with_variant(Text(collation="C"), "postgresql"), primary_key=True)
     owner: Mapped[str] = mapped_column(String(160))
-    job: Mapped[str] = mapped_column(String(40))  # the newest of the owner that writes it
+    job: Mapped[str] = mapped_column(String(40))  # the owner's newest job that writes it

@@ -1,1 +1,1 @@
-"""The job service's pages: HTML that works without script, one stream of server-sent events for what is new."""
+"""The job service's pages: HTML that works without scripts; one stream of server-sent events carries updates."""

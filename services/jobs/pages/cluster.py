@@ -1,4 +1,4 @@
-"""The page of the cluster: what there is, who holds what, what each owner may hold, what faults have cost."""
+"""The page of the cluster: its resources, their users, the owners' quotas, and the cost of faults."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ FAULTS = 12  # rows of the bill
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a bar, 0 to EDGE."""
+    """A segment of a bar, 0 to EDGE."""
 
     start: float
     width: float
@@ -25,7 +25,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Resource:
-    """CPUs or GPUs of the whole cluster, and who holds them."""
+    """CPUs or GPUs of the whole cluster, and their users."""
 
     name: str
     total: float
@@ -35,7 +35,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Holding:
-    """A job at work. A person who may not see whose it is reads that somebody holds it."""
+    """A running job. Users without access see "another owner" instead of the name."""
 
     job: Job
     visible: bool
@@ -47,7 +47,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Share:
-    """An owner against what he may hold."""
+    """An owner's use and quota."""
 
     owner: str
     cpus: float
@@ -58,10 +58,10 @@ class Share:
 
 
 def cluster(site: Site, person: Person) -> dict[str, Any]:
-    """What the page shows."""
-    capacity = site.desk.loop.capacity
+    """Returns the content of the page."""
+    capacity = site.operations.loop.capacity
     nodes = capacity.nodes if capacity else ()
-    active = sorted(site.desk.ledger.jobs(ACTIVE), key=lambda job: job.seq)
+    active = sorted(site.operations.ledger.jobs(ACTIVE), key=lambda job: job.seq)
     holdings = [_holding(job, person, index) for index, job in enumerate(active)]
     totals = {"CPU": sum(node.cpus for node in nodes), "GPU": sum(node.gpus for node in nodes)}
     resources = [
@@ -69,12 +69,13 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
         for name, total in totals.items()
         if total or name == "CPU" or _held(name, holdings)
     ]
-    quotas = site.desk.loop.passes.access.quotas()
-    bill = site.desk.bill(person, None)[:FAULTS]
+    quotas = site.operations.loop.scheduler.access.quotas()
+    bill = site.operations.bill(person, None)[:FAULTS]
     return {
         **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
-        **{"shares": _shares(holdings, quotas, person), "now": site.now, "pass_seconds": site.desk.loop.passes.seconds},
-        "counts": site.desk.ledger.counts(),
+        **{"shares": _shares(holdings, quotas, person), "now": site.now},
+        "pass_seconds": site.operations.loop.scheduler.seconds,
+        "counts": site.operations.ledger.counts(),
     }
 
 
@@ -88,7 +89,7 @@ def _held(name: str, holdings: Sequence[Holding]) -> float:
 
 
 def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
-    """A bar of what there is; where more is held than is there (a node has gone), of what is held."""
+    """Returns a bar of the existing resources; if more is held (a node has gone), of the held ones."""
     used = _held(name, holdings)
     scale, place, parts = EDGE / (max(total, used) or 1.0), 0.0, []
     for one in holdings:

@@ -1,4 +1,4 @@
-"""Up to eight runs side by side: what was set differently first, then what came of it, then their curves."""
+"""Compares up to eight runs: the settings that differ, then the results, then the curves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from services.jobs.service.curves import run_of
 from services.jobs.states import State
 
 MOST = 8
-EVALUATIONS = 20  # files of a run that are read
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "perplexity": "perplexity", "nats": "nats a token"}
+EVALUATIONS = 20  # files read of a run
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "perplexity": "perplexity", "nats": "nats per token"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A value; `given` says whether the job set it or left the default."""
+    """A value; `given` is True if the job set it, and False for a default."""
 
     text: str
     given: bool = True
@@ -33,23 +33,23 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of the table, a cell a run."""
+    """A row of the table, with a cell per run."""
 
     name: str
     cells: Sequence[Cell]
 
 
 def comparison(site: Site, person: Person, names: Sequence[str]) -> dict[str, Any]:
-    """What the page shows.
+    """Returns what the page shows.
 
     Raises:
         UserError: more than MOST jobs.
-        UnknownJobError: one that there is not, or not for this person.
+        UnknownJobError: a job does not exist, or this person may not see it.
     """
     names = list(dict.fromkeys(name for name in names if name))
     if len(names) > MOST:
         raise UserError(f"{len(names)} jobs: at most {MOST} are compared at once")
-    jobs = [site.desk.job(person, name) for name in names]
+    jobs = [site.operations.job(person, name) for name in names]
     journals = {f"{job.id} {title(job)}": site.journals.read((job.plan or {}).get("run_dir")) for job in jobs}
     same, different = _settings(jobs)
     return {
@@ -59,14 +59,14 @@ def comparison(site: Site, person: Person, names: Sequence[str]) -> dict[str, An
 
 
 def _settings(jobs: Sequence[Job]) -> tuple[list[Line], list[Line]]:
-    """(what all of them changed alike, what differs), by key."""
+    """Returns (the settings that all jobs changed alike, those that differ), by key."""
     changed: list[Mapping[str, Any]] = [(job.plan or {}).get("changed") or {} for job in jobs]
     same: list[Line] = []
     different: list[Line] = []
     defaults = groups.written_defaults()
     for key in sorted({key for one in changed for key in one}):
         if key == "name":
-            continue  # it heads the column
+            continue  # it is the column's heading
         cells = [
             Cell(plain(one[key])) if key in one else Cell(plain(defaults.get(key, "–")), given=False) for one in changed
         ]
@@ -78,7 +78,7 @@ def _settings(jobs: Sequence[Job]) -> tuple[list[Line], list[Line]]:
 
 
 def _results(site: Site, jobs: Sequence[Job]) -> list[Line]:
-    """State, scores, how far, how long; the best of each that has a best."""
+    """Returns the rows of state, scores, steps and time; the best value of a row is marked."""
     lasts = [site.journals.read((job.plan or {}).get("run_dir")).last for job in jobs]
     scores = [_scores(job) for job in jobs]
     rows = [Line("State", [Cell(job.state) for job in jobs])]
@@ -105,7 +105,7 @@ def _measured(name: str, values: Sequence[float | None], lower: bool) -> Line:
 
 
 def _scores(job: Job) -> dict[str, float]:
-    """Of the run's last evaluations: `test BLEU` and its like."""
+    """Returns the scores of the run's last evaluations, such as `test BLEU`."""
     run, found = run_of(job), {}
     for path in evaluations(run)[:EVALUATIONS] if run else ():
         measured = read_object(path)

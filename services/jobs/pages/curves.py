@@ -1,6 +1,6 @@
-"""Learning curves as SVG: drawn here, so that they are there without script; at most POINTS points a line.
+"""Draws learning curves as SVG on the server, so that they need no script; at most POINTS points per line.
 
-The drawing fills its box whatever its size (`preserveAspectRatio="none"`); labels are text beside it, so they stay
+The drawing fills its box at any size (`preserveAspectRatio="none"`); labels are text beside it, so they stay
 readable on a phone. Nothing has an inline style: the content security policy forbids it.
 """
 
@@ -18,11 +18,11 @@ from model.untrusted import finite
 from services.jobs.pages.words import number
 from services.jobs.service.curves import POINTS, thinned
 
-KEPT = 64  # journals in memory
+KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height
-CURVES = {  # key of steps.jsonl -> what it is
-    "loss": "Training loss, nats a token",
-    "valid_loss": "Validation loss, nats a token",
+CURVES = {  # key of steps.jsonl -> title
+    "loss": "Training loss, nats per token",
+    "valid_loss": "Validation loss, nats per token",
     "valid_bleu": "Validation BLEU",
     "lr": "Learning rate",
     "norm": "Gradient norm",
@@ -32,18 +32,18 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass
 class Journal:
-    """What was read of a run's steps.jsonl so far, thinned."""
+    """The part of a run's steps.jsonl read so far, thinned."""
 
-    notes: list[str] = field(default_factory=list)  # what is wrong with it
+    notes: list[str] = field(default_factory=list)  # the journal's faults
     last: dict[str, float] = field(default_factory=dict)
     points: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    every: dict[str, int] = field(default_factory=dict)  # of a key: one point of how many is kept
+    every: dict[str, int] = field(default_factory=dict)  # key -> n: one of n points is kept
     seen: dict[str, int] = field(default_factory=dict)
-    losses: list[float] = field(default_factory=list)  # of the steps since the last point kept
+    losses: list[float] = field(default_factory=list)  # since the last kept point
     tokens: int = 0
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Take a line of the journal; a step again (after a resume) replaces what came later."""
+        """Adds a line of the journal; a repeated step (after a resume) replaces the later points."""
         step = float(line["step"])
         for key in (*CURVES, "seconds"):
             value = finite(line.get(key))
@@ -57,7 +57,7 @@ class Journal:
             if key == "loss":
                 self.losses.append(value)
             if self.seen[key] % self.every.setdefault(key, 1) == 0:
-                if key == "loss":  # a step's alone jumps: the mean since the last point
+                if key == "loss":  # the loss of one step is noisy: take the mean since the last point
                     value, self.losses = sum(self.losses) / len(self.losses), []
                 kept.append((step, value))
             if len(kept) > 2 * POINTS:
@@ -67,14 +67,14 @@ class Journal:
 
 
 class Journals:
-    """Reads only what was added since the last look."""
+    """Reads the journals; each look reads only what was added."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[Path, tuple[JournalReader, Journal]] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(self, run_dir: str | None) -> Journal:
-        """An empty one where the run cannot be seen from here, or has not begun."""
+        """Returns the journal of a run; an empty one if the run cannot be seen from here or has not begun."""
         if not run_dir:
             return Journal()
         path = Path(run_dir) / paths.STEPS
@@ -100,12 +100,12 @@ class Line:
     name: str
     place: str
     last: str
-    colour: int  # of the eight that the style sheet has
+    colour: int  # one of the style sheet's eight
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What the template draws."""
+    """The values that the template draws."""
 
     key: str
     title: str
@@ -120,7 +120,7 @@ class Chart:
 
 
 def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
-    """A chart a key that any of the runs has at least two points of."""
+    """Returns a chart for each key of which any run has at least two points."""
     found = []
     for key in keys:
         lines = {name: journal.points.get(key, []) for name, journal in journals.items()}
@@ -155,7 +155,7 @@ def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
 
 
 def mean_pairs(points: Points) -> Points:
-    """The mean of every two neighbours, at the second's place."""
+    """Returns the mean of every two neighbours, at the second one's place."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [*((step, (before + value) / 2) for (_, before), (step, value) in pairs), *points[len(points) // 2 * 2 :]]
 
@@ -166,7 +166,7 @@ def _place(points: Points, first: float, end: float, low: float, high: float) ->
 
 
 def _nice(low: float, high: float) -> tuple[float, float, list[float]]:
-    """Round bounds around the values, and ticks evenly between them."""
+    """Returns round bounds around the values, and evenly spaced ticks."""
     if high <= low:
         low, high = (low - 0.5, high + 0.5) if low else (0.0, 1.0)
     raw = (high - low) / 4

@@ -1,4 +1,4 @@
-"""The page of one job: where it is and why, its attempts in time, its curves, where it leads to, its log."""
+"""The page of one job: its state and the reason, its attempts over time, its curves, its links, its log."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from services.jobs.service.schemas import ChangeView, WhyView
 from services.jobs.service.shardings import sharding_run
 from services.jobs.states import ACTIVE, ENDED, State
 
-BARS = 40  # attempts in the drawing; the table has all
+BARS = 40  # attempts in the drawing; the table has all of them
 CHANGES = 200  # newest rows of the audit trail
-PARENT = "tracking.parent="  # the word of a sweep's trial that names the run above it
-DONE = {  # words of the address after something was done
+PARENT = "tracking.parent="  # the word of a sweep's trial that names its parent run
+DONE = {  # word of the address after an action -> its message
     "stop": "It is asked to stop.",
     "yield": "It is asked to make room: a checkpoint first, then it waits for its next turn.",
     "retry": "It is queued again.",
@@ -33,7 +33,7 @@ DONE = {  # words of the address after something was done
 
 @dataclass(frozen=True)
 class Bar:
-    """An attempt in the drawing of time; 0 to EDGE."""
+    """An attempt in the drawing; from 0 to EDGE."""
 
     number: int
     start: float
@@ -43,17 +43,17 @@ class Bar:
 
 @dataclass(frozen=True)
 class Progress:
-    """Of a training that has begun."""
+    """The progress of a training that has begun."""
 
     step: int
     steps: int
     left: float | None  # seconds of training, at the pace so far
-    rate: float | None  # seconds a step
+    rate: float | None  # seconds per step
 
 
 @dataclass(frozen=True)
 class Promise:
-    """Seconds that the plan expected a job to run, and those that it ran; None until it has succeeded."""
+    """The seconds that the plan expected a job to run, and those that it ran; None until it has succeeded."""
 
     low: float
     expected: float
@@ -62,7 +62,7 @@ class Promise:
 
     @property
     def kept(self) -> str:
-        """How the running time compares to the range that was promised."""
+        """Returns how the running time compares to the promised range."""
         if self.took is None:
             return ""
         if self.took > self.high:
@@ -71,12 +71,12 @@ class Promise:
 
 
 def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
-    """What the parts of the page show of a job."""
-    job = site.desk.job(person, name)
-    attempts = site.desk.ledger.attempts(name)
+    """Returns what the parts of a job's page show."""
+    job = site.operations.job(person, name)
+    attempts = site.operations.ledger.attempts(name)
     plan = job.plan or {}
     journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
-    notes = [*journal.notes, *site.desk.loop.notes(job)]
+    notes = [*journal.notes, *site.operations.loop.notes(job)]
     links = _links(site, job, plan, notes)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
@@ -89,7 +89,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
 
 
 def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Promise | None:
-    """What the plan said before the job first started, on as many workers as it then got."""
+    """Returns the plan's forecast before the job first started, for the number of workers that it then got."""
     choices = plan.get("choices") or [1]
     workers = attempts[0].workers if attempts else choices[0]
     found = (plan.get("seconds") or {}).get(str(workers))
@@ -100,28 +100,28 @@ def _promise(job: Job, plan: dict[str, Any], attempts: Sequence[Attempt]) -> Pro
 
 
 def history(site: Site, person: Person, name: str) -> list[ChangeView]:
-    """What happened, the newest first."""
-    return site.desk.changes(person, name)[-CHANGES:][::-1]
+    """Returns the job's changes, the newest first."""
+    return site.operations.changes(person, name)[-CHANGES:][::-1]
 
 
 def command(job: Job) -> str:
-    """As it would be typed."""
+    """Returns the command as it would be typed."""
     return " ".join(["dragoman", job.verb, *job.words])
 
 
 def title(job: Job) -> str:
-    """The run's name, or what it is otherwise."""
+    """Returns the run's name, or else the command."""
     return job.run.partition(" ")[2].rpartition("/")[2] or job.verb
 
 
 def log_end(site: Site, job: Job, attempt: int = 0) -> Piece:
-    """The last lines of an attempt's log (0: the newest)."""
+    """Returns the last lines of an attempt's log (0: the newest attempt)."""
     number = attempt or job.attempt
     return log_piece(site, job, number, None)
 
 
 def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int | None = None) -> Piece:
-    """The lines that end at byte `before` (None: the end) or begin at `after`."""
+    """Returns the lines that end at byte `before` (None: the end) or begin at `after`."""
     path = attempt_of(site.home, job.id, attempt).log
     try:
         size = path.stat().st_size
@@ -141,10 +141,10 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
 
 
 def _why(site: Site, person: Person, job: Job) -> WhyView | None:
-    """What it waits for; when it starts is read from the outlook, which is not made anew for every page."""
+    """Returns what the job waits for; its start is read from the current forecasts."""
     if job.state != State.WAITING:
         return None
-    why, forecast = site.desk.why(person, job.id, forecasts=False), site.outlook.view().forecasts.get(job.id)
+    why, forecast = site.operations.why(person, job.id, forecasts=False), site.forecaster.view().forecasts.get(job.id)
     if forecast is not None and why.earliest is None:
         why.earliest, why.latest = forecast.earliest, forecast.latest
     return why
@@ -160,7 +160,7 @@ def _progress(job: Job, plan: dict[str, Any], last: dict[str, float]) -> Progres
 
 
 def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
-    """The attempts from the job's submission until now or its end."""
+    """Returns the attempts from the job's submission until now or its end."""
     shown = attempts[-BARS:]
     if not shown:
         return []
@@ -176,7 +176,7 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
 
 
 def _may(person: Person, job: Job) -> dict[str, bool]:
-    """What the page offers: whoever may not hand in jobs only sees."""
+    """Returns the actions that the page offers; none to those who may not submit jobs."""
     able = person.may("submitter")
     return {
         "stop": able and job.state not in ENDED and job.state != State.STOPPING,
@@ -189,7 +189,7 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
 
 
 def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
-    """To the MLflow run, the shards, the model version; and back. `notes` is given what is wrong with the files."""
+    """Returns links to the MLflow run, the shards, the model version and back. Adds the files' faults to `notes`."""
     found = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
     if job.verb == "shard" and run_dir:
@@ -230,7 +230,7 @@ def _sharding_run(site: Site, job: Job) -> Path | None:
     if job.state != State.SUCCEEDED:
         return None
     query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         newest = session.scalars(query.order_by(Job.seq.desc()).limit(1)).first()
     if newest is not None and (newest.plan or {}).get("shape") != (job.plan or {}).get("shape"):
         return None
@@ -238,10 +238,10 @@ def _sharding_run(site: Site, job: Job) -> Path | None:
 
 
 def _maker(site: Site, job: Job, shards: str) -> str | None:
-    """The job that made the shards: one that this came after, else the newest that wrote that folder."""
+    """Returns the job that made the shards: one that this job came after, else the newest that wrote that folder."""
     if job.verb != "train":
         return None
     made = select(Job.id).where(Job.verb == "shard").order_by(Job.seq.desc()).limit(1)
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         found = session.scalars(made.where(Job.id.in_(job.after))).first() if job.after else None
         return found or (session.scalars(made.where(Job.run == f"shards {shards}")).first() if shards else None)

@@ -1,4 +1,4 @@
-"""The page of jobs: what the ledger has, some at a time, with why each waits and about when it starts."""
+"""The page of jobs: some at a time, with each one's reason to wait and expected start."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -15,13 +15,13 @@ from services.jobs.ledger.tables import Job
 from services.jobs.pages.compare import MOST
 from services.jobs.pages.jobpage import PARENT
 from services.jobs.pages.site import Site
-from services.jobs.service.outlook import Forecast
+from services.jobs.service.forecaster import Forecast
 from services.jobs.states import ACTIVE, QUEUED, State
 
 ROWS = 50
-ACTIVE_ROWS = 20  # of those that run, above the others
-AHEAD = ROWS + 10  # of the queue, for a page: some have started since its order was made
-RUN = re.compile(r"[0-9a-f]{32}")  # an id of MLflow's
+ACTIVE_ROWS = 20  # running jobs, above the others
+AHEAD = ROWS + 10  # waiting jobs to read for a page: some have started since the order was made
+RUN = re.compile(r"[0-9a-f]{32}")  # MLflow's form of an id
 GROUPS: dict[str, tuple[str, frozenset[State]]] = {
     "all": ("All", frozenset(State)),
     "running": ("Running", ACTIVE),
@@ -34,8 +34,10 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
 
 @dataclass(frozen=True)
 class Filter:
-    """What is asked for. `before` is the cursor, the `seq` where the last page ended. Waiting jobs come in the queue's
-    order, and their cursor is `place`, the number of those before the page. `sweep` is the run above trials."""
+    """The requested jobs. `before` is the cursor, the `seq` of the last page's end.
+
+    Waiting jobs come in the queue's order; their cursor is `place`, the number of jobs before the page. `sweep` is
+    the run above trials."""
 
     group: str = "all"
     text: str = ""
@@ -46,7 +48,7 @@ class Filter:
 
     @classmethod
     def of(cls, request: Request) -> "Filter":
-        """From the address; what cannot be is left out."""
+        """Reads the filter from the address; ignores invalid values."""
         asked = request.query_params
         sweep = asked.get("sweep", "")
         return cls(
@@ -59,7 +61,7 @@ class Filter:
         )
 
     def query(self, **changed: Any) -> str:
-        """The address of another list of these."""
+        """Returns the address of another such list."""
         asked: dict[str, Any] = {"state": self.group, "q": self.text, "owner": self.owner, "sweep": self.sweep}
         asked |= {"before": self.before, "place": self.place, **changed}
         kept = {key: value for key, value in asked.items() if value not in ("", None, 0, "all")}
@@ -76,43 +78,43 @@ class Row:
 
     job: Job
     forecast: Forecast | None
-    done: float | None  # of a training that runs: the part of its steps, 0 to 1
+    done: float | None  # a running training's finished part, 0 to 1
     step: int = 0
     steps: int = 0
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Whose trials are listed: addresses of its pictures, in MLflow, and of its trials side by side."""
+    """The sweep whose trials are listed: addresses of its pictures in MLflow, and of the trials' comparison."""
 
     pictures: str
-    compare: str  # empty: there are none, or too many
+    compare: str  # empty if there are no trials, or too many
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What the template shows."""
+    """The values that the template shows."""
 
-    active: Sequence[Row]  # what runs, above the first page of all jobs and of the waiting ones
+    active: Sequence[Row]  # running jobs, above the first page of all or of the waiting jobs
     rows: Sequence[Row]
     counts: Mapping[str, int]
     filter: Filter
-    more: str  # the address of the next page; empty at the end
+    more: str  # address of the next page; empty at the end
     sweep: Sweep | None
     groups: Mapping[str, tuple[str, frozenset[State]]] = field(default_factory=lambda: GROUPS)
 
 
 def listing(site: Site, person: Person, asked: Filter) -> Listing:
-    """The jobs that a person may see and asks for."""
-    ledger, owner = site.desk.ledger, site.desk.only(person, asked.owner or None)
-    forecasts = site.outlook.view().forecasts
+    """Returns the requested jobs that a user may see."""
+    ledger, owner = site.operations.ledger, site.operations.only(person, asked.owner or None)
+    forecasts = site.forecaster.view().forecasts
     active: list[Job] = []
     if asked.group in ("all", "waiting") and asked.before is None and not asked.place:
         active = _jobs(ledger, asked, owner, _among(ACTIVE), ACTIVE_ROWS)
     if asked.group == "waiting":
         found = _queue(ledger, asked, owner, list(forecasts))
     else:
-        # of all jobs the newest are read in order, for which no index of states is of use
+        # the newest of all jobs are read in order; an index of states does not help here
         wanted = _among(GROUPS[asked.group][1]) if asked.group != "all" else Job.state.not_in(sorted(ACTIVE))
         found = _jobs(ledger, asked, owner, wanted)
     shown, more = found[:ROWS], ""
@@ -129,7 +131,7 @@ def _sweep(site: Site, asked: Filter, shown: Sequence[Job]) -> Sweep | None:
     if not asked.sweep:
         return None
     pictures = site.tracking.run_page(asked.sweep, "artifacts")
-    trials = {job.run: job.id for job in shown}  # the best one's run has a second job, that registers it
+    trials = {job.run: job.id for job in shown}  # the best trial's run has a second job, which registers it
     together = urlencode([("job", trials[run]) for run in sorted(trials)]) if 1 < len(trials) <= MOST else ""
     return Sweep(pictures, f"/compare?{together}" if together else "")
 
@@ -145,7 +147,7 @@ def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
 def _jobs(
     ledger: Ledger, asked: Filter, owner: str | None, state: ColumnElement[bool], most: int = ROWS + 1
 ) -> list[Job]:
-    """Jobs in these states, the newest first."""
+    """Returns jobs in these states, newest first."""
     query = select(Job).order_by(Job.seq.desc()).limit(most).where(*_wanted(asked, owner), state)
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
@@ -154,7 +156,7 @@ def _jobs(
 
 
 def _queue(ledger: Ledger, asked: Filter, owner: str | None, order: Sequence[str]) -> list[Job]:
-    """Waiting jobs in the scheduler's `order`; behind them those that are not in it yet, by priority and age."""
+    """Returns waiting jobs in the scheduler's `order`, then those that are not in it yet, by priority and age."""
     wanted = [*_wanted(asked, owner), _among(QUEUED)]
     names = list(order[asked.place : asked.place + AHEAD])
     with ledger.database.read() as session:
@@ -172,14 +174,14 @@ def _among(states: Collection[State]) -> ColumnElement[bool]:
 
 
 def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:
-    """How many jobs there are in each state, of those that are asked for."""
+    """Returns the number of requested jobs in each state."""
     query = select(Job.state, func.count()).where(*_wanted(asked, owner)).group_by(Job.state)
     with ledger.database.read() as session:
         return {str(state): count for state, count in session.execute(query)}
 
 
 def _wanted(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
-    """What is asked for, in whatever state."""
+    """Returns the conditions for the requested jobs, in any state."""
     wanted: list[ColumnElement[bool]] = [] if owner is None else [Job.owner == owner]
     words = cast(Job.words, String)
     if asked.sweep:

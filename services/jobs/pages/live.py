@@ -1,6 +1,6 @@
-"""A page's one stream: the parts of it that are new, and the lines that a job writes, from where the browser left off.
+"""A page's only stream: its changed parts, and a job's new output, from where the browser left off.
 
-An event's id is CHANGE or CHANGE:ATTEMPT:BYTES; a browser that comes back brings it as Last-Event-ID.
+An event's id is CHANGE or CHANGE:ATTEMPT:BYTES; a returning browser sends it as Last-Event-ID.
 """
 
 import asyncio
@@ -19,21 +19,21 @@ from services.jobs.pages.site import part
 from services.jobs.service.streams import BLOCK, Heartbeat, LogReader, event
 from services.jobs.states import ENDED
 
-PACE = 2.0  # seconds between two looks at what changes without the ledger: curves, forecasts
-RETRY = "retry: 1500\n\n"  # milliseconds until a browser comes back
+PACE = 2.0  # seconds between two checks of curves and forecasts, which change without the ledger
+RETRY = "retry: 1500\n\n"  # milliseconds before a browser reconnects
 Render = Callable[[], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a browser is in the log."""
+    """A browser's position in the log."""
 
     attempt: int = 1
     offset: int = 0
 
 
 def last_place(request: Request, after: str) -> Place:
-    """From the id of the event that the browser saw last, or from the page itself."""
+    """Reads the position from the id of the browser's last event, or from the page itself."""
     numbers = (request.headers.get("last-event-id") or after).split(":")[1:]
     if len(numbers) == 2 and all(one.isdecimal() and len(one) < 16 for one in numbers):
         return Place(max(1, int(numbers[0])), int(numbers[1]))
@@ -41,13 +41,13 @@ def last_place(request: Request, after: str) -> Place:
 
 
 def answer(source: AsyncIterator[str]) -> StreamingResponse:
-    """A stream as it is sent; proxies must not hold it back."""
+    """Returns the stream as an answer that proxies must not buffer."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(source, media_type="text/event-stream", headers=headers)
 
 
 async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]:
-    """A page without a log."""
+    """Yields the changed parts of a page without a log."""
     yield RETRY
     renderer, heartbeat = _Renderer(render), Heartbeat()
     while True:
@@ -61,7 +61,7 @@ async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]
 async def job(
     ledger: Ledger, newest: Callable[[], int], home: Path, name: str, place: Place, render: Render
 ) -> AsyncIterator[str]:
-    """A job's page: its parts and its log, until it has ended."""
+    """Yields the changed parts and the log of a job's page, until the job has ended."""
     yield RETRY
     renderer, heartbeat = _Renderer(render), Heartbeat()
     reader = LogReader(home, name, place.attempt, place.offset, _lines)
@@ -82,7 +82,7 @@ async def job(
             heartbeat.told()
             yield event(f"{change}:{reader.place}", "log", json.dumps(asdict(piece)))
         elif ended:
-            if final := await renderer.fresh(-1):  # what the curves show since
+            if final := await renderer.fresh(-1):  # the last changes of curves
                 yield event(f"{change}:{reader.place}", "parts", final)
             yield event(f"{change}:{reader.place}", "end", "{}")
             return
@@ -92,12 +92,12 @@ async def job(
 
 def _lines(block: bytes, start: int, whole: bool) -> tuple[str, int]:
     if not whole and b"\n" not in block and len(block) < BLOCK:
-        return "", start  # a line that is still being written
+        return "", start  # an unfinished line
     return cut(block, start, whole)
 
 
 class _Renderer:
-    """Renders when something may be new, and tells only what is."""
+    """Renders when something may have changed, and returns only the changed parts."""
 
     def __init__(self, render: Render) -> None:
         self.render = render
@@ -106,7 +106,7 @@ class _Renderer:
         self._marks: dict[str, str] = {}
 
     async def fresh(self, change: int) -> str:
-        """JSON of the parts that are new; empty where none is."""
+        """Returns JSON of the changed parts; empty if there are none."""
         if change == self._seen and time.monotonic() - self._at < PACE:
             return ""
         self._seen = change

@@ -9,7 +9,7 @@ ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]")
 
 @dataclass(frozen=True)
 class Piece:
-    """`text` is what the bytes from `start` to `end` are; `size` is the log's."""
+    """`text` is the text of the bytes from `start` to `end`; `size` is the whole log's."""
 
     text: str
     start: int
@@ -18,9 +18,9 @@ class Piece:
 
 
 def cut(block: bytes, start: int, whole: bool) -> tuple[str, int]:
-    """(text, its end) of the whole lines of a block; a line without its end waits, unless `whole` or it is the block.
+    """Returns (text, its end) of the whole lines in a block; an unfinished line waits, unless `whole` or alone.
 
-    Of a line that was written over (progress bars) only the last is shown.
+    Of a line that was overwritten (progress bars) only the last version is shown.
     """
     end = block.rfind(b"\n") + 1
     if not end or whole:
@@ -29,6 +29,6 @@ def cut(block: bytes, start: int, whole: bool) -> tuple[str, int]:
 
 
 def clean(text: str) -> str:
-    """Without terminal colours and what was written over."""
+    """Removes terminal colours and overwritten text."""
     lines = ESCAPES.sub("", text.replace("\r\n", "\n")).split("\n")
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in lines)

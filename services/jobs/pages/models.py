@@ -1,4 +1,4 @@
-"""The pages of models: what is registered, and a card of each version: where it is from, its scores, its history."""
+"""The pages of models: the registered ones, and a card of each version with origin, scores and history."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,8 @@ KINDS = {
     **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
     "masked": "Masked language model",
 }
-TRIED = ("translation", "vectors")  # kinds that the box asks the endpoint for
-FACTS = {  # tag -> what it is
+TRIED = ("translation", "vectors")  # kinds that the page can try at the endpoint
+FACTS = {  # tag -> its label
     "owner": "Owner",
     **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
     **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
@@ -32,7 +32,7 @@ FACTS = {  # tag -> what it is
 
 @dataclass(frozen=True)
 class Trial:
-    """What was asked of the endpoint, and what it answered, from which version."""
+    """A text sent to the endpoint, its answer, and the version that answered."""
 
     text: str = ""
     answer: str = ""
@@ -41,7 +41,7 @@ class Trial:
 
 
 def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, Any]:
-    """What the page of a model shows; of the champion, else the newest, where no version is named.
+    """Returns the content of a model's page; by default of the champion, else of the newest version.
 
     Raises:
         UserError: there is no such model or version.
@@ -54,7 +54,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     version = _chosen(model, number)
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
-    tags = _told_tags(person, version.tags) if version else {}
+    tags = _hide_author(person, version.tags) if version else {}
     facts = _facts({"owner": model.owner, **tags})
     kind = tags.get("bundle_kind", "translation")
     served = serving(site).get(kind, {})
@@ -98,8 +98,8 @@ def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
 
 
 def _job_of(site: Site, person: Person, version: Version) -> str:
-    """The job that made the version: its tag says which; of a run from before, whoever trained the run of that name."""
-    with site.desk.ledger.database.read() as session:
+    """Returns the job that made the version: from its tag, or for older runs the job that trained its run."""
+    with site.operations.ledger.database.read() as session:
         query = select(Job.id, Job.owner).order_by(Job.seq.desc()).limit(1)
         named = version.tags.get("dragoman.job")
         if named:
@@ -110,33 +110,33 @@ def _job_of(site: Site, person: Person, version: Version) -> str:
 
 
 def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
-    """Version -> the job that made it, where the person may see it; empty otherwise."""
+    """Returns version -> the job that made it, empty if the user may not see it."""
     named = {one.number: one.tags.get("dragoman.job", "") for one in versions}
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         query = select(Job.id, Job.owner).where(Job.id.in_(set(named.values())))
         owners = {str(job): str(owner) for job, owner in session.execute(query)}
     return {number: job if job in owners and person.sees(owners[job]) else "" for number, job in named.items()}
 
 
 def shown(person: Person, model: Model) -> Model:
-    """The model as the person may read it: without names, and links to jobs, of owners that they may not see."""
+    """Returns the model as the user may see it: without names and jobs of hidden owners."""
     moves = [replace(move, by=_author(person, move.by)) for move in model.moves]
     return replace(model, moves=moves, owner=person.name_of(model.owner) if model.owner else "")
 
 
-def _told_tags(person: Person, tags: Mapping[str, str]) -> dict[str, str]:
-    """The tags of a version, without the name of an author whom the person may not see."""
+def _hide_author(person: Person, tags: Mapping[str, str]) -> dict[str, str]:
+    """Returns a version's tags, without the name of a hidden author."""
     return {key: person.name_of(value) if key == "author" else value for key, value in tags.items()}
 
 
 def _author(person: Person, by: str) -> str:
-    """`user@machine` of a move."""
+    """Returns `user@machine` of a move, without a hidden user."""
     user, _, machine = by.rpartition("@")
     return by if person.sees(user) else f"{OTHERS}@{machine}"
 
 
 def serving(site: Site) -> dict[str, dict[str, Any]]:
-    """Kind -> what the endpoint says of the model of that kind that it answers with; empty where it does not answer."""
+    """Returns kind -> the endpoint's facts about the model that answers; empty if it does not answer."""
     if not site.endpoint:
         return {}
     try:
@@ -151,7 +151,7 @@ def serving(site: Site) -> dict[str, dict[str, Any]]:
 
 
 def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:
-    """Ask the endpoint. What it refuses is told beside the box."""
+    """Sends a text to the endpoint; shows a refusal beside the form."""
     if not text.strip():
         return Trial(text, problem="Write something first.")
     if len(text) > LONGEST:

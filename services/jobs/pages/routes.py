@@ -1,4 +1,4 @@
-"""The addresses of the pages; each a few lines over what it shows.
+"""The routes of the pages, each a few lines.
 
 /   /jobs/ID (log, stop, yield, retry, priority, remove, report)   /submit   /compare   /cluster   /models/NAME
 /login   /logout   /live/... (server-sent events)   /static/...
@@ -29,7 +29,7 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
-    """Add everything to the application."""
+    """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     for add in (_sessions, _list, _job, _actions, _submit, _compare, _cluster, _models):
         add(router, site)
@@ -39,7 +39,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
 
     @app.exception_handler(StarletteHTTPException)
     async def nothing(request: Request, problem: StarletteHTTPException) -> Response:
-        """Whoever mistypes an address in a browser is told so on a page; programs get JSON."""
+        """Shows a page for an unknown address to browsers; programs get JSON."""
         asks = problem.status_code == 404 and "text/html" in request.headers.get("accept", "")
         if not asks or request.url.path.startswith(("/v1/", "/live/", "/static/")):
             return await told(request, problem)
@@ -47,7 +47,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
 
 
 class _Static(StaticFiles):
-    """Files whose address changes with their content: a browser keeps them."""
+    """Static files whose address changes with their content, so that a browser may cache them."""
 
     async def get_response(self, path: str, scope: Any) -> Response:
         answer = await super().get_response(path, scope)
@@ -58,7 +58,7 @@ class _Static(StaticFiles):
 
 
 def _marked(found: Parts) -> dict[str, dict[str, str]]:
-    """Parts of a page as its template places them."""
+    """Returns the parts of a page in the form that its template takes."""
     return {name: part(name, text) for name, text in found.items()}
 
 
@@ -88,7 +88,7 @@ def _sessions(router: APIRouter, site: Site) -> None:
 
 
 def _inside(address: str) -> str:
-    """Only ever to a page of ours."""
+    """Returns the address if it is one of our pages, else the start page."""
     return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
 
 
@@ -132,7 +132,7 @@ def _job_parts(site: Site, person: Person, csrf: str, name: str) -> Callable[[],
 def _job(router: APIRouter, site: Site) -> None:
     def show(request: Request, name: str, status: int = 200, problem: str = "") -> Response:
         visitor = site.visitor(request)
-        job = site.desk.job(visitor.person, name)
+        job = site.operations.job(visitor.person, name)
         log = jobpage.log_end(site, job)
         more: dict[str, Any] = {
             **{"job": job, "title": jobpage.title(job), "log": log, "problem": problem},
@@ -150,10 +150,10 @@ def _job(router: APIRouter, site: Site) -> None:
     @router.get("/live/jobs/{id}")
     async def live_job(request: Request, id: Id, after: str = "") -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        await run_in_threadpool(site.desk.job, visitor.person, id)
+        await run_in_threadpool(site.operations.job, visitor.person, id)
         render = _job_parts(site, visitor.person, visitor.csrf, id)
         place = live.last_place(request, after)
-        return live.answer(live.job(site.desk.ledger, site.newest, site.home, id, place, render))
+        return live.answer(live.job(site.operations.ledger, site.newest, site.home, id, place, render))
 
     @router.get("/jobs/{id}/log")
     def log(
@@ -164,7 +164,7 @@ def _job(router: APIRouter, site: Site) -> None:
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     ) -> Response:
         visitor = site.visitor(request)
-        found = site.desk.job(visitor.person, id)
+        found = site.operations.job(visitor.person, id)
         number = attempt or found.attempt
         piece = jobpage.log_piece(site, found, number, before, after)
         if request.headers.get("accept", "").startswith("application/json"):
@@ -175,8 +175,10 @@ def _job(router: APIRouter, site: Site) -> None:
     @router.get("/jobs/{id}/report")
     def one_page(request: Request, id: Id) -> Response:
         visitor = site.visitor(request)
-        found = site.desk.job(visitor.person, id)
-        text = report(found, site.desk.ledger.attempts(id), site.desk.changes(visitor.person, id), site.home)
+        found = site.operations.job(visitor.person, id)
+        text = report(
+            found, site.operations.ledger.attempts(id), site.operations.changes(visitor.person, id), site.home
+        )
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
         return HTMLResponse(text, headers={**HEADERS, "Content-Security-Policy": policy})
 
@@ -200,7 +202,7 @@ def _actions(router: APIRouter, site: Site) -> None:
         if action not in asks:
             raise HTTPException(404, "There is no such page.")
         visitor = site.visitor(request, "submitter")
-        found = site.desk.job(visitor.person, id)
+        found = site.operations.job(visitor.person, id)
         question, what, button = asks[action]
         more: dict[str, Any] = {
             "job": found,
@@ -214,13 +216,13 @@ def _actions(router: APIRouter, site: Site) -> None:
     @router.post("/jobs/{id}/{action}")
     async def act(request: Request, id: Id, action: str) -> Response:
         visitor, sent = await site.form(request)
-        person, desk = visitor.person, site.desk
+        person, operations = visitor.person, site.operations
         does: dict[str, Callable[[], object]] = {
-            "stop": lambda: desk.stop(person, id),
-            "yield": lambda: desk.make_room(person, id),
-            "retry": lambda: desk.retry(person, id),
-            "remove": lambda: desk.remove(person, id),
-            "priority": lambda: desk.set_priority(person, id, _priority(sent.get("priority"))),
+            "stop": lambda: operations.stop(person, id),
+            "yield": lambda: operations.make_room(person, id),
+            "retry": lambda: operations.retry(person, id),
+            "remove": lambda: operations.remove(person, id),
+            "priority": lambda: operations.set_priority(person, id, _priority(sent.get("priority"))),
         }
         if action not in does:
             raise HTTPException(404, "There is no such page.")
@@ -259,9 +261,9 @@ def _submit(router: APIRouter, site: Site) -> None:
     def empty(request: Request, like: str = "") -> Response:
         visitor = site.visitor(request, "submitter")
         filled = (
-            submitting.of_job(site, site.desk.job(visitor.person, like))
+            submitting.repeat_job(site, site.operations.job(visitor.person, like))
             if like
-            else submitting.of_form(request.query_params)
+            else submitting.read_form(request.query_params)
         )
         return show(request, visitor, filled)
 
@@ -271,17 +273,17 @@ def _submit(router: APIRouter, site: Site) -> None:
         return await run_in_threadpool(answer, request, visitor, sent)
 
     def answer(request: Request, visitor: Any, sent: Any) -> Response:
-        filled, what = submitting.of_form(sent), str(sent.get("do", "plan"))
-        if what == "fields":  # another verb or model: other fields
+        filled, what = submitting.read_form(sent), str(sent.get("do", "plan"))
+        if what == "fields":  # another command or model has other fields
             return show(request, visitor, filled)
         try:
             asked, filled = submitting.form(site, filled)
             body = submitting.submission(filled, submitting.overrides(asked, filled))
             if what == "submit":
-                job = site.desk.submit(visitor.person, body)
+                job = site.operations.submit(visitor.person, body)
                 return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
             request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides)
-            plan = site.desk.plan(visitor.person, request_only)
+            plan = site.operations.plan(visitor.person, request_only)
             return show(request, visitor, filled, plan, words=body.overrides)
         except (UserError, ServiceError, HTTPException, KeyError) as wrong:
             found = refusal_of(wrong)

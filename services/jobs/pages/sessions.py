@@ -1,7 +1,7 @@
-"""Who looks at a page: a signed cookie that only HTTP sees, and a word in every form that other sites cannot know.
+"""Sessions of the pages: a signed cookie that scripts cannot read, and a secret in every form against other sites.
 
-The cookie holds no token: it names a token's hash, so a revoked token ends its sessions. Without tokens (loopback) it
-names nobody, and only ties forms to this browser.
+The cookie holds no token: it names a token's hash, so revoking a token ends its sessions. Without tokens (loopback) it
+names no user, and only ties forms to this browser.
 """
 
 import getpass
@@ -26,16 +26,16 @@ LASTS = 7 * 86_400.0  # seconds from signing in
 
 
 class LoginNeededError(Exception):
-    """A token is asked for, and this browser has none that is valid."""
+    """The page needs a token, and this browser has no valid one."""
 
 
 @dataclass(frozen=True)
 class Visitor:
-    """A person at a browser."""
+    """A user at a browser."""
 
     person: Person
-    csrf: str  # what forms must bring back
-    cookie: str | None = None  # to be set: the browser has none yet
+    csrf: str  # the secret that forms must send back
+    cookie: str | None = None  # to set: the browser has none yet
 
 
 class Sessions:
@@ -48,14 +48,14 @@ class Sessions:
 
     @property
     def keys(self) -> bool:
-        """Whether a token is asked for."""
+        """Returns True if a token is needed."""
         return self.guard.keys
 
     def visitor(self, request: Request) -> Visitor:
-        """Who asks for a page.
+        """Returns the visitor of a page.
 
         Raises:
-            LoginNeededError: nobody that is known.
+            LoginNeededError: the visitor is not known.
             HTTPException: 403 from a foreign page, 429 too often.
         """
         self.guard.refuse_foreign(request)
@@ -68,10 +68,10 @@ class Sessions:
         return Visitor(person, self._csrf(str(session["id"])), fresh)
 
     def check_form(self, request: Request, word: object) -> Visitor:
-        """Who sends a form.
+        """Returns the sender of a form.
 
         Raises:
-            HTTPException: 403, the form is not one of our pages' in this browser.
+            HTTPException: 403, the form is not from one of our pages in this browser.
         """
         visitor = self.visitor(request)
         if visitor.cookie is not None or not hmac.compare_digest(str(word).encode(), visitor.csrf.encode()):
@@ -79,10 +79,10 @@ class Sessions:
         return visitor
 
     def sign_in(self, request: Request, token: str) -> str | None:
-        """The cookie for a token; None where it is nobody's.
+        """Returns the cookie for a token; None for an unknown token.
 
         Raises:
-            HTTPException: 429 too often.
+            HTTPException: 429 too many attempts.
         """
         self.guard.refuse_foreign(request)
         if self.access.person(token) is None:
@@ -92,7 +92,7 @@ class Sessions:
         return str(self._signer.dumps(session))
 
     def set_cookie(self, request: Request, response: Response, value: str) -> None:
-        """SameSite=Lax, so that a link from MLflow or a mail opens the page signed in; forms have their own word."""
+        """Sets SameSite=Lax, so that a link from MLflow or a mail opens signed in; forms have their own secret."""
         secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
         lasts = round(LASTS)
         response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
@@ -120,7 +120,7 @@ class Sessions:
 
 
 def _secret(path: Path) -> str:
-    """Kept, so that a restart signs nobody out; made by whoever comes first."""
+    """Returns the stored secret, so that a restart signs nobody out; makes it on first use."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -132,7 +132,7 @@ def _secret(path: Path) -> str:
 
 
 def _login_name() -> str:
-    """Whose the jobs are that are handed in on loopback: the user's that runs the service, as at the command line."""
+    """Returns the owner of jobs submitted on loopback: the service's user, as on the command line."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):

@@ -1,4 +1,4 @@
-"""What all pages share: templates, who looks, security headers, problems beside the page rather than instead of it."""
+"""Shared by all pages: templates, the visitor, security headers, and problems shown on the page."""
 
 import hashlib
 import re
@@ -25,8 +25,8 @@ from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.pages.tracking import Tracking
-from services.jobs.service.desk import Desk
-from services.jobs.service.outlook import Outlook
+from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.operations import Operations
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 
@@ -54,7 +54,7 @@ BREAKS = re.compile(r"([/_.=,-]+)")
 
 @dataclass(frozen=True)
 class Link:
-    """From a job or a version to where it leads, or where it is from; without an address it is a fact to read."""
+    """A link from a job or a version, forward or back; without an address it is only text."""
 
     label: str
     text: str
@@ -62,8 +62,8 @@ class Link:
     outside: bool = False
 
 
-class Refusal(Exception):  # noqa: N818  # a problem that is shown on a page
-    """What went wrong, as the page says it."""
+class Refusal(Exception):  # noqa: N818  # a problem shown on a page
+    """A problem in the page's words."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -74,11 +74,11 @@ class Refusal(Exception):  # noqa: N818  # a problem that is shown on a page
 class Site:
     """The parts that pages are made of."""
 
-    desk: Desk
+    operations: Operations
     sessions: Sessions
-    outlook: Outlook
+    forecaster: Forecaster
     tracking: Tracking
-    endpoint: str  # its address; empty: none
+    endpoint: str  # its address; empty: there is none
     home: Path
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
@@ -101,27 +101,27 @@ class Site:
 
     @property
     def now(self) -> float:
-        return self.desk.ledger.now()
+        return self.operations.ledger.now()
 
     def newest(self) -> int:
-        """The number of the last change: who waits for more need not ask the ledger."""
-        return self.desk.ledger.newest
+        """Returns the number of the last change: whoever waits for a newer one need not ask the ledger."""
+        return self.operations.ledger.newest
 
     def visitor(self, request: Request, role: Role = "viewer") -> Visitor:
-        """Who looks.
+        """Returns the visitor.
 
         Raises:
-            LoginNeededError, HTTPException: nobody that may.
+            LoginNeededError, HTTPException: the visitor is unknown or may not see this.
         """
         found = self.sessions.visitor(request)
         self._check_role(found, role)
         return found
 
     async def form(self, request: Request, role: Role = "submitter") -> tuple[Visitor, FormData]:
-        """Who sends a form, and what it says.
+        """Returns the sender of a form and its values.
 
         Raises:
-            LoginNeededError, HTTPException: nobody that may, or not from a page of ours.
+            LoginNeededError, HTTPException: the sender is unknown or may not do this, or the form is foreign.
         """
         sent = await request.form(max_files=0, max_fields=1000)
         found = self.sessions.check_form(request, sent.get("csrf", ""))
@@ -129,12 +129,12 @@ class Site:
         return found, sent
 
     def render(self, template: str, **context: Any) -> str:
-        """A template, or a part of a page."""
+        """Returns a template or a part of a page as HTML."""
         return for_markup(self.templates.get_template(template).render(**context))
 
     def page(self, request: Request, visitor: Visitor, template: str, status: int = 200, **context: Any) -> Response:
-        """A whole page."""
-        loop = self.desk.loop
+        """Returns a whole page."""
+        loop = self.operations.loop
         shared = {"visitor": visitor, "csrf": visitor.csrf, "person": visitor.person, "keys": self.sessions.keys}
         shared |= {"now": self.now, "trouble": loop.trouble, "path": request.url.path, "stream": "", "problem": ""}
         text = self.render(template, **{**shared, **context})
@@ -149,25 +149,25 @@ class Site:
 
 
 def breaks(text: object) -> Markup:
-    """A long name with places where it may be broken."""
+    """Returns a long name with places where a line may break."""
     parts = BREAKS.split(str(text))
     return Markup("<wbr>").join(parts[index] + (parts[index + 1] if index + 1 < len(parts) else "")
                                 for index in range(0, len(parts), 2))  # fmt: skip
 
 
 def asset(name: str) -> str:
-    """The address of a file of static/, which changes with its content."""
+    """Returns the address of a file of static/, which changes with its content."""
     return f"/static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
 
 
 def part(name: str, text: str) -> dict[str, str]:
-    """A part of a page with a mark of its content: times that count on by themselves are no change."""
+    """Returns a part of a page with a hash of its content; running times do not count as a change."""
     steady = re.sub(r"(<time data-since[^>]*>)[^<]*", r"\1", text)
     return {"id": name, "html": text, "mark": hashlib.sha256(steady.encode()).hexdigest()[:16]}
 
 
 def refusal_of(problem: Exception) -> Refusal:
-    """What a page says of a problem."""
+    """Returns what a page says about a problem."""
     if isinstance(problem, HTTPException):
         return Refusal(problem.status_code, str(problem.detail))
     if isinstance(problem, UnknownJobError):
@@ -180,7 +180,7 @@ def refusal_of(problem: Exception) -> Refusal:
 
 
 def page_route(site: Site) -> type[APIRoute]:
-    """A class of routes whose problems are pages too; who must sign in is led there, and back."""
+    """Returns a route class that shows problems as pages; visitors without a session go to the login and back."""
 
     class PageRoute(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Any]:
@@ -210,10 +210,10 @@ def _quoted(text: str) -> str:
 
 
 def problem_page(site: Site, request: Request, problem: Refusal) -> Response:
-    """What went wrong, on a page with the way back."""
+    """Returns a page with the problem and the way back."""
     try:
         visitor = site.sessions.visitor(request)
-    except (LoginNeededError, HTTPException):  # nobody: a page without a person on it
+    except (LoginNeededError, HTTPException):  # a page for an unknown visitor
         text = site.render("stranger.html", title=TITLES.get(problem.status, "That went wrong"), problem=problem.text)
         return HTMLResponse(text, problem.status, headers=HEADERS)
     title = TITLES.get(problem.status, "That went wrong")

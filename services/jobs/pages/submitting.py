@@ -1,4 +1,4 @@
-"""The form that hands in a job: its fields are the typed configuration's, the plan stands beside it."""
+"""The form that submits a job: its fields are those of the typed configuration; the plan is shown beside it."""
 
 import math
 import re
@@ -19,30 +19,30 @@ from services.jobs.planning.refusals import ELASTIC, VERBS, WORD
 from services.jobs.service import schemas
 from services.jobs.states import PRIORITY_NAMES
 
-SET = "set."  # before the name of a field of the configuration
-BASE = "base."  # before the name of a choice that the form was made with
+SET = "set."  # prefix of the name of a configuration field
+BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
-RESUMES = "train"  # the verb that goes on with the run of its name
+RESUMES = "train"  # the command that resumes the run of its name
 QUEUING = ("priority", "after", "retries", "max_hours", "by")  # how the job is queued
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What stands in the form."""
+    """The content of the form."""
 
     verb: str = "train"
     given: Mapping[str, str] = field(default_factory=dict)  # key of the configuration -> text
-    more: str = ""  # overrides as they are typed, a line each
+    more: str = ""  # overrides as typed, one per line
     queuing: Mapping[str, str] = field(default_factory=dict)
-    base: Mapping[str, str] = field(default_factory=dict)  # the verb and choices whose fields the browser showed
+    base: Mapping[str, str] = field(default_factory=dict)  # the command and choices whose fields the browser showed
 
     def chosen(self, groups: Sequence[str]) -> dict[str, str]:
-        """Group -> choice, of those that stand in the form."""
+        """Returns group -> choice, of those in the form."""
         return {name: self.given[name] for name in groups if self.given.get(name)}
 
 
-def of_form(sent: FormData | QueryParams) -> Filled:
-    """From what a browser sends; the values are checked later."""
+def read_form(sent: FormData | QueryParams) -> Filled:
+    """Returns the form that a browser sent; the values are checked later."""
     texts = {key: str(value) for key, value in sent.multi_items() if isinstance(value, str)}
     verb = texts.get("verb", "train")
     given = {key.removeprefix(SET): value for key, value in texts.items() if key.startswith(SET)}
@@ -51,8 +51,8 @@ def of_form(sent: FormData | QueryParams) -> Filled:
     return Filled(verb if verb in VERBS else "train", given, texts.get("more", ""), queuing, base)
 
 
-def of_job(site: Site, job: Job) -> Filled:
-    """The same again: its overrides in their fields. A training gets a new name, for its own would resume its run."""
+def repeat_job(site: Site, job: Job) -> Filled:
+    """Returns the form that repeats a job. A training gets a new name, because its own would resume its run."""
     given: dict[str, str] = {}
     more = []
     for word in job.words:
@@ -73,26 +73,26 @@ def of_job(site: Site, job: Job) -> Filled:
 
 
 def _new_name(site: Site, job: Job) -> str:
-    """The name of the job's run with the lowest number behind it that no run bears: base-2, base-3, ..."""
+    """Returns the name of the job's run with the lowest unused number: base-2, base-3, ..."""
     kind, _, name = job.run.partition(" ")
     base = re.sub(r"-\d{1,4}$", "", name)
     runs = Path((job.plan or {}).get("run_dir") or name).parent
-    with site.desk.ledger.database.read() as session:
+    with site.operations.ledger.database.read() as session:
         taken = set(session.scalars(select(Job.run).where(Job.run.startswith(f"{kind} {base}-", autoescape=True))))
     numbers = (f"{base}-{number}" for number in count(2))
     return next(one for one in numbers if f"{kind} {one}" not in taken and not (runs / one).exists())
 
 
 def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
-    """The fields of the verb and what stands in them; what has no field goes among the other overrides.
+    """Returns the command's fields and the form's content; what has no field becomes one of the other overrides.
 
     Raises:
-        UserError: no such choice.
+        UserError: there is no such choice.
         ServiceError: the planner does not answer.
     """
-    planner = site.desk.loop.intake.planner
+    planner = site.operations.loop.intake.planner
     if filled.base.get("verb") in VERBS:
-        # what stood there as a default is no choice of the browser's: another model or experiment has other ones
+        # a default shown before is no choice of the browser's: another model or experiment has other defaults
         shown = planner.fields(filled.base["verb"], {key: filled.base[key] for key in GROUPS if filled.base.get(key)})
         untouched = {row["key"]: row["default"] for row in rows(shown)}
         given = {key: value for key, value in filled.given.items() if value.strip() not in ("", untouched.get(key))}
@@ -108,15 +108,15 @@ def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:
 
 
 def rows(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All fields of a form."""
+    """Returns all fields of a form."""
     return [*asked["groups"], *asked["general"], *(row for one in asked["sections"] for row in one["fields"])]
 
 
 def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
-    """The overrides of a filled form: what differs from the defaults, then the others as they are typed.
+    """Returns the overrides of a filled form: the values that are not defaults, then the others as typed.
 
     Raises:
-        UserError: a value that is none of its field's kind; names the key.
+        UserError: a value does not fit its field's kind; names the key.
     """
     words = []
     for row in rows(asked):
@@ -133,7 +133,7 @@ def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
 
 
 def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
-    """As REST takes it.
+    """Returns the form as the REST interface takes it.
 
     Raises:
         UserError: names the field.

@@ -1,4 +1,4 @@
-"""What the pages ask of MLflow, over its REST interface: models, versions, runs. Nothing of MLflow is loaded for it."""
+"""The pages' requests to MLflow, over its REST interface: models, versions, runs. Loads nothing of MLflow."""
 
 import json
 import time
@@ -13,16 +13,16 @@ from model.addresses import mask_address, mlflow_login
 from model.errors import ServiceError
 
 PATIENCE = 5.0  # seconds
-AGAIN = 30.0  # seconds until MLflow is asked again for a run that it did not tell of
+AGAIN = 30.0  # seconds before MLflow is asked again for a run that it did not know
 MOST = 200  # models or versions on a page
 OWNER_TAG = "dragoman.owner"  # tag of a registered model
-HISTORY = "history/"  # tags of a registered model: what its alias did
-DRAWN = {"test": 0, "gate": 1, "valid": 2}  # splits in the order in which they are shown
+HISTORY = "history/"  # prefix of a registered model's tags with its alias' history
+DRAWN = {"test": 0, "gate": 1, "valid": 2}  # splits in display order
 
 
 @dataclass(frozen=True)
 class Score:
-    """One measured value of a version, with how it was measured."""
+    """One measured value of a version, and how it was measured."""
 
     split: str
     name: str
@@ -44,7 +44,7 @@ class Version:
     scores: tuple[Score, ...] = ()
 
     def score(self) -> Score | None:
-        """The one that lists show."""
+        """Returns the score that lists show."""
         return self.scores[0] if self.scores else None
 
 
@@ -61,7 +61,7 @@ class Move:
 
     @property
     def at(self) -> float | None:
-        """Seconds since 1970; None where `time` cannot be read."""
+        """Returns seconds since 1970; None if `time` cannot be read."""
         try:
             return datetime.fromisoformat(self.time).timestamp()
         except ValueError:
@@ -70,7 +70,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Model:
-    """A registered model with its versions, the newest first."""
+    """A registered model with its versions, newest first."""
 
     name: str
     aliases: dict[str, str]
@@ -79,22 +79,22 @@ class Model:
     owner: str = ""
 
 
-SCORES = {  # tag after the split -> what it is called
+SCORES = {  # tag after the split -> its label
     **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER"},
-    **{"bits_per_character": "bits a character", "nats": "nats a token", "perplexity": "perplexity"},
+    **{"bits_per_character": "bits per character", "nats": "nats per token", "perplexity": "perplexity"},
     **{"accuracy": "accuracy"},
 }
 
 
 class Tracking:
-    """MLflow at `address`; its pages are at `pages`. An empty address: there is none."""
+    """MLflow at `address`; its pages are at `pages`. An empty address means none."""
 
     def __init__(self, address: str, pages: str) -> None:
         self.address, self.pages = address.rstrip("/"), (pages or address).rstrip("/")
-        self._experiments: dict[str, tuple[str, float]] = {}  # run -> its experiment; none: when to ask again
+        self._experiments: dict[str, tuple[str, float]] = {}  # run -> its experiment, or none and when to ask again
 
     def models(self) -> list[Model]:
-        """All registered models, without their versions.
+        """Returns all registered models, without their versions.
 
         Raises:
             ServiceError: MLflow does not answer.
@@ -103,7 +103,7 @@ class Tracking:
         return [_model(row, [_version(one) for one in row.get("latest_versions", [])]) for row in found]
 
     def model(self, name: str) -> Model | None:
-        """One with its versions; None where there is none of that name."""
+        """Returns a model with its versions; None if there is none of that name."""
         row = self._get("registered-models/get", name=name).get("registered_model")
         if row is None:
             return None
@@ -115,11 +115,11 @@ class Tracking:
 
     @property
     def home(self) -> str:
-        """The address of MLflow's first page; empty where there is no MLflow."""
+        """Returns the address of MLflow's first page; empty without MLflow."""
         return f"{self.pages}/{mlflow_pages.HOME}" if self.pages else ""
 
     def run_page(self, run_id: str, part: str = "") -> str:
-        """The address of a run's page, or of a part of it such as `artifacts`; empty where there is no MLflow."""
+        """Returns the address of a run's page, or of a part such as `artifacts`; empty without MLflow."""
         if not self.pages or not run_id:
             return ""
         known, until = self._experiments.get(run_id, ("", 0.0))
@@ -133,11 +133,11 @@ class Tracking:
         return f"{self.pages}/{mlflow_pages.run_page(known, run_id, part)}" if known else ""
 
     def version_page(self, name: str, number: str) -> str:
-        """The address of a version's page."""
+        """Returns the address of a version's page."""
         return f"{self.pages}/{mlflow_pages.version_page(name, number)}" if self.pages else ""
 
     def set_model_tag(self, name: str, key: str, value: str) -> None:
-        """Set a tag of a registered model.
+        """Sets a tag of a registered model.
 
         Raises:
             ServiceError: MLflow does not answer, or refuses.
@@ -148,7 +148,7 @@ class Tracking:
         return self._ask("GET", path, params=asked)
 
     def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        """An empty answer where there is no such thing.
+        """Returns MLflow's answer; empty if the object does not exist.
 
         Raises:
             ServiceError: it does not answer, or refuses.

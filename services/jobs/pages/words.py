@@ -1,4 +1,4 @@
-"""Numbers and times as the pages say them."""
+"""Formats numbers and times for the pages."""
 
 import time
 from typing import Any
@@ -11,27 +11,27 @@ UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def span(seconds: float | None) -> str:
-    """A length of time in the one or two units that matter."""
+    """Returns a length of time in its one or two largest units."""
     return "–" if seconds is None else duration(seconds)
 
 
 def when(at: float | None) -> str:
-    """Day and hour, in the local time of the service."""
+    """Returns day and hour in the service's local time."""
     return "–" if at is None else clock(at)
 
 
 def iso(at: float | None) -> str:
-    """As the attribute of a <time> has it, UTC."""
+    """Returns a time as the attribute of a <time>, in UTC."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)) if at is not None else ""
 
 
 def number(value: float) -> str:
-    """A measured value in four digits."""
+    """Returns a measured value in four digits."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def short(value: float) -> str:
-    """A count with a unit: 12.3M."""
+    """Returns a count with a unit: 12.3M."""
     for size, letter in UNITS:
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"
@@ -39,7 +39,7 @@ def short(value: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes."""
+    """Returns a size in bytes with a unit."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:,.0f} {unit}"
@@ -48,7 +48,7 @@ def size(count: float) -> str:
 
 
 def between(low: float | None, high: float | None, now: float) -> str:
-    """A forecast of when: from `low` to `high`, both seconds since 1970."""
+    """Returns a forecast as text: from `low` to `high`, both in seconds since 1970."""
     if low is None:
         return ""
     begins = "now" if low - now < 30 else f"in {span(low - now)}"
@@ -62,12 +62,12 @@ def between(low: float | None, high: float | None, now: float) -> str:
 
 
 def priority(value: int) -> str:
-    """The word for it, or the number where it has none."""
+    """Returns the word for a priority, or the number if it has none."""
     return PRIORITY_NAMES.get(value, str(value))
 
 
 def plain(value: Any) -> str:
-    """A setting's value as it is written after the equals sign."""
+    """Returns a setting's value as written after the equals sign."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""What a submission comes to before it is queued: refused, or resolved with its needs, its work and its time."""
+"""Planning of a submission before it is queued: it is refused, or gets its needs, its work and its time."""

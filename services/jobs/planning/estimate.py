@@ -1,8 +1,8 @@
-"""How long a job will take: from what jobs on this cluster took, by what decides it.
+"""Estimates a job's time from the measured times of this cluster's jobs.
 
-A step of a training takes a time for each layer whatever its size, and a time for its operations, at a rate that grows
-with the width of the network and with the number of workers. What is around the steps, starting and evaluating, is
-counted apart. Jobs of the same shape count most, those of the same architecture less, all others a little.
+A training step takes a time per layer, whatever its size, and a time for its operations, at a rate that grows with the
+network's width and with the number of workers. The time around the steps, starting and evaluating, is counted
+separately. Jobs of the same shape count most, those of the same architecture less, all others a little.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ from typing import Any, Protocol
 
 from services.jobs.planning.regression import Fit, Point, Prior, Spread
 
-EFFICIENCY = 0.85  # of twice the workers, share of twice the speed that is left
+EFFICIENCY = 0.85  # of the ideal speed-up that doubling the workers leaves
 SCALING = 0.2  # standard deviation of the logarithm, for each doubling between two numbers of workers
-HALF = 128.0  # the width at which half of the fastest rate is reached
-USUAL = 512.0  # width and layers of measurements that do not say theirs
+HALF = 128.0  # width that reaches half of the fastest rate
+USUAL = 512.0  # width and layers of measurements without them
 USUAL_LAYERS = 12.0
 LAYERS = 4.0  # a step takes at least the time of so many layers
-LIKELY = 1.5  # standard deviations to either end: 80 % of a normal distribution has 1.28, and real ones have tails
-KEPT = 200  # newest measurements that count
-# Seconds a step for LAYERS layers, and seconds an operation at the fastest rate of one worker.
+LIKELY = 1.5  # standard deviations on each side: 80 % of a normal distribution needs 1.28, and real ones have tails
+KEPT = 200  # newest measurements to use
+# Seconds per step for LAYERS layers, and seconds per operation at the fastest rate of one worker.
 PACE = {gpu: Prior((log(0.006), log(1 / rate)), (1.0, 1.0), 0.5, 0.25, 0.15) for gpu, rate in ((0, 2e11), (1, 5e13))}
-# Seconds of starting, and seconds for each operation that a token takes: an evaluation is of many tokens.
+# Seconds of starting, and seconds per operation of a token: an evaluation reads many tokens.
 AROUND = Prior((log(30.0), log(1e-7)), (0.7, 1.5), 0.4, 0.5, 0.2)
 WHOLE = Prior((log(60.0),), (3.0,), 0.5, 1.0, 0.2)  # seconds of a job without steps
 
@@ -39,7 +39,7 @@ class Measured(Protocol):
     def steps(self) -> int: ...
     @property
     def flops(self) -> float:
-        """Of a step."""
+        """Returns the operations of a step."""
 
     @property
     def workers(self) -> int: ...
@@ -49,7 +49,7 @@ class Measured(Protocol):
     def around(self) -> float: ...
     @property
     def tokens(self) -> float:
-        """Of a step; 0: not known, as with the two that follow."""
+        """Returns the tokens of a step; 0: not known, as for the next two."""
 
     @property
     def width(self) -> int: ...
@@ -61,7 +61,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds, and what they were taken from."""
+    """Seconds, and the data they come from."""
 
     low: float
     expected: float
@@ -70,9 +70,9 @@ class Estimate:
 
 
 def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured], done: int = 0) -> Estimate | None:
-    """Return the time of a job on so many workers, `done` of its steps behind it; None where nothing can be said.
+    """Returns a job's time with so many workers after `done` of its steps; None if it cannot be estimated.
 
-    `measured` is what this cluster was measured at, newest first. Four of five jobs end between `low` and `high`.
+    `measured` holds this cluster's measurements, newest first. Four of five jobs end between `low` and `high`.
     """
     measured = [one for one in measured if one.verb == plan["verb"]][:KEPT]
     shape, steps = str(plan["shape"]), plan.get("steps")
@@ -80,7 +80,7 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
         if not measured:
             return None
         points = tuple(Point((1.0,), "", one.shape, one.training + one.around) for one in measured)
-        return _of_parts(
+        return _sum_parts(
             [(1.0, _fit(WHOLE, points).predict((1.0,), "", shape, lambda _: ((1.0,), 0.0)))],
             _basis(shape, workers, measured),
         )
@@ -106,28 +106,28 @@ def estimate(plan: Mapping[str, Any], workers: int, measured: Sequence[Measured]
     tokens = float(plan.get("tokens") or 0)
     place = (1.0, float(plan["flops"]) / tokens if tokens else 0.0)
     around = _fit(AROUND, arounds).predict(place, kind, shape, lambda _: (place, 0.0))
-    return _of_parts([(float(left), pace), (1.0, around)], _basis(shape, workers, trained))
+    return _sum_parts([(float(left), pace), (1.0, around)], _basis(shape, workers, trained))
 
 
 @lru_cache(maxsize=16)
 def _fit(prior: Prior, points: tuple[Point, ...]) -> Fit:
-    """The same for every plan until the next job has ended."""
+    """Fits once for every plan until the next job has ended."""
     return Fit(prior, points)
 
 
 def _work(flops: float, layers: int, width: int, workers: int) -> tuple[float, float]:
-    """(layers' share, operations at the fastest rate of one worker) of a step."""
+    """Returns (layers' share, operations at the fastest rate of one worker) of a step."""
     share = (LAYERS + (layers or USUAL_LAYERS)) / LAYERS
     return share, flops * (1 + HALF / (width or USUAL)) / _speed(workers)
 
 
 def _speed(workers: int) -> float:
-    """Of so many workers, one's being 1: each doubling leaves a share."""
+    """Returns the speed of so many workers relative to one: each doubling adds less."""
     return float(workers ** (1 + log2(EFFICIENCY)))
 
 
-def _of_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
-    """The range of a sum; each part is a number of times what is spread."""
+def _sum_parts(parts: Sequence[tuple[float, Spread]], basis: str) -> Estimate:
+    """Returns the range of a sum; each part is a factor times a spread."""
     times = [(count * exp(min(spread.mean, 100.0)), spread.variance) for count, spread in parts]
     expected = sum(time for time, _ in times)
     if expected <= 0:

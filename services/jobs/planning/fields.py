@@ -1,6 +1,6 @@
-"""What a submission of a verb can set, read from the typed configuration: keys, types, choices, defaults, comments.
+"""Reads a command's settings from the typed configuration: keys, types, choices, defaults, comments.
 
-Asked of the planner's process, for the dataclasses are the pipelines' own.
+It runs in the planner's process, because the dataclasses belong to the pipelines.
 """
 
 import importlib
@@ -20,18 +20,18 @@ from services.jobs.planning.refusals import OURS
 from services.jobs.planning.refusals import VERBS as SUBMITTED
 from services.verbs import VERBS
 
-GENERAL = ("experiment", "corpus", "tokenizer", "model", "pair", "name", "seed")  # asked first, of every verb
-MORE = {"train": ("embeddings", "evaluate", "registry")}  # sections beside those of the verb's help
+GENERAL = ("experiment", "corpus", "tokenizer", "model", "pair", "name", "seed")  # first, for every command
+MORE = {"train": ("embeddings", "evaluate", "registry")}  # sections beside those of the command's help
 COMMENT = re.compile(r"\s#\s?(.*)$")
-CHOICES = re.compile(r"[\w.-]+( \| [\w.-]+)+")  # as comments give them: pre | post
+CHOICES = re.compile(r"[\w.-]+( \| [\w.-]+)+")  # in a comment: pre | post
 Row = dict[str, Any]
 
 
 def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
-    """`{"groups": [...], "sections": [{"name", "choice", "about", "fields": [...]}]}`; `chosen`: group -> choice.
+    """Returns `{"groups": [...], "sections": [{"name", "choice", "about", "fields": [...]}]}` for `chosen` choices.
 
     Raises:
-        UserError: no such verb or choice.
+        UserError: there is no such command or choice.
     """
     if verb not in SUBMITTED:
         raise unknown("verb", verb, SUBMITTED)
@@ -60,7 +60,7 @@ def _group(name: str, choice: str, default: str) -> Row:
 
 
 def _overridden(said: Mapping[str, Any]) -> dict[str, str]:
-    """Group -> the choice that an experiment makes of it."""
+    """Returns group -> the choice that an experiment makes."""
     entries = [entry for entry in said.get("defaults", ()) if isinstance(entry, Mapping)]
     return {key.rpartition("/")[2]: str(choice) for entry in entries for key, choice in entry.items()}
 
@@ -75,7 +75,7 @@ def _general(hints: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Row]
 
 
 def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
-    """`said`: what the experiment makes of its values."""
+    """Returns a section; `said` has the values as the experiment sets them."""
     text = groups.page(name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
     values = groups.over(groups.merge_choice(name, choice), said)
@@ -104,14 +104,14 @@ def _field(key: str, value: Any, hint: Any, comment: str) -> Row:
     said = CHOICES.match(comment)
     if not choices and said and str(value) in said[0].split(" | "):
         kind, choices = "choice", said[0].split(" | ")
-    made = isinstance(value, str) and "${" in value  # of other keys: it stands in the field until somebody writes there
+    made = isinstance(value, str) and "${" in value  # made of other keys: in the field until somebody changes it
     default, placeholder = ("", str(value)) if made else (_written(value), "")
     row = {"key": key, "kind": kind, "choices": choices, "default": default, "comment": comment}
     return row | {"placeholder": placeholder, "range": str(found or "")}
 
 
 def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:
-    """(number, whole, yes, choice or text; the choices)."""
+    """Returns (number, whole, yes, choice or text; the choices)."""
     if get_origin(hint) in (Union, types.UnionType):
         inner = [_bare(one) for one in get_args(hint) if one is not types.NoneType]
         _, choices = _kind(inner[0], value) if len(inner) == 1 else ("text", [])
@@ -126,17 +126,17 @@ def _kind(hint: Any, value: Any) -> tuple[str, list[str]]:
 
 
 def _bare(hint: Any) -> Any:
-    """The annotation without its range."""
+    """Returns the annotation without its range."""
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def _written(value: Any) -> str:
-    """As an override writes it."""
+    """Returns a value as an override writes it."""
     return yaml.safe_dump([value], default_flow_style=True, width=10**6, allow_unicode=True)[1:-2]
 
 
 def _comments(text: str) -> dict[str, str]:
-    """Dotted key -> the comment on its line."""
+    """Returns dotted key -> the comment on its line."""
     lines, found = text.splitlines(), {}
 
     def walk(node: yaml.Node | None, where: str) -> None:

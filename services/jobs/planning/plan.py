@@ -1,5 +1,5 @@
-"""A submission, resolved: what runs, with what, how much work that is. No Ray and no ledger: a pure function of the
-words, the configuration files and the shards in sight; run by the planner's process, for Hydra is not thread-safe."""
+"""Resolves a submission: the command, its inputs, the amount of work. It uses no Ray and no ledger, only the words,
+the configuration files and the shards. It runs in the planner's process, because Hydra is not thread-safe."""
 
 import contextlib
 import importlib
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose, groups
+from conf.again import remembered
 from model.errors import UserError
 from model.runs.paths import RECORD
 from model.schema import flat
@@ -20,11 +21,11 @@ from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
 from services.verbs import SHARED_MODULES, VERBS
 
-MOST_WORKERS = 1024  # in a range: a plan has a time for each number
-CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what they write and no other job may at once
+MOST_WORKERS = 1024  # of a range: a plan has a time for each number
+CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what only one job may write at a time
 
-# What of a configuration says how long it takes: of sharding, of a training with steps, of all else with the section of
-# its own name.
+# The settings that decide how long a job takes: of sharding, of a training with steps, of all others with the section
+# of their own name.
 SHARDED = ("corpus", "pair", "tokenizer", "shards")
 TRAINED = ("corpus", "pair", "tokenizer", "model", "evaluate", "decode")
 READ = (*TRAINED, "models", "train", "vectors", "embeddings", "loader")
@@ -40,17 +41,17 @@ def make_plan(
     secrets: Sequence[Path] = (),
     places: list[dict[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """The plan as plain values; `gpus` is what the cluster has in all.
+    """Returns the plan as plain values; `gpus` is the cluster's total.
 
-    `roots` are the service's home, then the other folders that jobs may read. `secrets` are files of the service that
-    lie elsewhere. `places` is given what the job opens, before anything of it is read.
-    `early`: what it reads may not be there yet, for a job before it makes that, and only its settings are checked.
-    `reads` is given the files that the plan depends on, where it depends on nothing else.
+    `roots` are the service's home, then the other folders that jobs may read. `secrets` are files of the service
+    outside of them. The files that the job opens are added to `places` before any of them is read.
+    `early`: the inputs may not exist yet, because an earlier job makes them; only the settings are checked.
+    `reads` receives the files that the plan depends on, if it depends on nothing else.
 
     Raises:
-        UserError: whatever the verb would refuse, and what refusals.py does.
+        UserError: the command or refusals.py refuses it.
     """
-    with compose.composed_once():  # what is planned, and then rehearsed
+    with compose.composed_once():  # the same for the plan and the rehearsal
         areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
         return _make_plan(verb, words, areas, gpus, early, reads, [] if places is None else places)
 
@@ -110,7 +111,7 @@ def _make_plan(
 
 
 def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
-    """(least, most, the other words) of `cluster.workers=1..4`; 0 and 0 where no word says so."""
+    """Returns (least, most, the other words) of `cluster.workers=1..4`; 0 and 0 without such a word."""
     least = most = 0
     others = []
     for word in words:
@@ -129,8 +130,8 @@ def _elastic(verb: str, words: Sequence[str]) -> tuple[int, int, list[str]]:
 
 
 def _claims(verb: str, values: Mapping[str, Any], places: Sequence[Mapping[str, str]], home: Path) -> str:
-    """What two jobs must not write at once, by its real path; empty for verbs that write nothing that lasts, or guard
-    it themselves."""
+    """Returns the real path that only one job may write at a time; empty for commands that write nothing lasting, or
+    guard it themselves."""
     path = next((one["path"] for one in places if one["use"] == "write" and one["key"] == CLAIMS.get(verb)), None)
     if path is None:
         return ""
@@ -141,26 +142,26 @@ def _claims(verb: str, values: Mapping[str, Any], places: Sequence[Mapping[str, 
 
 
 def _model(verb: str, values: Mapping[str, Any]) -> str:
-    """The registered model that a job writes to: new versions, or the alias that is served; empty where none."""
+    """Returns the registered model that a job changes: new versions or the served alias; empty if none."""
     registers = verb == "train" and values["registry"]["register"]
     return str(values["registry"]["name"]) if registers or verb in ("promote", "rollback") else ""
 
 
 def _read_by(values: Mapping[str, Any]) -> list[str]:
-    """What a plan of `train` or `shard` is made from beside the configuration."""
+    """Returns the files, beside the configuration, that a plan of `train` or `shard` is made from."""
     run = Path(values["paths"]["runs"]) / str(values["name"]) / RECORD
     return [str(Path(values["paths"]["shards"]) / "manifest.json"), str(run)]
 
 
 def _rehearse(verb: str, words: Sequence[str]) -> None:
-    """Let the verb read and check its command line.
+    """Lets the command read and check its command line.
 
     Raises:
-        UserError: with its own words.
+        UserError: in the command's own words.
     """
     module = importlib.import_module(VERBS[verb].module)
     said = io.StringIO()
-    with compose.rehearsal(), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+    with compose.rehearsal(), remembered(words), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         code = module.main([verb, *words] if VERBS[verb].module in SHARED_MODULES else list(words))
     if code != compose.OK:
         lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
@@ -168,13 +169,13 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
 
 
 def _lanes_of_run(values: Mapping[str, Any]) -> int:
-    """Of a run that has begun; 0 where it has not."""
+    """Returns the lanes of a run that has begun; 0 if it has not."""
     loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / RECORD).get("loader")
     return whole(loader.get("lanes")) or 0 if isinstance(loader, Mapping) else 0
 
 
 def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
-    """Dotted keys whose values are not the defaults; without those that only follow from other keys."""
+    """Returns the dotted keys whose values are not the defaults; without those that only follow from other keys."""
     defaults, written = _defaults(tuple(sorted(os.environ.items()))), groups.written_defaults()
     given = {word.partition("=")[0].lstrip("+") for word in words}
     return {
@@ -186,19 +187,19 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _defaults(_environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """What is set where nothing is said; composing it takes as long as composing what is asked for."""
+    """Returns the defaults; composing them takes as long as composing the configuration."""
     return dict(flat(compose.values([])))
 
 
 @lru_cache(maxsize=64)
 def _shipped(words: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """What a choice of the files of conf/ composes."""
+    """Returns the configuration that a choice of conf/ files composes to."""
     return compose.values(words)
 
 
 def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str:
-    """Jobs of the same shape take the same time a step on as many workers of the same cluster, and the same time beside
-    their steps; those that have no `steps`, the same time."""
+    """Returns the shape: jobs of one shape take the same time per step on as many workers of the same cluster, and the
+    same time beside their steps; those without `steps`, the same time in all."""
     train = {key: values["train"].get(key) for key in ("precision", "evaluate_every", "checkpoint_every", "bleu_every")}
     if verb == "shard":
         told = {key: values[key] for key in SHARDED}

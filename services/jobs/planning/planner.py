@@ -1,8 +1,8 @@
-"""Asking the planners' processes; they are started when they are needed, and again when they have gone.
+"""Runs the planners' processes, which start on demand and restart after they have gone.
 
-A plan takes as long as composing a configuration, so the plan of the same words is kept as long as the files that it
-was made from are the same. A plan has a limit of time and memory in a process of its own; one that goes beyond is
-refused, and until then others are made beside it.
+A plan takes as long as composing a configuration, so it is cached for the same words while the files behind it are
+unchanged. Each plan has a limit of time and memory in its own process; one that exceeds it is refused, and others are
+made meanwhile.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from model.errors import ServiceError, UserError
 from services.jobs.planning.stamps import Stamp, stamp_of
 
 COMMAND = [sys.executable, "-m", "services.jobs.planning.worker"]
-LOADING = 300.0  # seconds until a process is ready; it loads torch
-PATIENCE = 120.0  # seconds of the clock for one plan
-COMPUTING = 15.0  # seconds of a processor for one plan
+LOADING = 300.0  # seconds for a process to get ready; it loads torch
+PATIENCE = 120.0  # wall-clock seconds per plan
+COMPUTING = 15.0  # CPU seconds per plan
 PROCESSES = 3  # at most; one owner never holds the last one
-LOOK = 0.2  # seconds between two looks at a plan that is being made
-KEPT = 500  # plans
+LOOK = 0.2  # seconds between two checks of a plan in progress
+KEPT = 500  # cached plans
 
 
 class RefusedPlanError(UserError):
-    """A refusal by the verb itself, of a submission that names these places; see `refusals.check_values`."""
+    """The command itself refuses a submission that names these places; see `refusals.check_values`."""
 
     def __init__(self, message: str, places: list[dict[str, str]]) -> None:
         super().__init__(message)
@@ -41,34 +41,34 @@ class RefusedPlanError(UserError):
 
 
 class PlannerClosedError(ServiceError):
-    """The service stops: what was not planned is planned by the next one."""
+    """The service stops: the next one makes the missing plans."""
 
 
 class Planner:
-    """Plans of all owners. A caller gets a process in its turn, owners that hold none first."""
+    """The plans of all owners. Callers get a process in turn; owners that hold none come first."""
 
     def __init__(self, roots: Sequence[Path], secrets: Sequence[Path] = ()) -> None:
-        """`roots` are the home and the other folders that jobs may read, `secrets` files of the service in them."""
+        """`roots` are the home and other folders that jobs may read; `secrets` are the service's files in them."""
         self.roots, self.secrets = [str(root) for root in roots], [str(secret) for secret in secrets]
         self.computing = COMPUTING
-        self._lock = threading.Lock()  # of what is remembered
-        self._changed = threading.Condition()  # of what follows
+        self._lock = threading.Lock()  # guards the caches
+        self._changed = threading.Condition()  # guards the following
         self._all: set[_Process] = set()
         self._free: list[_Process] = []
         self._held: Counter[str] = Counter()  # owner -> processes
         self._waiting: dict[int, str] = {}  # turn -> owner
         self._turns = itertools.count()
         self._closed = False
-        self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # they change with the code alone
-        self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, what it read
+        self._fields: dict[tuple[Any, ...], dict[str, Any]] = {}  # depends only on the code
+        self._plans: OrderedDict[str, tuple[str, dict[str, Stamp]]] = OrderedDict()  # question -> answer, files read
 
     def plan(
         self, verb: str, words: Sequence[str], gpus: float = 0.0, early: bool = False, owner: str = ""
     ) -> dict[str, Any]:
-        """The plan of a submission; `owner` submits it.
+        """Returns the plan of a submission by `owner`.
 
         Raises:
-            UserError: it is refused, or making it takes too long or too much memory.
+            UserError: it is refused, or planning it takes too much time or memory.
             ServiceError: the planner failed.
         """
         where = {"roots": self.roots, "secrets": self.secrets}
@@ -84,10 +84,10 @@ class Planner:
         return plan
 
     def fields(self, verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
-        """What a submission of the verb can set, with the choices that are made of groups: see fields.py.
+        """Returns the settings of the command, with the choices made of groups: see fields.py.
 
         Raises:
-            UserError: no such verb or choice.
+            UserError: an unknown command or choice.
             ServiceError: the planner failed.
         """
         key = (verb, *sorted(chosen.items()))
@@ -97,12 +97,12 @@ class Planner:
         return self._fields[key]
 
     def prepare(self) -> None:
-        """Start a process, so that the first question need not wait until everything is loaded."""
+        """Starts a process, so that the first question need not wait for loading."""
         with self._changed:
             self._free.append(self._start())
 
     def _live(self) -> "_Process":
-        """A process that waits, or a new one; one that has gone meanwhile is left out."""
+        """Returns a waiting process, or a new one; drops processes that have gone."""
         while self._free:
             process = self._free.pop()
             if process.alive():
@@ -117,7 +117,7 @@ class Planner:
         return process
 
     def _recall(self, question: str) -> str:
-        """The line that was answered before; empty where there is none, or a file has changed since."""
+        """Returns the cached answer; empty if there is none, or a file has changed."""
         line, stamps = self._plans.get(question, ("", {}))
         if any(stamp_of(path) != stamp for path, stamp in stamps.items()):
             del self._plans[question]
@@ -131,7 +131,7 @@ class Planner:
             self._plans.popitem(last=False)
 
     def close(self) -> None:
-        """End the processes, and what they plan."""
+        """Ends the processes and their plans."""
         with self._changed:
             self._closed = True
             for process in self._all:
@@ -149,7 +149,7 @@ class Planner:
 
     @contextlib.contextmanager
     def _process(self, owner: str) -> Iterator["_Process"]:
-        """A process for one question."""
+        """Yields a process for one question."""
         with self._changed:
             turn = next(self._turns)
             self._waiting[turn] = owner
@@ -173,7 +173,7 @@ class Planner:
                 self._changed.notify_all()
 
     def _next(self) -> int | None:
-        """Return the turn that gets a process now; None where all who wait must."""
+        """Returns the turn that gets a process now; None if all must wait."""
         if self._held.total() >= PROCESSES:
             return None
         able = [turn for turn, owner in self._waiting.items() if self._held[owner] < PROCESSES - 1]
@@ -181,7 +181,7 @@ class Planner:
 
 
 class _Process:
-    """One process that makes plans, and what it may take."""
+    """One process that makes plans, and its limits."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -197,7 +197,7 @@ class _Process:
         return self._process.poll() is None
 
     def ask(self, question: str, computing: float) -> str:
-        """Return the line that it answers; empty where it has gone. One that takes too long is ended and refused."""
+        """Returns its answer; empty if it has gone. A process that takes too long is ended and the plan refused."""
         assert self._process.stdin is not None and self._process.stdout is not None
         if not self._ready:
             if self._wait(LOADING, LOADING):
@@ -214,7 +214,7 @@ class _Process:
         return self._process.stdout.readline()
 
     def _wait(self, computing: float, patience: float) -> str:
-        """Wait for a line; return the limit that was passed first, if one was."""
+        """Waits for a line; returns the exceeded limit, if any."""
         assert self._process.stdout is not None
         began, before = time.monotonic(), self._computed()
         while not select.select([self._process.stdout], [], [], LOOK)[0]:
@@ -244,10 +244,10 @@ class _Process:
 
 
 def _read(line: str, name: str) -> dict[str, Any]:
-    """The answer in a line.
+    """Returns the answer in a line.
 
     Raises:
-        UserError: it is refused.
+        UserError: the submission is refused.
         ServiceError: the planner failed.
     """
     answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}

@@ -1,4 +1,4 @@
-"""What nobody may submit: code, the environment, servers of one's own choice, files that are not theirs to use.
+"""Refuses submissions that name code, the environment, servers of one's own choice, or files of others.
 
 A submission is a verb and overrides. The words are checked as they were written. What they compose is then compared
 with what the shipped files alone compose, and every value that leads to a file is followed to that file.
@@ -19,7 +19,7 @@ from conf import groups
 from model.errors import UserError, unknown
 
 VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "doctor")
-SPREADING = {"shard", "train", "compare"}  # verbs that ask the cluster for workers
+SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
 WORD = re.compile(r"(\+{0,2}|~)([a-zA-Z_][\w.@/]*)(=(.*))?", re.DOTALL)
@@ -228,7 +228,7 @@ def _checked(place: Any, areas: Areas, shipped: Mapping[str, Any]) -> Iterator[t
 
 
 def _linked(place: Any, areas: Areas) -> Iterator[tuple[Path, str]]:
-    """What the links in a folder lead to."""
+    """Returns the targets of the links in a folder."""
     for entry in itertools.islice(place.path.rglob("*"), MOST_FILES):
         if entry.is_symlink():
             try:

@@ -1,9 +1,9 @@
-"""Fitting positive quantities that are sums of parts, from few points, with honest ranges: a pure function.
+"""Fits positive quantities that are sums of parts, from few points, with honest ranges; a pure function.
 
-A quantity is y = exp(u_group + u_shape + noise) * sum_j exp(theta_j) x_j. The x are known: work, layers, one. What a
-prior says of theta and of the groups' effects u counts as much as its width lets it, so one point moves the fit a
-little, many move it far, and a point far from all that was measured keeps a wide range. The fit is the maximum of the
-posterior, found by Gauss-Newton; its inverse Hessian (Laplace) is the spread of theta and the groups.
+A quantity is y = exp(u_group + u_shape + noise) * sum_j exp(theta_j) x_j, with known x: work, layers, one. A prior on
+theta and on the groups' effects u has the weight that its width gives it, so one point moves the fit a little, many
+move it far, and a point far from all measurements keeps a wide range. The fit is the maximum of the posterior, found by
+Gauss-Newton; its inverse Hessian (Laplace) is the spread of theta and the groups.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import exp, log
 
 STEPS = 12  # of Gauss-Newton
-STRIDE = 1.5  # the longest move of one parameter in one of them
+STRIDE = 1.5  # longest move of a parameter in one step
 ROBUST = 2.5  # standard deviations beyond which a shape counts less (Huber)
 
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement: y at x, of a group and of a shape in it, on so many workers."""
+    """A measurement: y at x, for a group and a shape in it, with so many workers."""
 
     x: tuple[float, ...]
     group: str
@@ -28,14 +28,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Cell:
-    """Measurements that are alike in all but y."""
+    """Measurements that differ only in y."""
 
     x: tuple[float, ...]
     group: str
     workers: int
     count: int
     mean: float  # of log y
-    squares: float  # of log y's differences from the mean
+    squares: float  # of the differences of log y from the mean
 
 
 @dataclass(frozen=True)
@@ -45,25 +45,25 @@ class Prior:
     means: tuple[float, ...]
     spreads: tuple[float, ...]
     group: float  # standard deviation of a group's effect
-    shape: float  # of a shape's
-    noise: float  # of repeated measurements, before any were made
+    shape: float  # of a shape's effect
+    noise: float  # of repeated measurements, as assumed before any
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A prediction: the mean and the variance of log y."""
+    """A prediction: mean and variance of log y."""
 
     mean: float
     variance: float
 
 
 class Fit:
-    """What a prior and points say."""
+    """The fit to a prior and points."""
 
     def __init__(self, prior: Prior, points: Sequence[Point]) -> None:
         self.prior, self._shapes = prior, _cells(points)
         cells = [cell for alike in self._shapes.values() for cell in alike]
-        free = 4 + sum(cell.count - 1 for cell in cells)  # the prior counts like four repetitions
+        free = 4 + sum(cell.count - 1 for cell in cells)  # the prior counts as four repetitions
         self.noise = (4 * prior.noise**2 + sum(cell.squares for cell in cells)) / free
         self._groups = {name: index for index, name in enumerate(dict.fromkeys(cell.group for cell in cells))}
         size = len(prior.means) + len(self._groups)
@@ -91,10 +91,10 @@ class Fit:
     def predict(
         self, x: Sequence[float], group: str, shape: str, alike: Callable[[int], tuple[Sequence[float], float]]
     ) -> Spread:
-        """Return what a new measurement at `x` gives.
+        """Returns the prediction of a new measurement at `x`.
 
-        `alike`: the number of workers of a measurement of the same shape -> its x, as far as they decide it, and the
-        variance that it has for this question beside its own.
+        `alike` maps the number of workers of a measurement with the same shape to its x, as far as they determine it,
+        and to the extra variance that it has for this prediction.
         """
         mean, slope = self._mean(x, group)
         variance = sum(s * v for s, v in zip(slope, solve(self._precision, slope), strict=True)) + self.prior.shape**2
@@ -106,11 +106,11 @@ class Fit:
             weight = cell.count / (self.noise + noise)
             total += weight
             weighted += weight * (cell.mean - self._mean(place, group)[0])
-        kept = 1 / (1 / variance + total)  # of a shape's own effect, after its own measurements
+        kept = 1 / (1 / variance + total)  # variance of the shape's own effect after its own measurements
         return Spread(mean + kept * weighted, kept + self.noise)
 
     def _shape(self, alike: Sequence[Cell]) -> tuple[float, float, list[float]]:
-        """(mean residual, its variance, mean slope) of the points of one shape."""
+        """Returns (mean residual, its variance, mean slope) of one shape's points."""
         count = sum(cell.count for cell in alike)
         residual, slope = 0.0, [0.0] * len(self._theta)
         for cell in alike:
@@ -120,7 +120,7 @@ class Fit:
         return residual, self.prior.shape**2 + self.noise / count, slope
 
     def _mean(self, x: Sequence[float], group: str) -> tuple[float, list[float]]:
-        """(log y, its slope over all parameters) without a shape's own effect."""
+        """Returns (log y, its slope over all parameters) without a shape's own effect."""
         parts = [exp(theta) * part for theta, part in zip(self._theta, x, strict=False)]
         total = max(sum(parts), 1e-300)
         slope = [part / total for part in parts] + [0.0] * len(self._groups)
@@ -132,7 +132,7 @@ class Fit:
 
 
 def _cells(points: Sequence[Point]) -> dict[str, list[Cell]]:
-    """Shape -> its measurements."""
+    """Returns shape -> its measurements."""
     values: dict[tuple[str, tuple[float, ...], str, int], list[float]] = {}
     for one in points:
         if one.y > 0:
@@ -146,7 +146,7 @@ def _cells(points: Sequence[Point]) -> dict[str, list[Cell]]:
 
 
 def solve(matrix: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
-    """Solve a symmetric positive definite system by Cholesky's method."""
+    """Solves a symmetric positive definite system by Cholesky's method."""
     size = len(vector)
     low = [[0.0] * size for _ in range(size)]
     for i in range(size):

@@ -1,12 +1,12 @@
-"""Files as they were when a plan was made of them."""
+"""Stamps of the files that a plan was made from."""
 
 from pathlib import Path
 
-Stamp = list[int] | None  # a file's time and size; none where there is none
+Stamp = list[int] | None  # a file's time and size; None if it does not exist
 
 
 def stamp_of(path: str) -> Stamp:
-    """As it is now; plain values, for they go through JSON."""
+    """Returns the file's present stamp, as plain values for JSON."""
     try:
         found = Path(path).stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""How much a training is: steps, tokens, floating-point operations, memory of a rank, bytes between ranks."""
+"""The size of a training: steps, tokens, floating-point operations, memory per rank, bytes between ranks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,13 +11,13 @@ from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
 from model.shards.manifest import read_manifest
 
-ADAM = 16  # bytes a parameter: weight, gradient, two moments, in fp32
-ACTIVATIONS = 34  # values a token, layer and unit of width that a Transformer keeps (Korthikanti et al. 2022, eq. 2)
-PROCESS = 700 * 2**20  # bytes of Python and the libraries in a rank
+ADAM = 16  # bytes per parameter: weight, gradient, two moments, in fp32
+ACTIVATIONS = 34  # values per token, layer and unit of width that a Transformer keeps (Korthikanti et al. 2022, eq. 2)
+PROCESS = 700 * 2**20  # bytes of Python and the libraries per rank
 
 
 STACKS = ("layers", "encoder_layers", "decoder_layers")
-TALL = 3  # layers: one more of a stack that is as tall is like the last one
+TALL = 3  # layers: in a stack of this height, one more layer is like the last
 
 
 @dataclass(frozen=True)
@@ -25,21 +25,21 @@ class Work:
     """A training's size."""
 
     steps: int
-    tokens: int  # of all steps; at most, for batches are not always full
-    flops: float  # of all steps
+    tokens: int  # over all steps; an upper limit, because batches are not always full
+    flops: float  # over all steps
     parameters: int
-    memory: int  # bytes of one rank, about
+    memory: int  # bytes per rank, approximately
     architecture: str = ""
     width: int = 0
     layers: int = 0
 
     def traffic(self, workers: int) -> int:
-        """Bytes that all ranks together send in the whole training: a ring's all-reduce of the gradients a step."""
+        """Returns the bytes that all ranks send in the whole training: one ring all-reduce per step."""
         return self.steps * 2 * (workers - 1) * 4 * self.parameters
 
 
 def training(values: Mapping[str, Any], lanes: int) -> Work | None:
-    """Of a composed configuration; None where no network is trained (word vectors)."""
+    """Returns the size of a composed configuration's training; None for word vectors."""
     config = model_config(values["model"])
     if architecture(config.architecture).kind == "vectors":
         return None
@@ -54,12 +54,13 @@ def training(values: Mapping[str, Any], lanes: int) -> Work | None:
 
 
 def count_parameters(config: Any, source: int, target: int) -> int:
-    """Return the number of parameters of a network without building it.
+    """Returns the number of parameters of a network without building it.
 
-    All layers of a stack after the second are alike, so small networks on torch's `meta` device, which have no values,
-    say what a stack of any height has: the cost does not grow with the configuration.
+    All layers of a stack after the second are alike. So small networks on torch's `meta` device, which has no values,
+    give the number for a stack of any height, at a cost that does not depend on the configuration.
 
     Raises:
+        UserError: sizes that do not fit each other, or that no tensor can have.
         UserError: sizes that do not fit each other, or that no tensor can have.
     """
     low = replace(config, **{name: min(height, TALL) for name, height in _stacks(config).items()})
@@ -81,12 +82,12 @@ def _built(config: Any, source: int, target: int) -> int:
 
 
 def _stacks(config: Any) -> dict[str, int]:
-    """The key of each stack of layers, and how many there are."""
+    """Returns the key of each stack of layers, and its height."""
     return {name: int(getattr(config, name)) for name in STACKS if hasattr(config, name)}
 
 
 def _vocabularies(values: Mapping[str, Any]) -> tuple[int, int]:
-    """Of the shards where they are in sight, else as many as the tokenizer is asked for."""
+    """Returns the shards' vocabulary sizes if they are visible, else the tokenizer's setting."""
     wanted = int(values["tokenizer"].get("vocabulary") or 8000)
     try:
         sizes = read_manifest(Path(values["paths"]["shards"])).vocabularies()

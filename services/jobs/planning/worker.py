@@ -1,9 +1,9 @@
-"""A planner's process: a line of JSON in, a line of JSON out, one after the other; the first says that it is ready.
+"""A planner's process: one line of JSON in, one line of JSON out; the first line reports that it is ready.
 
     python -m services.jobs.planning.worker
 
-A process of its own because Hydra composes one configuration at a time, and because what a plan loads (torch, the
-pipelines) the service itself has no use for.
+It is a separate process because Hydra composes one configuration at a time, and because the service itself does not
+need torch and the pipelines, which a plan loads.
 """
 
 import json
@@ -20,14 +20,14 @@ from services.jobs.planning.fields import fields
 from services.jobs.planning.plan import make_plan
 from services.jobs.planning.stamps import Stamp
 
-MEMORY = 2 << 30  # bytes that planning may take beside what is loaded
+MEMORY = 2 << 30  # bytes for planning, beyond what is loaded
 TOO_LARGE = f"planning it needs more than {MEMORY >> 30} GiB of memory: its settings are too large"
-NICE = 10  # requests come first where the machine is full; jobs, to which Ray gives 15, come last
+NICE = 10  # on a full machine requests come first, and jobs, to which Ray gives 15, last
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """`{"plan": ..., "reads": stamps}`, `{"fields": ...}`, `{"refused": reason, "places": ...}` or, a fault of ours,
-    `{"failed": reason}`."""
+    """Returns `{"plan": ..., "reads": stamps}`, `{"fields": ...}`, `{"refused": reason, "places": ...}` or, for a
+    fault of the program, `{"failed": reason}`."""
     places: list[dict[str, str]] = []
     try:
         if "fields" in question:
@@ -42,19 +42,19 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
         return {"refused": str(problem), "places": places}
     except MemoryError:
         return {"refused": TOO_LARGE, "spent": True}
-    except Exception as problem:  # whatever it is, the next question is answered
-        if "can't allocate memory" in str(problem):  # as torch says it
+    except Exception as problem:  # the next question must be answered in any case
+        if "can't allocate memory" in str(problem):  # torch's message
             return {"refused": TOO_LARGE, "spent": True}
         traceback.print_exc()
         return {"failed": f"{type(problem).__name__}: {problem}"}
 
 
 def main() -> int:
-    """Answer until the input ends, or a plan has taken all the memory there is for it."""
+    """Answers until the input ends, or a plan has used all its memory."""
     os.nice(NICE)
     _limit_memory()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # a library's output is no answer
     logging.getLogger().addHandler(logging.NullHandler())
     answers.write('{"ready": true}\n')
     answers.flush()
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _limit_memory() -> None:
-    """Let allocations fail once MEMORY is taken: this process fails alone, and before the machine runs out."""
+    """Lets allocations fail beyond MEMORY: only this process fails, before the machine runs out."""
     if sys.platform == "linux":
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY,) * 2)

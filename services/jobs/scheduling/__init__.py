@@ -1,1 +1,1 @@
-"""Who starts next: a pure function of jobs, quotas, capacity and time."""
+"""The scheduler: a pure function of jobs, quotas, capacity and time."""

@@ -1,7 +1,7 @@
-"""What owners' quotas leave, and what of that is kept for the first of an owner's jobs that cannot start.
+"""The rest of owners' quotas, and the part reserved for an owner's first job that cannot start.
 
-A quota is room: that job gets a reservation within it, and younger jobs of the same owner start only where they end
-before that moment, or take what the job leaves even then.
+That job gets a reservation within the quota. Younger jobs of the same owner start only if they end before it, or use
+only what it leaves even then.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ from services.jobs.scheduling.entries import Entry, Quota, Wait
 from services.jobs.scheduling.room import TINY, Needs
 
 NAMES = ("CPU", "GPU")
-ALL = 1 << 30  # workers, where nothing bounds them
+ALL = 1 << 30  # workers, without a limit
 
 
 @dataclass
@@ -19,8 +19,8 @@ class Kept:
     """A reservation within a quota."""
 
     job: str
-    at: float  # when the owner's jobs will have given back enough; -inf: nothing is filled in before it
-    spare: list[float]  # CPUs and GPUs that it leaves at that moment
+    at: float  # when the owner's jobs will have released enough; -inf: nothing starts before it
+    spare: list[float]  # CPUs and GPUs that it leaves then
 
 
 class Allowances:
@@ -32,20 +32,20 @@ class Allowances:
         self.kept: dict[str, Kept] = {}  # by owner
 
     def hold(self, owner: str, needs: Needs, workers: int) -> None:
-        """Count what a job takes."""
+        """Counts a job's resources."""
         used = self._used.setdefault(owner, [0.0, 0.0])
         for number, amount in enumerate(needs.total(workers)):
             used[number] += amount
 
     def start(self, job: Entry, workers: int) -> None:
-        """Count a job that this pass starts."""
+        """Counts a job that this pass starts."""
         self.hold(job.owner, job.needs, workers)
         kept = self.kept.get(job.owner)
         if kept is not None and self._now + job.high > kept.at:
             _take(kept.spare, job.needs, workers)
 
     def most(self, job: Entry) -> tuple[int, Wait | None]:
-        """Return with how many workers a job can start at most, and why it is with none."""
+        """Returns the most workers with which a job can start, and the reason if there are none."""
         bounds = self._bounds(job.owner)
         if bounds is None:
             return job.needs.choices[-1], None
@@ -64,29 +64,29 @@ class Allowances:
         return min(allowed, job.needs.choices[-1]), None
 
     def possible(self, job: Entry) -> bool:
-        """Return whether the whole quota is enough for a job."""
+        """Returns True if the whole quota is enough for a job."""
         bounds = self._bounds(job.owner)
         return bounds is None or _fits(list(bounds), job.needs)[0] >= job.needs.choices[0]
 
     def open(self, owner: str) -> bool:
-        """Return whether the owner has a quota of which nothing is kept for a job yet."""
+        """Returns True if the owner has a quota without a reservation."""
         return owner in self._quotas and owner not in self.kept
 
     def keep(
         self, job: Entry, until: float, strict: bool, leaving: Callable[[], Iterable[tuple[float, Entry]]]
     ) -> None:
-        """Keep what a job that waits needs of its owner's quota.
+        """Reserves a waiting job's needs in its owner's quota.
 
         Args:
-            until: when it can start at the earliest where the quota is enough now: shorter jobs may use it before.
-            strict: nothing of the owner's is filled in before it, however short.
-            leaving: gives moments and the jobs that will have ended by then, in their order.
+            until: its earliest start if the quota is enough now: shorter jobs may use it before.
+            strict: no job of the owner starts before it, however short.
+            leaving: returns times and the jobs that will have ended by then, in order.
         """
         bounds = self._bounds(job.owner)
         if bounds is None or not self.possible(job):
             return
         least, kept = job.needs.choices[0], self.kept.get(job.owner)
-        if kept is not None:  # the quota is promised to another of this owner's; of the rest this one takes its part
+        if kept is not None:  # the quota is reserved for another job of this owner; this one takes part of the rest
             _take(kept.spare, job.needs, least)
             return
         used = self._used.get(job.owner, (0.0, 0.0))
@@ -116,7 +116,7 @@ def _take(amounts: list[float], needs: Needs, workers: int) -> None:
 
 
 def _fits(left: list[float], needs: Needs) -> tuple[int, int]:
-    """Return how many workers `left` is enough for, and which resource bounds them."""
+    """Returns for how many workers `left` is enough, and the limiting resource."""
     found = [
         int((free + TINY) / each) if each > 0 and free < float("inf") else ALL
         for free, each in zip(left, (needs.cpus, needs.gpus), strict=True)

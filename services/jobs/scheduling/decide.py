@@ -1,17 +1,17 @@
 """One pass of the scheduler: a pure function of jobs, quotas, capacity, rules (with the owners' usage) and time.
 
-Jobs are looked at by priority, then by their owner's share, then by age. Each starts where its owner's quota and what
-is free allow it, an elastic one on as many workers as that is. The first that finds no room may have jobs of lower
-priority yield to it; where that is not enough it gets a reservation: the moment at which enough of what runs will have
-ended. Those behind it are filled in only where they end before that moment, or use what the head leaves even then (EASY
-back-filling, Lifka 1995). The first of an owner's jobs that finds too little of its quota gets such a reservation
-within the quota, and the owner's younger jobs are filled in around it.
+Jobs come by priority, then by their owner's share, then by age. Each starts if its owner's quota and the free resources
+allow it; an elastic job gets as many workers as fit. The first that does not fit may make jobs of lower priority yield.
+If that is not enough it gets a reservation: the time when enough of the running jobs will have ended. Later jobs start
+only if they end before that time, or use only what the head leaves even then (EASY back-filling, Lifka 1995). The first
+of an owner's jobs that exceeds the owner's quota gets such a reservation within the quota, and the owner's younger jobs
+are back-filled around it.
 
-Nobody waits for ever: a job that has waited for longer than the rules' patience has the first turn, one such job at a
-time, and where it does not fit only jobs that end before its reservation are filled in.
+No job waits forever: one that has waited longer than the rules' patience comes first, one such job at a time. If it
+does not fit, only jobs that end before its reservation are back-filled.
 
-A pass over many waiting jobs is short because what does not fit once does not fit later in the same pass: sizes that
-were refused are remembered, and `decide_queue` leaves out whole groups of jobs that nothing can start any more.
+A pass over many waiting jobs is short because a job that does not fit once does not fit later in the same pass: refused
+sizes are remembered, and `decide_queue` skips whole groups of jobs that cannot start any more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,14 +36,14 @@ from services.jobs.scheduling.room import Needs, Room
 from services.jobs.scheduling.rules import Rules, Shares
 from services.jobs.states import State
 
-YIELD_SECONDS = 60.0  # that a job is taken to need for its checkpoint when it is asked to yield
+YIELD_SECONDS = 60.0  # assumed time for a checkpoint of a job that is asked to yield
 NO_RULES = Rules()
 
 
 def order(
     jobs: Iterable[Entry], capacity: Capacity | None = None, now: float = 0.0, rules: Rules = NO_RULES
 ) -> list[Entry]:
-    """Waiting jobs by their turn while nothing more is started."""
+    """Returns the waiting jobs in their order while nothing more starts."""
     everything = list(jobs)
     shares = Shares(rules, capacity or Capacity(()), (job for job in everything if job.active), now)
     waiting = (job for job in everything if job.state == State.WAITING)
@@ -53,7 +53,7 @@ def order(
 def decide(
     jobs: Iterable[Entry], quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules = NO_RULES
 ) -> Outcome:
-    """What to start, what to ask to yield, what to stop, and why each of the rest waits."""
+    """Returns the jobs to start, to ask to yield and to stop, and why each of the rest waits."""
     queue = Queue(jobs)
     one = _Pass(queue, quotas, capacity, now, rules)
     walk = queue.walk(one.shares.of, one.allowances.open)
@@ -77,7 +77,7 @@ def decide_queue(
     rules: Rules = NO_RULES,
     asked: Entry | None = None,
 ) -> Outcome:
-    """The same decisions without looking at every job. Why jobs wait is told of some of them, of `asked` surely."""
+    """Decides the same without visiting every job. Gives reasons to wait for some jobs, and surely for `asked`."""
     one = _Pass(queue, quotas, capacity, now, rules)
     walk = queue.walk(one.shares.of, one.allowances.open)
     first = one.overdue_wait()
@@ -89,7 +89,7 @@ def decide_queue(
             continue
         if asked is not None and turn(job, one.shares.of) >= turn(asked, one.shares.of):
             told, asked = asked, None
-            if job.id != told.id:  # it was left out
+            if job.id != told.id:  # it was skipped
                 one.give_turn(told)
         wait = one.give_turn(job)
         if wait is None or wait.kind == "run":
@@ -112,20 +112,20 @@ def decide_queue(
 
 
 class _Pass:
-    """What is known so far in a pass."""
+    """The state of a pass."""
 
     def __init__(self, queue: Queue, quotas: Mapping[str, Quota], capacity: Capacity, now: float, rules: Rules) -> None:
-        # Large workers first, as whoever placed them would have had to.
+        # Large workers first, as the placing scheduler must have done.
         active = sorted(queue.active.values(), key=lambda job: (-job.needs.gpus, -job.needs.cpus, job.id))
         self.queue, self.active, self.capacity, self.now, self.rules = queue, active, capacity, now, rules
         self.shares, self.allowances = Shares(rules, capacity, active, now), Allowances(quotas, now)
-        self.begun: list[Entry] = []  # by this pass
+        self.begun: list[Entry] = []  # started by this pass
         self.decisions: list[Start | Yield] = []
         self.waits: dict[str, Wait] = {}
         self.reservation: Reservation | None = None
         self.empty, self.room = Room(capacity.nodes), Room(capacity.nodes)
-        self.later = self.room  # what the head leaves free when its turn has come
-        self.first = ""  # the job that has waited for too long
+        self.later = self.room  # what the head leaves free at its start
+        self.first = ""  # the job that has waited too long
         self.placed: dict[str, Placed] = {}
         self.runs: dict[str, str] = {}
         self.refused: dict[tuple[Needs, str], Wait] = {}
@@ -138,10 +138,10 @@ class _Pass:
         return Outcome((*self.overdue(), *self.decisions), self.waits, self.reservation, self.first)
 
     def overdue_wait(self) -> Entry | None:
-        """Return the job that has waited longest, if longer than the rules' patience, and if it could ever start.
+        """Returns the job that has waited longest, if longer than the rules' patience and if it could ever start.
 
-        None while a job runs that had waited for too long before it: so many of them do not take the whole cluster
-        away from those of higher priority.
+        Returns None while a job runs that had waited too long before it, so that many of them do not take the whole
+        cluster from those of higher priority.
         """
         patience = self.rules.patience
         if patience is None:
@@ -158,14 +158,14 @@ class _Pass:
         return None
 
     def give_turn(self, job: Entry) -> Wait | None:
-        """Start the job, or note why it waits."""
+        """Starts the job, or notes why it waits."""
         wait = self.consider(job)
         if wait is not None:
             self.waits[job.id] = wait
         return wait
 
     def consider(self, job: Entry) -> Wait | None:
-        """Start the job, or say why it waits."""
+        """Starts the job, or returns why it waits."""
         if job.blocked:
             return Wait("after", behind=job.blocked)
         if job.run and job.run in self.runs:
@@ -181,13 +181,13 @@ class _Pass:
             return None
         head = self.reservation is not None and self.reservation.job == job.id
         if head or self.allowances.open(job.owner):
-            # Or a younger job of its owner would take the head's quota in between, and its reservation with it.
+            # Otherwise a younger job of its owner would take the head's quota, and with it its reservation.
             until = self.now if self.reservation is None else self.reservation.at
             self.allowances.keep(job, until, head or job.id == self.first, self._leaving)
         return wait
 
     def _try(self, job: Entry) -> Wait | None:
-        """Start the job if there is enough for it."""
+        """Starts the job if there is enough for it."""
         most, wait = self.allowances.most(job)
         if wait is not None:
             return wait
@@ -200,7 +200,7 @@ class _Pass:
         return None
 
     def overdue(self) -> list[Stop]:
-        """Active jobs whose time is over."""
+        """Returns the active jobs whose time is over."""
         return [
             Stop(job.id, f"has run for {job.most / 3600:g} h, as long as it may")
             for job in self.queue.active.values()
@@ -208,7 +208,7 @@ class _Pass:
         ]
 
     def _fill(self, job: Entry, workers: int) -> Wait | None:
-        """A job behind the head: only where it delays nothing that was promised."""
+        """Starts a job behind the head only if it delays no reservation."""
         assert self.reservation is not None
         known = self.refused.get((job.needs, "fill" if self.now + job.high > self.reservation.at else "short"))
         if known is not None:
@@ -232,7 +232,7 @@ class _Pass:
         return wait
 
     def _head(self, job: Entry) -> Wait:
-        """The first that finds no room: others yield to it, or it is promised a moment."""
+        """Handles the first job that does not fit: others yield to it, or it gets a reservation."""
         needs, smallest = job.needs, job.needs.choices[0]
         victims = choose_victims(job, self.active, self.room, self.placed, self.now, self.rules.preempt_after)
         if victims.at <= self.now:
@@ -256,8 +256,9 @@ class _Pass:
         return self._lacks(needs, "")
 
     def _leaving(self, asked: Mapping[str, float] | None = None) -> list[tuple[float, Entry]]:
-        """When each of those that run will have ended, in that order; those that are asked to make room at a moment
-        are gone soon after it."""
+        """Returns when each running job will have ended, in that order.
+
+        Jobs that are asked to yield at a given time are gone soon after it."""
 
         def leaves(one: Entry) -> float:
             end = one.ends(self.now, one.high)
@@ -286,23 +287,23 @@ class _Pass:
             self.runs[job.run] = job.id
 
     def _possible(self, needs: Needs) -> int:
-        """How many workers of this size the whole cluster holds when it is empty, up to what is asked for at least."""
+        """Returns how many such workers the empty cluster holds, up to the least requested number."""
         if needs not in self.possible:
             self.possible[needs] = self.empty.holds(needs.cpus, needs.gpus, needs.choices[0])
         return self.possible[needs]
 
     def _lacks(self, needs: Needs, behind: str) -> Wait:
-        """What of the cluster is short."""
+        """Returns the resource that is short."""
         for resource, each in (("GPU", needs.gpus), ("CPU", needs.cpus)):
             wanted = each * needs.choices[0]
             if each and _of(resource, self.room) + 1e-9 < wanted:
                 return Wait("room", resource, wanted, _of(resource, self.room), behind)
-        resource, wanted = _main_resource(needs, needs.choices[0])  # enough in all, and not on any one node
+        resource, wanted = _main_resource(needs, needs.choices[0])  # enough in total, but not on any one node
         return Wait("room", resource, wanted, _of(resource, self.room), behind)
 
 
 def _largest(choices: tuple[int, ...], most: int) -> int:
-    """The largest of the ascending `choices` that is at most `most`; 0: none."""
+    """Returns the largest of the ascending `choices` that is at most `most`; 0: none."""
     return next((choice for choice in reversed(choices) if choice <= most), 0)
 
 

@@ -1,4 +1,4 @@
-"""What a pass of the scheduler is given, and what it decides."""
+"""The inputs and the decisions of a scheduler's pass."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,8 +6,8 @@ from typing import Literal
 from services.jobs.scheduling.room import Needs, Node
 from services.jobs.states import State
 
-UNKNOWN = 30 * 86_400.0  # seconds that a job is taken to run where nobody knows: nothing is filled in behind it
-START_UP = 600.0  # seconds until its first step, at most, of a job whose first step has not been seen
+UNKNOWN = 30 * 86_400.0  # assumed running time if it is not known: nothing is back-filled behind it
+START_UP = 600.0  # longest assumed time before the first step of a job whose first step has not been seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,45 +18,46 @@ class Entry:
     owner: str
     state: State
     priority: int
-    age: int  # its place in the queue among those of its priority
+    age: int  # its order in the queue within its priority
     needs: Needs
     run: str = ""  # two jobs never work on the same run
-    low: float = 0.0  # seconds that it is expected to run from its start, at least, with its smallest number of workers
-    high: float = UNKNOWN  # and at most
-    workers: int = 0  # of an active one
+    low: float = 0.0  # least expected running seconds from its start, with its smallest number of workers
+    high: float = UNKNOWN  # most expected running seconds
+    workers: int = 0  # of an active job
     started: float = 0.0
     most: float | None = None  # seconds that this attempt may run
     blocked: str = ""  # why it cannot start yet, whatever is free: a job that it comes after
-    yields: bool = True  # whether it goes on later where it was
-    since: float = 0.0  # when it began to wait for this turn
+    yields: bool = True  # True if it resumes later where it was
+    since: float = 0.0  # start of its present wait
     stepped: float | None = None  # when the running attempt began its first step; None: not seen yet
-    kept: float = 0.0  # when its newest checkpoint was written
-    preempted: int = 0  # how often it has made room
+    kept: float = 0.0  # time of its newest checkpoint
+    preempted: int = 0  # number of its preemptions
 
     @property
     def active(self) -> bool:
         return self.state in (State.STARTING, State.RUNNING, State.YIELDING, State.STOPPING)
 
     def ends(self, now: float, seconds: float) -> float:
-        """When it is expected to end if it runs for so long; one that is late ends any moment."""
+        """Returns its expected end after so many seconds; a late job may end at any moment."""
         return max(now, self.started + seconds)
 
     def ripe(self, preempt_after: float) -> float:
-        """Return when a running job may be asked to make room."""
+        """Returns the time from which a running job may be asked to yield."""
         if not preempt_after:
             return self.started
         return (self.started + START_UP if self.stepped is None else self.stepped) + preempt_after
 
     def loss(self, now: float) -> float:
-        """Return the seconds that are lost if it makes room now: the work since its newest checkpoint and its start-up,
-        as often as it was preempted before and once more."""
+        """Returns the seconds lost if it yields now: its work since the newest checkpoint and its start-up.
+
+        They count once more for every earlier preemption."""
         begun = now if self.stepped is None else min(now, self.stepped)
         return (max(0.0, begun - self.started) + now - max(begun, min(now, self.kept))) * (1 + self.preempted)
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What an owner's jobs may hold together."""
+    """The limits of an owner's jobs together."""
 
     cpus: float | None = None
     gpus: float | None = None
@@ -64,15 +65,15 @@ class Quota:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What there is."""
+    """The cluster's resources."""
 
     nodes: tuple[Node, ...]
-    drivers: int = 1_000_000  # jobs that may be active at once
+    drivers: int = 1_000_000  # most active jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start it on so many workers."""
+    """Start the job with so many workers."""
 
     job: str
     workers: int
@@ -81,7 +82,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Yield:
-    """Ask it to make room."""
+    """Ask the job to yield."""
 
     job: str
     reason: str
@@ -89,7 +90,7 @@ class Yield:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End it: its time is over."""
+    """End the job: its time is over."""
 
     job: str
     reason: str
@@ -100,29 +101,29 @@ Kind = Literal["after", "run", "never", "quota", "held", "room", "reserved", "dr
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a job is not started in this pass."""
+    """The reason why a job does not start in this pass."""
 
     kind: Kind
-    resource: str = ""  # CPU or GPU, where it is a matter of them
+    resource: str = ""  # CPU or GPU, if one of them is short
     needed: float = 0.0
     free: float = 0.0
-    behind: str = ""  # the job that has the reservation or the run; of a quota its owner; those that make room
+    behind: str = ""  # the job with the reservation or the run, the owner of the quota, or the yielding jobs
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The promise to the job at the head: from `at` on nothing that was filled in stands in its way."""
+    """The head's reservation: from `at` on no back-filled job is in its way."""
 
     job: str
     at: float
-    strict: bool = False  # only those that end before `at` are filled in, whatever it leaves free then
+    strict: bool = False  # only jobs that end before `at` are back-filled, whatever it leaves free then
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A pass: what to do, why the others wait, and what is promised to the head."""
+    """The result of a pass: actions, the others' reasons to wait, and the head's reservation."""
 
     decisions: tuple[Start | Yield | Stop, ...]
     waits: dict[str, Wait]
     reservation: Reservation | None
-    first: str = ""  # the job that had the first turn because it has waited for too long
+    first: str = ""  # the job that came first because it has waited too long

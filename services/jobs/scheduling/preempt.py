@@ -1,4 +1,4 @@
-"""Who makes room for a job of higher priority: those that lose least by it."""
+"""Chooses the jobs that yield to a job of higher priority: those that lose least."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Placed = list[tuple[int, float, float]]
 
 @dataclass(frozen=True)
 class Victims:
-    """Jobs that make room together, and from when on they may be asked; no jobs: nobody can make enough."""
+    """Jobs that yield together, and the time from which they may be asked; no jobs: it is not possible."""
 
     jobs: tuple[Entry, ...] = ()
     at: float = 0.0
@@ -26,11 +26,11 @@ def choose_victims(
     now: float,
     preempt_after: float,
 ) -> Victims:
-    """Return who makes room for `job`, as few as will do.
+    """Returns as few jobs as possible that make room for `job`.
 
-    Those that go anyway come first, then the lowest priority, and of that those that lose least (`Entry.loss`). Jobs
-    that have not run for `preempt_after` seconds beyond their start-up are taken only where the others are not enough,
-    and then nobody is asked before all of them have.
+    Jobs that end anyway come first, then the lowest priority, and within it those that lose least (`Entry.loss`). Jobs
+    that have not run for `preempt_after` seconds beyond their start-up are taken only if the others are not enough, and
+    then none is asked before all of them have.
     """
     going = _in_order([one for one in active if one.state in (State.YIELDING, State.STOPPING)], now)
     lower = [one for one in active if one.priority < job.priority and one.yields and one.state == State.RUNNING]
@@ -49,7 +49,7 @@ def _in_order(jobs: Sequence[Entry], now: float) -> list[Entry]:
 
 
 def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping[str, Placed]) -> list[Entry]:
-    """Return the first of the candidates that make enough room, without those that turn out not to be needed."""
+    """Returns the first candidates that make enough room, without those that turn out to be unnecessary."""
     needs, smallest = job.needs, job.needs.choices[0]
 
     def enough(free: Room) -> bool:
@@ -63,7 +63,7 @@ def _fewest(job: Entry, candidates: Sequence[Entry], room: Room, placed: Mapping
         chosen.append(one)
     if not enough(free):
         return []
-    for one in reversed(list(chosen)):  # those that lose most are spared first
+    for one in reversed(list(chosen)):  # spare those that lose most first
         without = room.copy()
         for other in chosen:
             if other is not one:

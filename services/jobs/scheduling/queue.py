@@ -1,8 +1,8 @@
-"""The jobs that passes look at, kept in order from one pass to the next: a job that changes costs one place in a list.
+"""The scheduler's jobs, kept in order between passes: a changed job costs one insertion in a list.
 
-Waiting jobs stand in groups of one owner and one size. Within a pass room and quotas only shrink, so what refuses one
-of a group refuses the rest of it, and what finds no room is too large for all of its size: a pass walks along the heads
-of the groups instead of all that wait.
+Waiting jobs are grouped by owner and size. Within a pass free resources and quotas only shrink, so a refusal of one job
+of a group applies to the rest of it, and a job without space is too large for all of its size. So a pass visits only
+the heads of the groups.
 """
 
 import heapq
@@ -16,27 +16,27 @@ from services.jobs.states import State
 Group = tuple[str, Needs]
 Place = tuple[int, int, str]
 Turn = tuple[int, float, int, str]
-Share = Callable[[str], float]  # of an owner
+Share = Callable[[str], float]  # owner -> share
 
 
 def place(job: Entry) -> Place:
-    """Return a job's place among those of its owner: by priority, then by age."""
+    """Returns a job's order within its owner's: by priority, then by age."""
     return -job.priority, job.age, job.id
 
 
 def turn(job: Entry, share: Share) -> Turn:
-    """Return a job's turn: by priority, then by its owner's share, then by age."""
+    """Returns a job's turn: by priority, then by its owner's share, then by age."""
     return -job.priority, share(job.owner), job.age, job.id
 
 
 class Queue:
-    """Jobs by id. Those that come after others which have not succeeded have no turn."""
+    """Jobs by id. Jobs that come after others which have not succeeded have no turn."""
 
     def __init__(self, jobs: Iterable[Entry] = ()) -> None:
         self.jobs: dict[str, Entry] = {}
         self.active: dict[str, Entry] = {}
         self._groups: dict[Group, list[Place]] = {}
-        self._since: list[tuple[float, int, str]] = []  # of those that have a turn, the longest wait first
+        self._since: list[tuple[float, int, str]] = []  # jobs with a turn, longest wait first
         for job in jobs:
             self.put(job)
 
@@ -48,7 +48,7 @@ class Queue:
         return other
 
     def put(self, job: Entry) -> None:
-        """Enter a job, or what it has become."""
+        """Enters a new or changed job."""
         self.remove(job.id)
         self.jobs[job.id] = job
         if job.active:
@@ -58,7 +58,7 @@ class Queue:
             insort(self._since, (job.since, job.age, job.id))
 
     def remove(self, name: str) -> None:
-        """Forget a job, if it is there."""
+        """Removes a job, if present."""
         job = self.jobs.pop(name, None)
         if job is None:
             return
@@ -72,10 +72,10 @@ class Queue:
             del self._since[bisect_left(self._since, (job.since, job.age, job.id))]
 
     def before(self, job: Entry, share: Share) -> list[Entry]:
-        """The jobs whose turn comes before a job's while nothing more is started."""
+        """Returns the jobs whose turn is before a job's while nothing more starts."""
         found, own = list[Entry](), share(job.owner)
         for (owner, _), places in self._groups.items():
-            # the places of one owner are in the order of its turns; another's come first within a priority, or last
+            # one owner's places are in the order of turns; another owner's come first or last within a priority
             first = share(owner)
             age = job.age if first == own else float("-inf") if first > own else float("inf")
             end = bisect_left(places, (-job.priority, age, job.id))
@@ -83,32 +83,31 @@ class Queue:
         return found
 
     def waiting(self, least: int) -> list[Entry]:
-        """The jobs of this priority or a higher one that wait for their turn."""
+        """Returns the waiting jobs of this priority or a higher one."""
         return [self.jobs[name] for places in self._groups.values() for turn, _, name in places if -turn >= least]
 
     def longest(self, until: float) -> Iterator[Entry]:
-        """The jobs that have waited since `until` or longer, the longest first."""
+        """Yields the jobs that have waited since `until` or longer, longest first."""
         for since, _, name in self._since:
             if since > until:
                 return
             yield self.jobs[name]
 
     def highest(self) -> int | None:
-        """The highest priority of those that wait for their turn; None where nobody does."""
+        """Returns the highest priority of waiting jobs; None if none waits."""
         return max((-places[0][0] for places in self._groups.values()), default=None)
 
     def walk(self, share: Share = lambda _: 0.0, unseen: Callable[[str], bool] = lambda _: False) -> "Walk":
-        """From the first turn on. The queue must not change meanwhile; shares may grow.
+        """Walks from the first turn on. The queue must not change meanwhile; shares may grow.
 
         Args:
-            unseen: tells of an owner whether the first of that owner's jobs that waits has to be looked at, though
-                nobody of its size can start.
+            unseen: returns True if an owner's first waiting job must be visited although its size cannot start.
         """
         return Walk(self.jobs, self._groups, share, unseen)
 
 
 class Walk:
-    """Waiting jobs turn by turn; groups of which nobody can start any more are left out."""
+    """Waiting jobs turn by turn; skips groups that cannot start any more."""
 
     def __init__(
         self,
@@ -118,8 +117,8 @@ class Walk:
         unseen: Callable[[str], bool],
     ) -> None:
         self._jobs, self._groups, self._share, self._unseen = jobs, groups, share, unseen
-        self._heads: list[tuple[Turn, int, Group]] = []  # the next of each group, and where it stands there
-        self._closed: set[Needs | Group] = set()  # sizes and groups of which nobody can start any more
+        self._heads: list[tuple[Turn, int, Group]] = []  # the next job of each group, and its position there
+        self._closed: set[Needs | Group] = set()  # sizes and groups that cannot start any more
         self._until: dict[Needs | Group, tuple[float, float]] = {}
         self._last: tuple[int, Group] | None = None
         for group, places in groups.items():
@@ -127,14 +126,14 @@ class Walk:
         heapq.heapify(self._heads)
 
     def next(self) -> Entry | None:
-        """The next job; None at the end."""
+        """Returns the next job; None at the end."""
         if self._last is not None:
             self._push(*self._last)
         while self._heads:
             turn, number, group = heapq.heappop(self._heads)
             if group in self._closed or (group[1] in self._closed and not self._unseen(group[0])):
                 continue
-            if turn[1] != self._share(group[0]):  # it has grown since the job was put here
+            if turn[1] != self._share(group[0]):  # the share has grown since the job was put here
                 self._push(number, group)
                 continue
             name = turn[3]
@@ -147,11 +146,11 @@ class Walk:
         return None
 
     def close(self, closed: Needs | Group) -> None:
-        """Nobody of this size, or of this group, can start in this pass any more."""
+        """Marks that no job of this size or group can start in this pass any more."""
         self._closed.add(closed)
 
     def keep_short(self, kept: Needs | Group, now: float, until: float) -> None:
-        """Of this size, or of this group, only those can start any more that will have ended by then."""
+        """Marks that of this size or group only jobs that end by `until` can start any more."""
         self._until[kept] = (now, until)
 
     def _too_long(self, name: str, group: Group) -> bool:

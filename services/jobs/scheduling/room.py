@@ -1,4 +1,4 @@
-"""What a cluster has and what of it is free: nodes, and workers that are packed on them."""
+"""The resources of a cluster and the free part: nodes, and workers packed on them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ TINY = 1e-9  # CPUs and GPUs may be fractions
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A machine of the cluster, and what jobs may use of it."""
+    """A machine of the cluster, and the resources that jobs may use on it."""
 
     name: str
     cpus: float
@@ -17,19 +17,19 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one worker takes, and with how many of them a job can run, smallest first."""
+    """The needs of one worker, and the possible numbers of workers of a job, smallest first."""
 
     choices: tuple[int, ...]
     cpus: float
     gpus: float = 0.0
 
     def total(self, workers: int) -> tuple[float, float]:
-        """CPUs and GPUs of so many workers."""
+        """Returns the CPUs and GPUs of so many workers."""
         return workers * self.cpus, workers * self.gpus
 
 
 class Room:
-    """What is free of some nodes. Workers are put where they leave the least behind, the same way every time."""
+    """The free resources of some nodes. Workers go where they leave least behind; deterministic."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.free = [[node.cpus, node.gpus] for node in nodes]
@@ -40,7 +40,7 @@ class Room:
         return other
 
     def holds(self, cpus: float, gpus: float, most: int) -> int:
-        """How many workers of this size have room, counted up to `most`."""
+        """Returns how many workers of this size fit, counted up to `most`."""
         found = 0
         for free_cpus, free_gpus in self.free:
             fits = most
@@ -54,7 +54,7 @@ class Room:
         return found
 
     def take(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
-        """Place as many of the workers as there is room for; where (node, CPUs, GPUs), for `give`."""
+        """Places as many of the workers as fit; returns (node, CPUs, GPUs) of each, for `give`."""
         placed = []
         cpus, gpus = needs.cpus - TINY, needs.gpus - TINY
         order = [
@@ -70,10 +70,10 @@ class Room:
         return placed
 
     def hold(self, needs: Needs, workers: int) -> list[tuple[int, float, float]]:
-        """Count workers that run, all of them, or start now; where, for `give`.
+        """Counts all of a job's workers, which run or start now; returns their places for `give`.
 
-        Which node each is on is not known. Where this packing has no node left for one that found its place in the
-        order of starting, what it uses is in use all the same: it is counted wherever something is free.
+        Their actual nodes are not known. If this packing has no node left for a worker that did find its place, its
+        resources are in use nevertheless, so they are counted wherever something is free.
         """
         placed = self.take(needs, workers)
         if len(placed) == workers:
@@ -89,7 +89,7 @@ class Room:
         return placed
 
     def give(self, placed: Sequence[tuple[int, float, float]]) -> None:
-        """Take back what `take` or `hold` placed."""
+        """Releases what `take` or `hold` placed."""
         for number, cpus, gpus in placed:
             self.free[number][0] += cpus
             self.free[number][1] += gpus

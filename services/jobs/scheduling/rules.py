@@ -1,7 +1,7 @@
-"""Settings of a pass: fair share between owners, patience, and how long nobody is asked to make room.
+"""Settings of a pass: fair share between owners, patience, and the protection of running jobs from preemption.
 
-An owner's share is the part of the cluster that the owner's jobs hold now and have held lately on average, over the
-owner's weight. What was held counts half as much after every half-life. Of CPUs and GPUs the larger part counts
+An owner's share is the part of the cluster that the owner's jobs hold now and have held recently on average, divided by
+the owner's weight. Past use counts half as much after every half-life. The larger part of CPUs and GPUs counts
 (dominant resource fairness, Ghodsi et al. 2011).
 """
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from services.jobs.scheduling.entries import Capacity, Entry
 
-DIGITS = 3  # of a share: owners that differ by less go by age
+DIGITS = 3  # of a share: owners with a smaller difference are ordered by age
 
 
 class Usage:
-    """CPUs and GPUs that the owners' ended attempts held, as averages that decay."""
+    """CPUs and GPUs that the owners' ended attempts held, as decaying averages."""
 
     def __init__(self, half_life: float) -> None:
         """`half_life` in seconds."""
         self.half_life = half_life
-        self._held: dict[str, tuple[float, float, float]] = {}  # owner -> CPUs, GPUs, and when they are as that
+        self._held: dict[str, tuple[float, float, float]] = {}  # owner -> CPUs, GPUs, and the time of these values
 
     def copy(self) -> "Usage":
         other = Usage(self.half_life)
@@ -27,7 +27,7 @@ class Usage:
         return other
 
     def charge(self, owner: str, cpus: float, gpus: float, started: float, ended: float) -> None:
-        """Add an attempt that held so much from `started` to `ended`."""
+        """Adds an attempt that held so much from `started` to `ended`."""
         before = self._held.get(owner)
         at = ended if before is None else max(ended, before[2])
         found = self.held(owner, at)
@@ -35,13 +35,13 @@ class Usage:
         self._held[owner] = (found[0] + cpus * part, found[1] + gpus * part, at)
 
     def held(self, owner: str, now: float) -> tuple[float, float]:
-        """Return the CPUs and GPUs that an owner's ended attempts have held lately."""
+        """Returns the CPUs and GPUs that an owner's ended attempts have held recently."""
         cpus, gpus, at = self._held.get(owner, (0.0, 0.0, now))
         left = self._left(now - at)
         return cpus * left, gpus * left
 
-    def of_active(self, seconds: float) -> float:
-        """Return the part of an average that something has which is held since so many seconds."""
+    def weigh_active(self, seconds: float) -> float:
+        """Returns the part of a decaying average that something held for so many seconds contributes."""
         return 1.0 - self._left(seconds)
 
     def _left(self, seconds: float) -> float:
@@ -50,25 +50,25 @@ class Usage:
 
 @dataclass(frozen=True)
 class Rules:
-    """Settings of the scheduler. Times in seconds."""
+    """Settings of the scheduler. Times are in seconds."""
 
-    usage: Usage | None = None  # None: no fair share, owners' jobs go by priority and age alone
+    usage: Usage | None = None  # None: no fair share; only priority and age count
     weights: Mapping[str, float] = field(default_factory=dict)  # owner -> parts of the cluster; 1 for others
-    patience: float | None = None  # a job that has waited for so long goes first; None: never
-    preempt_after: float = 0.0  # that a job runs beyond its start-up before it is asked to make room
+    patience: float | None = None  # a job that has waited this long goes first; None: never
+    preempt_after: float = 0.0  # time that a job runs beyond its start-up before it is asked to yield
 
     def copy(self) -> "Rules":
-        """Return rules whose usage can be charged without changing this one's."""
+        """Returns rules whose usage can be charged without changing these."""
         return self if self.usage is None else replace(self, usage=self.usage.copy())
 
     def charge(self, job: Entry, now: float) -> None:
-        """Count what an active job has held, which ends now."""
+        """Counts what an active job has held, which ends now."""
         if self.usage is not None:
             self.usage.charge(job.owner, *job.needs.total(job.workers), job.started, now)
 
 
 class Shares:
-    """The owners' shares within a pass. They only grow: jobs are started, none end."""
+    """The owners' shares within a pass. They only grow: jobs start, none end."""
 
     def __init__(self, rules: Rules, capacity: Capacity, active: Iterable[Entry], now: float) -> None:
         self._rules, self._now = rules, now
@@ -77,11 +77,11 @@ class Shares:
         self._known: dict[str, float] = {}
         if rules.usage is not None:
             for job in active:
-                factor = 1.0 + rules.usage.of_active(now - job.started)
+                factor = 1.0 + rules.usage.weigh_active(now - job.started)
                 self._add(job.owner, *(factor * amount for amount in job.needs.total(job.workers)))
 
     def of(self, owner: str) -> float:
-        """Return an owner's share; 0 for everybody without fair share."""
+        """Returns an owner's share; 0 for all without fair share."""
         if self._rules.usage is None:
             return 0.0
         if owner not in self._known:
@@ -91,7 +91,7 @@ class Shares:
         return self._known[owner]
 
     def start(self, job: Entry, workers: int) -> None:
-        """Count a job that this pass starts."""
+        """Counts a job that this pass starts."""
         if self._rules.usage is not None:
             self._add(job.owner, *job.needs.total(workers))
 

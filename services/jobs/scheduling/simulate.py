@@ -1,4 +1,4 @@
-"""Playing the scheduler forward: when a waiting job will start, and how it does with many jobs."""
+"""Simulates the scheduler's future: when a waiting job will start, and the behaviour with many jobs."""
 
 import heapq
 import time
@@ -11,11 +11,11 @@ from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.rules import Rules
 from services.jobs.states import State
 
-Seconds = Callable[[Entry], float]  # how long a job runs from its start, if nobody stops it
+Seconds = Callable[[Entry], float]  # a job's running time from its start, undisturbed
 
 
 class Simulation:
-    """Jobs, time and passes; what a job really takes may differ from what the scheduler expects of it."""
+    """Jobs, time and passes; a job's real time may differ from the scheduler's expectation."""
 
     def __init__(
         self,
@@ -27,23 +27,23 @@ class Simulation:
         rules: Rules = NO_RULES,
         start_up: float = 0.0,
     ) -> None:
-        """A queue is taken over, and changed.
+        """Takes over a queue and changes it.
 
         Args:
-            seconds: how long a job runs, with its start-up.
-            start_up: seconds of an attempt until its first step, which do not bring the job further.
+            seconds: a job's running time, with its start-up.
+            start_up: seconds of an attempt before its first step, in which the job makes no progress.
         """
         self.quotas, self.capacity, self.now, self.seconds = quotas, capacity, now, seconds
         self.rules, self.start_up = rules.copy(), start_up
-        self.lost = 0.0  # seconds of start-up of those that have yielded
+        self.lost = 0.0  # start-up seconds of jobs that have yielded
         self.queue = jobs if isinstance(jobs, Queue) else Queue()
-        self.left: dict[str, float] = {}  # seconds of those that have yielded
-        self.again: set[str] = set()  # that are making room
+        self.left: dict[str, float] = {}  # remaining seconds of jobs that have yielded
+        self.again: set[str] = set()  # jobs that are yielding
         self.ended: dict[str, float] = {}
-        self.first: dict[str, float] = {}  # when each started first
+        self.first: dict[str, float] = {}  # time of each job's first start
         self.yields = 0
         self._events: list[tuple[float, int, str, int]] = []
-        self._turn: dict[str, int] = {}  # of a job: an event of an earlier turn is void
+        self._turn: dict[str, int] = {}  # a job's turn: events of earlier turns are void
         self._count = 0
         if isinstance(jobs, Queue):
             for job in jobs.active.values():
@@ -54,23 +54,23 @@ class Simulation:
 
     @property
     def jobs(self) -> dict[str, Entry]:
-        """Those that have not ended, by id."""
+        """Returns the jobs that have not ended, by id."""
         return self.queue.jobs
 
     def add(self, job: Entry) -> None:
-        """One more, waiting or at work."""
+        """Adds a waiting or active job."""
         self.queue.put(job)
         if job.active:
             self._expect(job)
 
     def _expect(self, job: Entry) -> None:
-        """The end of one that is at work."""
+        """Schedules the end of an active job."""
         end = job.ends(self.now, self.seconds(job))
         going = job.state in (State.YIELDING, State.STOPPING)
         self._at(min(self.now + YIELD_SECONDS, end) if going else end, job.id)
 
     def step(self) -> Outcome:
-        """A pass now, and what it decided done."""
+        """Runs a pass now and carries out its decisions."""
         outcome = decide_queue(self.queue, self.quotas, self.capacity, self.now, self.rules)
         for decision in outcome.decisions:
             job = self.jobs[decision.job]
@@ -84,7 +84,7 @@ class Simulation:
                     self.yields += 1
                     whole, ran = self.left.get(job.id, self.seconds(job)), self.now + YIELD_SECONDS - job.started
                     self.queue.put(replace(job, state=State.YIELDING, preempted=job.preempted + 1))
-                    if whole > ran:  # else it ends before it could have made room
+                    if whole > ran:  # else it ends before it could have yielded
                         self.lost += min(ran, self.start_up)
                         self.left[job.id] = whole - max(0.0, ran - self.start_up)
                         self.again.add(job.id)
@@ -95,13 +95,13 @@ class Simulation:
         return outcome
 
     def next_event(self) -> float | None:
-        """When the next job ends or has made room; None where nothing runs."""
+        """Returns when the next job ends or has yielded; None if nothing runs."""
         while self._events and self._events[0][3] != self._turn.get(self._events[0][2]):
             heapq.heappop(self._events)
         return self._events[0][0] if self._events else None
 
     def advance(self, until: float) -> None:
-        """Let time pass: what ends by then has ended."""
+        """Lets time pass: ends the jobs that end by then."""
         while (at := self.next_event()) is not None and at <= until:
             _, _, name, _ = heapq.heappop(self._events)
             job = self.jobs[name]
@@ -132,10 +132,10 @@ def forecast(
     budget: float = 0.15,
     rules: Rules = NO_RULES,
 ) -> float | None:
-    """When `target` will start if every job runs for `seconds`; None where that is too far away to say: more than so
-    many passes, or more than `budget` seconds of computing. A queue that is handed over stays as it is.
+    """Returns when `target` will start if every job runs for `seconds`; None if that is too far away.
 
-    Jobs that wait for others are taken to wait for ever; so are those that the cluster never holds.
+    Too far means more than so many passes, or more than `budget` seconds of computing. Leaves a queue unchanged.
+    Jobs that wait for others, or that the cluster never holds, are assumed to wait forever.
     """
     simulation = Simulation(jobs.copy() if isinstance(jobs, Queue) else jobs, quotas, capacity, now, seconds, rules)
     until = time.monotonic() + budget

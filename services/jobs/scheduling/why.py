@@ -1,4 +1,4 @@
-"""Why a job waits, said exactly: what it lacks, who holds that, from when to when it will start."""
+"""Explains exactly why a job waits: what it lacks, who holds that, and when it will start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,32 +10,32 @@ from services.jobs.scheduling.rules import Rules, Shares
 from services.jobs.scheduling.simulate import forecast
 from services.jobs.states import State
 
-FAR = 1000  # jobs that come first, beyond which nobody can say when it starts: to play so many forward takes long
+FAR = 1000  # jobs ahead beyond which no start is predicted: simulating so many takes long
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that has what another waits for."""
+    """A job that holds what another waits for."""
 
     job: str
     owner: str
-    amount: float  # CPUs or GPUs; 0 where it is a matter of neither
-    earliest: float  # when it is expected to end
-    latest: float | None  # None: nobody knows
+    amount: float  # CPUs or GPUs; 0 if neither is the reason
+    earliest: float  # its earliest expected end
+    latest: float | None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """The answer. Times are seconds since 1970."""
+    """The explanation. Times are seconds since 1970."""
 
     kind: str
     text: str
     resource: str
     needed: float
     free: float
-    ahead: int  # jobs whose turn comes before
+    ahead: int  # jobs with an earlier turn
     holders: tuple[Holder, ...]
-    earliest: float | None  # when it will start; None: unknown or never
+    earliest: float | None  # its earliest start; None: unknown or never
     latest: float | None
 
 
@@ -48,8 +48,10 @@ def explain(
     forecasts: bool = True,
     rules: Rules = NO_RULES,
 ) -> Why:
-    """Why the job `name`, one that waits in the queue, would wait in a pass at this moment; without `forecasts`, which
-    take long where many wait, it is not said when it will start, nor where more than `FAR` come first."""
+    """Explains why the waiting job `name` would wait in a pass now.
+
+    The start is not predicted without `forecasts` (which take long if many jobs wait), nor with more than `FAR`
+    jobs ahead."""
     job = queue.jobs[name]
     outcome = decide_queue(queue, quotas, capacity, now, rules, job)
     before = queue.before(job, Shares(rules, capacity, queue.active.values(), now).of)
@@ -66,7 +68,7 @@ def explain(
     earliest = latest = None
     if forecasts and ahead <= FAR and wait.kind not in ("never", "after"):
         earliest = forecast(queue, quotas, capacity, now, name, lambda one: one.low, rules=rules)
-        # what is too far away at the best is so at the worst
+        # a start that is too far away in the best case is so in the worst
         others = before if rules.usage is None else queue.waiting(job.priority)  # shares change while it waits
         if earliest is not None and all(
             one.high < UNKNOWN for one in (*others, *queue.active.values()) if one is not job
@@ -104,7 +106,7 @@ def _amount(one: Entry, resource: str) -> float:
 
 
 def sentence(job: Entry, wait: Wait, ahead: int) -> str:
-    """Why a job waits whose turn comes after `ahead` others."""
+    """Returns the reason why a job waits whose turn comes after `ahead` others, as a sentence."""
     needs = f"needs {wait.needed:g} {wait.resource}{'s' * (wait.needed != 1)}"
     verb = "is" if wait.free == 1 else "are"
     lacks = f"{needs}, {wait.free:g} {verb} free"

@@ -1,1 +1,1 @@
-"""The job service: the loop that keeps the promises of the ledger, and the REST interface."""
+"""The job service: the loop that carries out the ledger's jobs, and the REST interface."""

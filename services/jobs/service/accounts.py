@@ -19,7 +19,7 @@ class Accounts:
 
     def __init__(self, ledger: Ledger, intake: Intake) -> None:
         self.ledger, self.intake = ledger, intake
-        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # told of every forecast that ended
+        self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # called per ended forecast
 
     def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
         """Write the end of an attempt into the ledger; returns how far its run has come."""
@@ -42,10 +42,10 @@ class Accounts:
         return run
 
     def measure(self, job: Job, run: Progress) -> None:
-        """Remember what the last attempt took, from where the one before it had kept the run."""
+        """Records what the last attempt took, from the point where the one before it had saved the run."""
         plan = job.plan or {}
         *before, last = self.ledger.attempts(job.id)
-        if before and job.verb != "train":  # what is done in several goes is not told of one
+        if before and job.verb != "train":  # work in several attempts has no single time
             return
         kept_step, kept_seconds = (before[-1].kept_step, before[-1].kept_seconds) if before else (0, 0.0)
         steps, training = run.step - kept_step, run.seconds - kept_seconds
@@ -65,11 +65,11 @@ class Accounts:
                     **{"predicted": promised.get("expected"), "low": promised.get("low"), "high": promised.get("high")},
                 )
             )
-        if promised and not before:  # a promise is of the whole job
+        if promised and not before:  # a forecast is for the whole job
             self.judged(ran / max(promised["expected"], 1e-3), promised["low"] <= ran <= promised["high"])
 
     def footprints(self, names: Sequence[str]) -> dict[str, Footprint]:
-        """What running trainings would lose."""
+        """Returns what running trainings would lose."""
         found, now = {}, self.ledger.now()
         for name in names:
             try:
@@ -83,7 +83,7 @@ class Accounts:
         return found
 
     def _startup(self, run_dir: str | None, run: Progress, before: Sequence[Attempt], last: Attempt) -> float:
-        """Seconds of an attempt that ends now until its first step: all of them where it came to none."""
+        """Returns the seconds of an ending attempt until its first step; all of them if it had none."""
         now = self.ledger.now()
         if _same_steps(run, before) or not run.step:
             return max(0.0, now - last.decided)
@@ -92,12 +92,12 @@ class Accounts:
 
 
 def _kept_seconds(before: Sequence[Attempt]) -> float:
-    """Seconds of training that were kept by the attempts before."""
+    """Returns the seconds of training that the attempts before have saved."""
     return before[-1].kept_seconds if before else 0.0
 
 
 def _same_steps(run: Progress, before: Sequence[Attempt]) -> bool:
-    """Whether no step was added to a run since the attempt before ended: what was lost then is on its account."""
+    """Returns True if the run has no new step since the attempt before ended: earlier losses count for that one."""
     if not before:
         return False
     one = before[-1]

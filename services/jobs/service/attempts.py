@@ -17,12 +17,12 @@ from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.records import Request, attempt_of
 from services.jobs.service.accounts import Accounts
 from services.jobs.service.intake import Intake
-from services.jobs.service.verdict import Verdict, of_exit, of_vanishing
+from services.jobs.service.verdict import Verdict, judge_exit, judge_vanishing
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 from services.telemetry.traceparent import TraceParent, parse
 
-START_PATIENCE = 600.0  # seconds that the executor may take to start an attempt
+START_PATIENCE = 600.0  # seconds that the executor has to start an attempt
 logger = logging.getLogger(__name__)
 
 
@@ -34,45 +34,45 @@ class Attempts:
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
         self.accounts = accounts
-        self.pending: dict[str, str] = {}  # attempt -> what the executor says it waits for
-        self._asked: dict[str, float] = {}  # attempt -> when it was first asked to end, monotonic
+        self.pending: dict[str, str] = {}  # attempt -> what it waits for, by the executor
+        self._asked: dict[str, float] = {}  # attempt -> the time of the first request to end, monotonic
 
     def settle(self, job: Job, seen: Observation | None, reachable: bool) -> None:
-        """What is known of one attempt, the surest first: its record, its lock, the executor's word."""
+        """Settles one attempt by the surest source: its record, then its lock, then the executor's answer."""
         attempt = attempt_of(self.home, job.id, job.attempt)
         held = attempt.held()
         notes: list[str] = []
-        record = attempt.record(notes)  # after the lock: a record is written before it is freed
+        record = attempt.record(notes)  # after the lock: the record is written before the lock is freed
         if "code" in record:
             self._end(
-                job, of_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
+                job, judge_exit(job, int(record["code"]), self._same_cluster(job), self.config.losses), record["code"]
             )
         elif held:
             self._alive(job)
         elif held is False:
             why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
-            self._end(job, of_vanishing(job, why, self.config.losses))
+            self._end(job, judge_vanishing(job, why, self.config.losses))
         elif seen is not None:
             self._by_executor(job, seen)
 
     def _by_executor(self, job: Job, seen: Observation) -> None:
-        """Nothing of the attempt can be seen from here: it has not begun, or its storage is another."""
+        """Settles an attempt that cannot be seen from here: it has not begun, or its storage is not shared."""
         late = self.ledger.now() - (job.started or 0) > START_PATIENCE and not self.executor.queues
         if seen.state == "pending":
             self.pending[f"{job.id}-a{job.attempt}"] = seen.message
         if seen.state == "ended" and seen.code is not None:
-            self._end(job, of_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
+            self._end(job, judge_exit(job, seen.code, self._same_cluster(job), self.config.losses), seen.code)
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
-                self._end(job, of_vanishing(job, why, self.config.losses))
+                self._end(job, judge_vanishing(job, why, self.config.losses))
         elif seen.state == "absent":
             self.hand_over(job)
         elif seen.state == "running":
             self._alive(job)
         elif late:
-            self.executor.kill(handed(job))
-            self._end(job, of_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
+            self.executor.kill(describe_attempt(job))
+            self._end(job, judge_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
         if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
             self._ask(job)
 
@@ -88,12 +88,12 @@ class Attempts:
         key = f"{job.id}-a{job.attempt}"
         since = self._asked.setdefault(key, time.monotonic())
         try:
-            self.executor.stop(handed(job), request)
-        except OSError as problem:  # the job has put something in the request's place
+            self.executor.stop(describe_attempt(job), request)
+        except OSError as problem:  # the job put something else in the request's place
             logger.debug("job %s cannot be asked: %s", job.id, problem)
         if time.monotonic() - since > self.config.stop_timeout:
             logger.warning("job %s did not end in order in %g s: it is killed", job.id, self.config.stop_timeout)
-            self.executor.kill(handed(job))
+            self.executor.kill(describe_attempt(job))
 
     def hand_over(self, job: Job) -> None:
         """Start an attempt; one that was handed over before stays as it is. Whose the files and the model are is asked
@@ -103,7 +103,7 @@ class Attempts:
             granted = self.intake.places.check(job.owner, plan.get("places", ()))
             owner = self.intake.ownership.claim(plan, job.owner, job.admin)
         except UserError as problem:
-            with contextlib.suppress(ConflictError):  # its owner was quicker: the next look sees it
+            with contextlib.suppress(ConflictError):  # its owner was faster: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
             return
         incarnation = self.executor.incarnation()
@@ -113,14 +113,14 @@ class Attempts:
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
-        self.executor.submit(replace(handed(job), model_owner=owner, grant=grant))
+        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant))
 
     def _incarnation(self, job: Job) -> str | None:
-        """The life of the cluster that the running attempt belongs to."""
+        """Returns the life of the cluster that the running attempt belongs to."""
         return next((one.incarnation for one in self.ledger.attempts(job.id) if one.number == job.attempt), None)
 
     def _same_cluster(self, job: Job) -> bool:
-        """Whether the cluster that the attempt was started on still lives; asked only where that matters."""
+        """Returns True if the attempt's cluster still lives; called only where that matters."""
         before = self._incarnation(job)
         try:
             return before is None or self.executor.incarnation() == before
@@ -131,14 +131,14 @@ class Attempts:
         run = self.accounts.close(job, verdict, code)
         self._asked.pop(f"{job.id}-a{job.attempt}", None)
         self.pending.pop(f"{job.id}-a{job.attempt}", None)
-        if self.executor.queues:  # or it would have another attempt of its own
-            self.executor.kill(handed(job))
+        if self.executor.queues:  # otherwise it would make another attempt of its own
+            self.executor.kill(describe_attempt(job))
         if verdict.state == State.SUCCEEDED:
             self.accounts.measure(self.ledger.job(job.id), run)
 
 
-def handed(job: Job) -> Handed:
-    """The job's running attempt as the executor is given it."""
+def describe_attempt(job: Job) -> Handed:
+    """Returns the job's running attempt in the executor's form."""
     plan = job.plan or {}
     words = list(plan.get("words", job.words))
     spreads = bool(plan.get("spreads"))
@@ -151,6 +151,6 @@ def handed(job: Job) -> Handed:
 
 
 def place_of(trace: str | None, job: str, attempt: int) -> TraceParent | None:
-    """Where an attempt stands in the trace of its job; None where whoever submitted it named none."""
+    """Returns the place of an attempt in the trace of its job; None if its submitter named no trace."""
     parent = parse(trace)
     return None if parent is None else parent.child(f"{job}-a{attempt}")

@@ -1,10 +1,10 @@
-"""A clock that nobody sets: the wall's time when the service started, and the monotonic seconds since then."""
+"""A clock that nothing can set: the wall time at the service's start plus the monotonic seconds since then."""
 
 import time
 
 
 class SteadyClock:
-    """Seconds since 1970; where the machine's clock jumps this one does not, so no job is ended for it."""
+    """Seconds since 1970; it does not jump with the machine's clock, so a jump ends no job."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()

@@ -1,4 +1,4 @@
-"""A training's curves, read from the journal in its run's folder and thinned, and what its end released."""
+"""Reads a training's curves, thinned, from the journal in its run's folder, and what its end released."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from model.runs.lines import JournalReader
 from model.untrusted import finite, read_object
 from services.jobs.ledger.tables import Job
 
-POINTS = 1000  # of a curve at most
+POINTS = 1000  # of a curve
 NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}
 NAME = re.compile(r"[A-Za-z]\w{0,39}", re.ASCII)  # of a curve
 MOST = 40  # curves
@@ -19,19 +19,19 @@ T = TypeVar("T")
 
 
 def run_of(job: Job) -> Path | None:
-    """The run's folder; None where the job trains nothing."""
+    """Returns the run's folder; None if the job trains nothing."""
     plan = job.plan or {}
     return Path(plan["run_dir"]) if job.verb == "train" and plan.get("run_dir") else None
 
 
 def read_curves(run: Path | None) -> dict[str, list[Point]]:
-    """Name (loss, valid_loss, lr, tokens_per_second, ...) -> its points, in the order of the steps.
+    """Returns name (loss, valid_loss, lr, tokens_per_second, ...) -> points, in the order of the steps.
 
-    Empty where the run cannot be seen from here, or has not begun. A step that was trained again after a checkpoint
-    counts as it came last.
+    Empty if the run cannot be seen from here or has not begun. Of a step that was repeated after a resume the last
+    value counts.
     """
     found: dict[str, dict[int, float]] = {}
-    before = (0.0, 0)  # seconds and tokens at the last line of a step
+    before = (0.0, 0)  # seconds and tokens at the previous step
     tokens = 0
     for line in JournalReader(run / paths.STEPS).lines() if run else ():
         step = line["step"]
@@ -47,17 +47,17 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
             if seconds >= before[0] + 1.0:
                 found.setdefault("tokens_per_second", {})[step] = (tokens - before[1]) / (seconds - before[0])
                 before = (seconds, tokens)
-            elif seconds < before[0]:  # begun again from a checkpoint
+            elif seconds < before[0]:  # resumed from a checkpoint
                 before = (seconds, tokens)
     return {name: thinned(sorted(points.items())) for name, points in found.items()}
 
 
 def thinned(points: Sequence[T], most: int = POINTS) -> list[T]:
-    """At most `most` of them, evenly, the last one kept."""
+    """Returns at most `most` points, evenly spaced, with the last one."""
     every = -(-(len(points) - 1) // (most - 1))
     return [*points[:-1:every], points[-1]] if every > 1 else list(points)
 
 
 def released(run: Path | None) -> dict[str, Any]:
-    """What the end of the run published: its MLflow run, model, version, scores. Empty before that."""
+    """Returns what the end of the run published: MLflow run, model, version, scores. Empty before that."""
     return read_object(run / paths.RELEASE) if run else {}

@@ -9,11 +9,11 @@ from services.jobs.scheduling.rules import Rules, Usage
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 
-YIELDING_VERBS = frozenset({"train"})  # that go on where they were
+YIELDING_VERBS = frozenset({"train"})  # commands that resume where they were
 
 
 def entry(job: Job, states: Mapping[str, str]) -> Entry:
-    """`states`: of the jobs that it comes after."""
+    """Returns the scheduler's view of a job. `states`: of the jobs that it comes after."""
     left = None if job.max_seconds is None else max(0.0, job.max_seconds - job.spent)
     return Entry(
         job.id,
@@ -27,7 +27,7 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         job.seconds_high or left or UNKNOWN,
         job.workers,
         job.started or 0.0,
-        None if job.state == State.STARTING else left,  # it may stand in another's queue, and has used up nothing
+        None if job.state == State.STARTING else left,  # it may wait in another queue, and has used no time
         next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
         job.verb in YIELDING_VERBS,
         job.waiting_since or job.submitted,
@@ -35,12 +35,12 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
 
 
 def quotas(found: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Quota]:
-    """The ledger's quotas for the scheduler."""
+    """Returns the ledger's quotas for the scheduler."""
     return {owner: Quota(cpus, gpus) for owner, (cpus, gpus) in found.items()}
 
 
 def rules(config: ServiceConfig) -> Rules:
-    """The settings of the section `service` for the scheduler; nothing was used yet."""
+    """Returns the scheduler's rules from the section `service`, without any usage."""
     share = config.fair_share
     usage = Usage(share.half_life) if share.half_life else None
     return Rules(usage, dict(share.weights), config.patience or None, config.preempt_after)

@@ -1,4 +1,4 @@
-"""Server-sent events: the audit trail and logs as they come, going on from the id that a client saw last."""
+"""Server-sent events: the audit trail and logs as they come, from the last id that a client saw."""
 
 import asyncio
 import base64
@@ -14,7 +14,7 @@ from services.jobs.states import ENDED
 
 
 async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncIterator[str]:
-    """A change of the audit trail that `person` may see an event, its number the id. Of one job: until it has ended."""
+    """Yields the changes that `person` may see, with their number as id; for one job, until it has ended."""
     seen, looked, heartbeat = after, -1, Heartbeat()
     owner = None if person.sees_all else person.owner
     while True:
@@ -27,7 +27,7 @@ async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -
                 event(str(one.id), "change", ChangeView.shown(one, person).model_dump_json()) for one in found
             )
             continue
-        # a job ends by a change: while there is none, nobody need be asked
+        # a job ends by a change, so without changes its state need not be read
         if job is not None and newest > looked and await _ended(ledger, job):
             yield event(str(seen), "end", "{}")
             return
@@ -37,8 +37,9 @@ async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -
 
 
 async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> AsyncIterator[str]:
-    """What the attempts of a job write, in blocks of base64 (a block may end within a letter); the id of an event is
-    ATTEMPT:BYTES, from where a client goes on. Ends with the job."""
+    """Yields the output of a job's attempts in blocks of base64 (a block may end within a letter).
+
+    An event's id is ATTEMPT:BYTES, from where a client resumes. Ends with the job."""
     reader, heartbeat = LogReader(home, job, max(start[0], 1), start[1], _encode), Heartbeat()
     looked, current, ended = -1, 0, False
     while True:

@@ -1,4 +1,4 @@
-"""What a running training would lose if it made room now, read from its run's folder at little cost."""
+"""Estimates what a running training would lose if it made room now, from its run's folder at little cost."""
 
 import time
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from model.runs.lines import trained_seconds
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of the attempt that runs. Times are seconds since 1970, by the service's clock."""
+    """The losses of a running attempt. Times are seconds since 1970, by the service's clock."""
 
-    stepped: float | None = None  # when it began its first step; None: it has ended none yet, or nobody can see
+    stepped: float | None = None  # start of its first step; None: no step has ended yet, or it cannot be seen
     kept: float = 0.0  # when the run's newest checkpoint was written
     preempted: int = 0  # attempts before it that made room
 
 
 def footprint(run_dir: str | None, began: float, before: float, now: float, preempted: int = 0) -> Footprint:
-    """Return the footprint of an attempt.
+    """Returns the footprint of an attempt.
 
     Args:
         run_dir: of the training; None: it trains nothing.

@@ -1,8 +1,8 @@
-"""Who asks, and whether he may: bearer tokens or, on the loopback interface without any, whoever says who he is.
+"""Authentication: bearer tokens, or on the loopback interface without tokens the user's own claim.
 
-A browser that shows somebody else's page must not be able to hand in jobs: what changes anything is JSON, which a page
-of another origin may not send unasked; requests with a foreign Origin are refused, and on loopback those with another
-Host too (DNS rebinding).
+A browser on another site's page must not be able to submit jobs. So changes need JSON, which a page of another origin
+may not send without permission. Requests with a foreign Origin are refused, and on loopback also those with another
+Host (DNS rebinding).
 """
 
 import ipaddress
@@ -17,12 +17,12 @@ from services.jobs.ledger.access import Access, Person
 from services.jobs.service.schemas import NAME
 
 ANONYMOUS = "anonymous"
-REMEMBERED = 10_000  # persons whose rate is counted
-OWNER_HEADER = "X-Dragoman-Owner"  # believed only where no keys are asked for
+REMEMBERED = 10_000  # users whose rate is counted
+OWNER_HEADER = "X-Dragoman-Owner"  # trusted only if no tokens are needed
 
 
 class Rate:
-    """A bucket of requests for each person: `burst` at once, then `rate` a second."""
+    """A token bucket of requests for each user: `burst` at once, then `rate` per second."""
 
     def __init__(self, rate: float, burst: int) -> None:
         self.rate, self.burst = rate, burst
@@ -30,7 +30,7 @@ class Rate:
         self._lock = threading.Lock()
 
     def take(self, who: str) -> float:
-        """0 where the request may go on; else after how many seconds to come again."""
+        """Returns 0 if the request may go on, else the seconds to wait."""
         now = time.monotonic()
         with self._lock:
             left, at = self._left.pop(who, (float(self.burst), now))
@@ -43,19 +43,19 @@ class Rate:
 
 
 class Guard:
-    """Stands before every route but /status."""
+    """Guards every route but /status."""
 
     def __init__(self, access: Access, always: bool, rate: Rate) -> None:
-        """`always`: a token is asked for even where none was issued."""
+        """`always`: a token is needed even if none was issued."""
         self.access, self.always, self.rate = access, always, rate
 
     @property
     def keys(self) -> bool:
-        """Whether a token is asked for."""
+        """Returns True if a token is needed."""
         return self.always or self.access.issued
 
     def person(self, request: Request) -> Person:
-        """Whoever asks.
+        """Returns the user of a request.
 
         Raises:
             HTTPException: 401 no or a wrong token, 403 from a foreign page, 429 too often.
@@ -77,13 +77,13 @@ class Guard:
         return found
 
     def count(self, who: str) -> None:
-        """Raises HTTPException (429) where somebody asks too often."""
+        """Raises HTTPException (429) if a user asks too often."""
         wait = self.rate.take(who)
         if wait:
             raise HTTPException(429, "too many requests", {"Retry-After": str(max(1, round(wait)))})
 
     def refuse_foreign(self, request: Request) -> None:
-        """Raises HTTPException (403) for what a page of somebody else's sends."""
+        """Raises HTTPException (403) for requests from another site's page."""
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
         if origin is not None and re.sub(r"^https?://", "", origin) != host:
@@ -99,7 +99,7 @@ def _refuse_untyped(request: Request) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the name or address can only mean this machine."""
+    """Returns True if the name or address can only mean this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""From submitted to waiting: the plan, what it needs of the cluster, how long it will take."""
+"""Intake: turns a submitted job into a waiting one, with its plan, its needs of the cluster and its expected time."""
 
 import logging
 import re
@@ -23,34 +23,34 @@ from services.jobs.scheduling.room import Room
 from services.jobs.service.ownership import Ownership
 from services.jobs.states import State
 
-RANGED = ("train", "shard")  # verbs that run with any number of workers
+RANGED = ("train", "shard")  # commands that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
-MOST = 1024  # workers that are tried
-AT_ONCE = 2  # plans of one owner
+MOST = 1024  # workers to try
+AT_ONCE = 2  # plans of one owner at a time
 LOOKED_AT = 50  # jobs of each owner in one turn: thousands of one owner's do not hide another's
 THREADS = 16
-BESIDE = 1.0  # seconds until a plan that is still being made no longer holds up others
-NEWEST = 200  # measurements that an estimate is made of
-# Asked for every plan, and so made once.
+BESIDE = 1.0  # seconds after which an unfinished plan no longer holds up others
+NEWEST = 200  # measurements for an estimate
+# Used for every plan, so it is made once.
 NEWEST_MEASUREMENT = select(func.max(Measurement.id)).where(Measurement.cluster == bindparam("cluster"))
 logger = logging.getLogger(__name__)
 
 
 class Intake:
-    """Plans what is submitted: each owner's jobs by age, the owners' beside each other."""
+    """Plans submitted jobs: each owner's jobs by age, several owners in parallel."""
 
     def __init__(self, ledger: Ledger, planner: Planner, cluster: str, tracking: Tracking | None = None) -> None:
-        """`cluster` names what measurements belong to, `tracking` where jobs register models."""
+        """`cluster` names the cluster of the measurements; jobs register models in `tracking`."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
         self.ownership = Ownership(ledger, tracking or Tracking("", ""))
         self.places = Places(ledger)
         self._lock = threading.Lock()
         self._making: dict[str, str] = {}  # job -> its owner
         self._pool = ThreadPoolExecutor(THREADS, "plan")
-        self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that count
+        self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that are used
 
     def take(self, capacity: Capacity | None) -> int:
-        """Plan what is submitted; how many plans were made. One that takes long is not waited for."""
+        """Plans submitted jobs; returns the number of plans made. Does not wait for a slow one."""
         made: list[Future[None]] = []
         for job in self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, each=LOOKED_AT):
             with self._lock:
@@ -70,7 +70,7 @@ class Intake:
             logger.info("job %s changed while it was planned", job.id)
         except (SQLAlchemyError, PlannerClosedError):  # it stays submitted
             raise
-        except Exception as problem:  # a fault of ours must not keep those behind it from being planned
+        except Exception as problem:  # a fault of the program must not keep later jobs from being planned
             logger.exception("job %s could not be planned", job.id)
             self.ledger.change(job, State.FAILED, "planner", f"it could not be planned: {problem}"[:300])
         finally:
@@ -87,15 +87,16 @@ class Intake:
         deadline: float | None = None,
         admin: bool = False,
     ) -> dict[str, Any]:
-        """The plan of a submission with its time on each number of workers. `early`: before what it comes after;
-        `admin`: it is handed in with an admin's rights.
+        """Returns the plan of a submission with its time for each number of workers.
 
-        With a deadline `choices` are those numbers of workers with which it ends by then if it starts now; where the
-        words name none, of all that the cluster holds and that train what one would.
+        `early`: before the jobs that it comes after; `admin`: it has an admin's rights. With a deadline, `choices` are
+        the numbers of workers with which it ends by then if it starts now; if the words name none, all that the cluster
+        holds and that train the same as one.
 
         Raises:
-            UserError: it is refused, the cluster can never hold it, a file or the model is another owner's, or it
-                is too late.
+            UserError: it is refused, the cluster can never hold it, a file or the model is another owner's, or it is
+            too
+                late.
         """
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
         plan = self._asked(owner, verb, words, gpus, early)
@@ -106,7 +107,7 @@ class Intake:
             self._check_room(plan, capacity)
         self.ownership.check(plan, owner, admin)
         measured = self.measured()
-        if capacity is not None and capacity.nodes:  # a range may name more than the cluster ever holds
+        if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
             most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
             plan["choices"] = [workers for workers in plan["choices"] if workers <= most]
             plan["traffic"] = {str(n): plan["traffic"][str(n)] for n in plan["choices"]} if plan.get("traffic") else {}
@@ -121,18 +122,18 @@ class Intake:
         return plan
 
     def measured(self) -> list[Measurement]:
-        """What this cluster was measured at, newest first."""
+        """Returns this cluster's measurements, newest first."""
         last, known = self._measured
         with self.ledger.database.read() as session:
             newest = session.scalar(NEWEST_MEASUREMENT, {"cluster": self.cluster}) or 0
-            if newest != last:  # they are read for every plan, and added to by a job's end
+            if newest != last:  # they are read for every plan, and the end of a job adds one
                 ours = select(Measurement).where(Measurement.cluster == self.cluster)
                 known = list(session.scalars(ours.order_by(Measurement.id.desc()).limit(NEWEST)))
                 self._measured = newest, known
         return known
 
     def left(self, job: Job, done: int) -> dict[str, float | None]:
-        """The columns of the time that a planned job still needs."""
+        """Returns the columns of the time that a planned job still needs."""
         plan = job.plan or {}
         found = estimate(plan, job.choices[0], self.measured(), done) if plan and job.choices else None
         return _seconds(found)
@@ -163,10 +164,10 @@ class Intake:
         self.ledger.committed(session)
 
     def _in_time(self, plan: dict[str, Any], left: float) -> list[int]:
-        """The numbers of workers with which it ends in `left` seconds.
+        """Returns the numbers of workers with which it ends in `left` seconds.
 
         Raises:
-            UserError: it does with none of them.
+            UserError: no number is enough.
         """
         choices: list[int] = plan["choices"]
         times = {workers: plan["seconds"].get(str(workers)) for workers in choices}
@@ -191,7 +192,7 @@ class Intake:
             )
 
     def _asked(self, owner: str, verb: str, words: Sequence[str], gpus: float, early: bool) -> dict[str, Any]:
-        """The planner's answer. What it says of another owner's files, a refusal too, is not told.
+        """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
 
         Raises:
             UserError: it is refused, or a file is another owner's.
@@ -206,8 +207,9 @@ class Intake:
 
 
 def _range_of(plan: dict[str, Any], capacity: Capacity) -> list[str]:
-    """Words for every number of workers that the cluster holds; of a training those that divide its lanes, which stay
-    as they are, so that it trains the same with each."""
+    """Returns words for every number of workers that the cluster holds.
+
+    For a training only those that divide its lanes, which are fixed, so that it trains the same with each."""
     most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
     if plan["verb"] != "train":
         return [f"cluster.workers=1..{max(1, most)}"]

@@ -1,4 +1,4 @@
-"""The service's application behind a socket, in a thread of its own."""
+"""Runs the service's application behind a socket, in its own thread."""
 
 import contextlib
 import logging
@@ -13,12 +13,12 @@ from fastapi import FastAPI
 from model.errors import ServiceError
 from services.http.listening import Server
 
-PATIENCE = 60.0  # seconds until it takes requests
+PATIENCE = 60.0  # seconds until it accepts requests
 CONNECTIONS = 1024  # at once
-HEADER = 15.0  # seconds for a request's header to come
-GRACE = 2  # seconds that requests have to end in
-# Seconds until a thread that computes lets another go on. A request takes its turn after each of its questions to the
-# ledger; beside the loop's passes, each turn would cost it the interpreter's usual 5 ms.
+HEADER = 15.0  # seconds for a request's header to arrive
+GRACE = 2  # seconds for requests to end
+# Seconds until a computing thread lets another run. A request waits for its turn after each of its queries to the
+# ledger; beside the scheduler's passes, each turn would cost the interpreter's usual 5 ms.
 TURN = 0.0005
 logger = logging.getLogger(__name__)
 
@@ -31,10 +31,10 @@ def serving(
     patience: float = HEADER,
     refused: Callable[[int], None] = lambda _: None,
 ) -> Iterator[None]:
-    """It answers within the block: so many `connections` at once, which have `patience` seconds for a header each.
+    """Serves within the block: so many `connections` at once, with `patience` seconds for a header each.
 
     Raises:
-        ServiceError: it does not begin.
+        ServiceError: it does not start.
     """
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN)

@@ -1,7 +1,7 @@
-"""The loop that brings about what the ledger says: plans, passes, starts, requests, and the end of attempts.
+"""The loop that carries out the ledger: it plans, starts and asks jobs, and notices the end of attempts.
 
-It keeps nothing in memory that it needs: each look begins with the ledger and with what can be observed, and everything
-it does can be done twice. So it may be killed between any two steps.
+It needs nothing in memory: each look begins with the ledger and with observations, and every action may be repeated. So
+it can be killed between any two steps.
 """
 
 import logging
@@ -22,17 +22,17 @@ from services.jobs.records import attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
 from services.jobs.service.accounts import Accounts
-from services.jobs.service.attempts import Attempts, handed
+from services.jobs.service.attempts import Attempts, describe_attempt
 from services.jobs.service.entries import rules
 from services.jobs.service.intake import Intake
-from services.jobs.service.passes import Passes
+from services.jobs.service.scheduler import Scheduler
 from services.jobs.service.verdict import SHUTDOWN
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
 
 CAPACITY_KEPT = 5.0  # seconds
-UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # where another queues, everything passes here
-LEISURE = 4.0  # times that a look took, until the next one begins
+UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # if another system queues, every job passes here
+LEISURE = 4.0  # pause between looks, in durations of the last one
 logger = logging.getLogger(__name__)
 
 
@@ -43,14 +43,14 @@ class Loop:
         self, ledger: Ledger, access: Access, executor: Executor, intake: Intake, config: ServiceConfig, home: Path
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
-        self.passes = Passes(ledger, access, rules(config))
+        self.scheduler = Scheduler(ledger, access, rules(config))
         self.accounts = Accounts(ledger, intake)
         self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
-        self.passes.footprints = self.accounts.footprints
+        self.scheduler.footprints = self.accounts.footprints
         self.capacity: Capacity | None = None
-        self.trouble: str | None = None  # what the last look failed at
-        self.admits = True  # false: nothing new is started
-        self._faults: dict[str, str] = {}  # job -> what the last look at it failed at
+        self.trouble: str | None = None  # the last look's failure
+        self.admits = True  # False: nothing new is started
+        self._faults: dict[str, str] = {}  # job -> the failure of the last look at it
         self._looked = float("-inf")
         self._wake, self._wake_intake, self._ending = threading.Event(), threading.Event(), threading.Event()
         self._threads = [
@@ -63,19 +63,19 @@ class Loop:
             thread.start()
 
     def wake(self) -> None:
-        """Something has changed: look now rather than at the next tick."""
+        """Looks now rather than at the next tick, because something has changed."""
         self._wake.set()
         self._wake_intake.set()
 
     def resources(self) -> dict[str, float] | None:
-        """What jobs may use, by resource; None where the cluster has not answered the last look."""
+        """Returns what jobs may use, by resource; None if the cluster did not answer the last look."""
         if self.capacity is None or self.trouble:
             return None
         nodes = self.capacity.nodes
         return {"cpu": sum(node.cpus for node in nodes), "gpu": sum(node.gpus for node in nodes)}
 
     def quiesce(self, timeout: float) -> bool:
-        """Have everything yield and start nothing new; whether all came to its end in order in time."""
+        """Asks all jobs to yield and starts nothing new; returns True if all ended in order in time."""
         self.admits = False
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
@@ -93,7 +93,7 @@ class Loop:
         return False
 
     def stop(self) -> None:
-        """End the threads; jobs go on."""
+        """Ends the threads; jobs continue."""
         self._ending.set()
         self.wake()
         for thread in self._threads:
@@ -105,14 +105,14 @@ class Loop:
             began = time.monotonic()
             try:
                 task()
-            except (ServiceError, SQLAlchemyError, OSError) as problem:  # it comes back, and so do we
+            except (ServiceError, SQLAlchemyError, OSError) as problem:  # the next look tries again
                 self.trouble = str(problem).splitlines()[0][:300]
                 logger.warning("%s", self.trouble)
                 self._ending.wait(1.0)
-            except Exception:  # a fault of ours must not end the service
+            except Exception:  # an error of ours must not end the service
                 logger.exception("a look at the jobs failed")
                 self._ending.wait(1.0)
-            # what happens in a moment is looked at together, so that requests are answered while the queue is long
+            # changes of one moment share a look, so that requests are answered while the queue is long
             self._ending.wait(min(self.config.tick, LEISURE * (time.monotonic() - began)))
             wake.wait(self.config.tick)
 
@@ -121,14 +121,14 @@ class Loop:
             self._wake.set()
 
     def look(self) -> None:
-        """Everything once: what has ended, what may start, what is to be told."""
+        """Looks at everything once: ends, starts, and requests."""
         reachable = self._look_at_cluster()
         self.ledger.look()
         active = self.ledger.jobs(ACTIVE, plans=True)
         self._settle(active, reachable)
         self._end_followers()
         if self.capacity is not None and reachable and self.admits:
-            self.passes.run(UNBOUNDED if self.executor.queues else self.capacity)
+            self.scheduler.run(UNBOUNDED if self.executor.queues else self.capacity)
             fresh = [
                 job
                 for job in self.ledger.jobs([State.STARTING], ascending=True, plans=True)
@@ -138,7 +138,7 @@ class Loop:
                 self._guarded(job, partial(self.attempts.hand_over, job))
 
     def _look_at_cluster(self) -> bool:
-        """Whether it answers; its capacity, now and then."""
+        """Returns True if the cluster answers; reads its capacity every few seconds."""
         if time.monotonic() - self._looked < CAPACITY_KEPT and self.capacity is not None:
             return True
         try:
@@ -157,7 +157,7 @@ class Loop:
         unknown = [job for job in active if attempt_of(self.home, job.id, job.attempt).held() is None]
         if unknown and reachable:
             try:
-                seen = self.executor.observe([handed(job) for job in unknown])
+                seen = self.executor.observe([describe_attempt(job) for job in unknown])
             except ServiceError as problem:
                 self.trouble = str(problem)
                 self._looked = float("-inf")
@@ -166,13 +166,13 @@ class Loop:
             self._guarded(job, partial(self.attempts.settle, job, observed, reachable))
 
     def _guarded(self, job: Job, task: Callable[[], None]) -> None:
-        """Do something for one job; whatever fails there, others have their turn. A failure is logged once."""
+        """Does something for one job; a failure there does not keep others from their turn. It is logged once."""
         try:
             task()
             self._faults.pop(job.id, None)
-        except ConflictError:  # its owner was quicker: the next look sees it
+        except ConflictError:  # its owner was faster: the next look sees it
             logger.info("job %s has changed in the meantime", job.id)
-        except SQLAlchemyError:  # the ledger is everybody's
+        except SQLAlchemyError:  # concerns all jobs
             raise
         except Exception as problem:
             fault = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
@@ -180,11 +180,11 @@ class Loop:
                 known = isinstance(problem, ServiceError | OSError)
                 logger.warning("job %s: %s", job.id, fault, exc_info=None if known else problem)
             self._faults[job.id] = fault
-            if isinstance(problem, ServiceError):  # perhaps the cluster is away: ask it
+            if isinstance(problem, ServiceError):  # the cluster may be away: ask it
                 self._looked = float("-inf")
 
     def notes(self, job: Job) -> list[str]:
-        """What is wrong with what a job has left, or with the last look at it; phrases for its page."""
+        """Returns the faults of what a job has left, and of the last look at it; phrases for its page."""
         found: list[str] = []
         if job.attempt:
             attempt_of(self.home, job.id, job.attempt).record(found)
@@ -193,7 +193,7 @@ class Loop:
         return found
 
     def _end_followers(self) -> None:
-        """Jobs that come after one that has not succeeded never will start."""
+        """Ends jobs that come after one that has not succeeded: they will never start."""
         following = self.ledger.following()
         states = self.ledger.states(sorted({other for job in following for other in job.after}))
         for job in following:

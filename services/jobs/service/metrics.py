@@ -1,21 +1,21 @@
 """The job service's metrics. No label grows with the number of jobs; a queue is a priority. Samples with the label
-`owner` are shown to those who may see that owner.
+`owner` are shown to people who may see that owner.
 
 | | |
-| dragoman_jobs{state,queue}                 | jobs of the ledger
-| dragoman_job_wait_seconds                  | from the queue to an attempt
-| dragoman_scheduler_pass_seconds            | of deciding what starts
-| dragoman_attempts_total{cause}             | attempts that ended, by what ended them
+| dragoman_jobs{state,queue}                 | jobs in the ledger
+| dragoman_job_wait_seconds                  | time in the queue until an attempt
+| dragoman_scheduler_pass_seconds            | time to decide what starts
+| dragoman_attempts_total{cause}             | attempts that ended, by cause
 | dragoman_recovery_seconds{cause}           | from an attempt's end until the next one of its job runs
-| dragoman_forecast_error_ratio              | what jobs took that succeeded at once, in parts of the forecast
-| dragoman_forecasts_total{inside}           | such jobs, by whether the time was inside of the range
-| dragoman_lost_tokens_total{cause}          | trained and not kept
-| dragoman_quota_used{owner,resource}        | what owners' jobs hold
-| dragoman_quota_limit{owner,resource}       | what they may hold together, where that is bounded
-| dragoman_cluster_up                        | whether the cluster answered the last look
-| dragoman_cluster_capacity{resource}        | what jobs may use of it
+| dragoman_forecast_error_ratio              | time of jobs that succeeded at once / the forecast
+| dragoman_forecasts_total{inside}           | such jobs, by whether the time was in the forecast's range
+| dragoman_lost_tokens_total{cause}          | tokens trained and not saved
+| dragoman_quota_used{owner,resource}        | held by an owner's jobs
+| dragoman_quota_limit{owner,resource}       | an owner's quota, if there is one
+| dragoman_cluster_up                        | 1 if the cluster answered the last look
+| dragoman_cluster_capacity{resource}        | available to jobs
 | dragoman_connections_refused_total{status} | 503: all are in use; 408: no request came in time; 400: no HTTP
-| dragoman_disk_free_bytes, _size_bytes      | of the folder where everything is kept
+| dragoman_disk_free_bytes, _size_bytes      | of the home folder's disk
 """
 
 from collections import defaultdict
@@ -45,7 +45,7 @@ NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
 
 
 class Metrics:
-    """In the registry of `telemetry`."""
+    """The metrics in the registry of `telemetry`."""
 
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self.telemetry = telemetry or Telemetry("dragoman-jobs")
@@ -86,22 +86,22 @@ class Metrics:
             self.recovery.labels(cause)
 
     def judge(self, ratio: float, inside: bool) -> None:
-        """Count a forecast whose job has ended: the time taken in parts of the expected one."""
+        """Counts a forecast whose job has ended: the time taken / the expected time."""
         self.ratios.observe(ratio)
         self.forecasts.labels("yes" if inside else "no").inc()
 
     def refuse(self, status: int) -> None:
-        """Count a connection that was refused."""
+        """Counts a refused connection."""
         self.refused.labels(status).inc()
 
     def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
-        """Have the ledger's state read whenever metrics are fetched. `cluster` gives what jobs may use, by resource;
-        None where it does not answer."""
+        """Reads the ledger's state whenever metrics are fetched. `cluster` returns what jobs may use, by resource;
+        None if it does not answer."""
         self.telemetry.registry.register(_State(ledger, access, cluster, home))
 
 
 class _State(Collector):
-    """What is read when metrics are fetched."""
+    """The values that are read when metrics are fetched."""
 
     def __init__(
         self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path
@@ -109,7 +109,7 @@ class _State(Collector):
         self.ledger, self.access, self.cluster, self.home = ledger, access, cluster, home
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: registering must not read the ledger."""
+        """Returns nothing: registering must not read the ledger."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -143,7 +143,7 @@ class _State(Collector):
             held[job.owner]["cpu"] += job.workers * job.cpus
             held[job.owner]["gpu"] += job.workers * job.gpus
         for owner, limits in self.access.quotas().items():
-            held[owner]  # shown with zeros where nothing of his runs
+            held[owner]  # zeros are shown for an owner without running jobs
             for resource, limit in zip(NO_SLICES, limits, strict=True):
                 if limit is not None:
                     bound.add_metric([owner, resource], limit)

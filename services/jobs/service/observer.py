@@ -1,7 +1,7 @@
-"""What has happened, told to metrics and traces: it reads the audit trail, and so asks nothing of those who write it.
+"""Turns events into metrics and traces: it reads the audit trail, so the writers need not know of it.
 
-Each service counts what came after its own start. A span is made of every attempt that ended whose job was submitted in
-a trace; the attempt's processes are its children.
+Each service counts events since its own start. Every ended attempt of a job that was submitted in a trace becomes a
+span; the attempt's processes are its children.
 """
 
 import logging
@@ -20,14 +20,14 @@ from services.telemetry.spans import tell
 from services.telemetry.traceparent import parse
 
 TICK = 2.0  # seconds between two looks; /metrics looks too
-OVERLAP = 200  # rows before the newest that are read again: on PostgreSQL a lower number may be committed later
-AT_ONCE = 1000  # rows of one question
+OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later
+AT_ONCE = 1000  # rows per query
 GOOD = frozenset({"succeeded", "yielded", "stopped"})
 logger = logging.getLogger(__name__)
 
 
 class Observer:
-    """Of one service's ledger."""
+    """The observer of one service's ledger."""
 
     def __init__(self, ledger: Ledger, metrics: Metrics) -> None:
         self.ledger, self.metrics = ledger, metrics
@@ -41,13 +41,13 @@ class Observer:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after a last look."""
+        """Ends the thread after a last look."""
         self._ending.set()
         if self._thread.ident is not None:
             self._thread.join(10)
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Counts new events."""
         with self._lock:
             while found := self._unseen():
                 for change in found:
@@ -75,7 +75,7 @@ class Observer:
             self._ended(change.job, change.attempt)
 
     def _waited(self, job: str, change: Change) -> None:
-        """From when it was last put into the queue until it got its attempt."""
+        """Counts the time from the last queueing of a job until its attempt."""
         query = (
             select(Change.at)
             .where(Change.job == job, Change.after == State.WAITING, Change.id < change.id)
@@ -87,7 +87,7 @@ class Observer:
             self.metrics.waited.observe(max(0.0, change.at - since))
 
     def _recovered(self, job: str, number: int, now: float) -> None:
-        """From the end of the attempt before, whatever that was, until this one runs."""
+        """Counts the time from the end of the previous attempt, whatever its cause, until this one runs."""
         before = self._attempt(job, number - 1)
         if before is not None and before.ended is not None:
             self.metrics.recovery.labels(before.cause or "unknown").observe(max(0.0, now - before.ended))
@@ -130,9 +130,9 @@ class Observer:
             ending = self._ending.wait(TICK)
             try:
                 self.look()
-            except SQLAlchemyError as problem:  # it comes back; what happened meanwhile is told then
+            except SQLAlchemyError as problem:  # the next look counts the events in between
                 logger.debug("the ledger does not answer: %s", problem)
-            except Exception:  # one change that cannot be told must not end the telling
+            except Exception:  # one bad event must not end the observer
                 logger.exception("a change could not be told to metrics and traces")
             if ending:
                 return

@@ -1,9 +1,9 @@
-"""Whose registered models are, and what that allows: to register versions, and to move the alias that is served.
+"""Ownership of registered models: who may register versions, and move the alias that is served.
 
-A name belongs to whoever had the first job accepted that registers it. The ledger knows the owner; MLflow's registered
-model has the same name in a tag, which the job's own process compares before it writes (pipelines/tracking/owner.py).
-A name that MLflow had before the ledger knew it belongs to the owner in that tag, else to the owner of the job that
-made its first version, else to nobody: then an admin gives it to somebody.
+A name belongs to the owner of the first accepted job that registers it. The ledger knows the owner; MLflow's registered
+model has the same name in a tag, which the job's own process compares before it writes (pipelines/tracking/owner.py). A
+name that MLflow had before the ledger belongs to the owner in that tag, else to the owner of the job that made its
+first version, else to nobody: then an admin assigns it.
 """
 
 import logging
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 
 
 class Ownership:
-    """Over a ledger and the MLflow that its jobs tell."""
+    """Ownership in a ledger and in the MLflow of its jobs."""
 
     def __init__(self, ledger: Ledger, tracking: Tracking) -> None:
         self.ledger, self.tracking, self.names = ledger, tracking, Models(ledger)
 
     def owner(self, name: str) -> str | None:
-        """Return the owner of a registered model, `NOBODY`, or None where there is no model of that name yet.
+        """Returns the owner of a registered model, `NOBODY`, or None if there is no such model yet.
 
         Raises:
             ServiceError: the ledger does not know the name, and MLflow does not answer.
@@ -48,7 +48,7 @@ class Ownership:
         return self.names.claim(name, found)
 
     def check(self, plan: dict[str, Any], owner: str, admin: bool) -> str:
-        """Return the owner of the model that a plan registers or promotes; empty where that is nobody's or unknown.
+        """Returns the owner of the model that a plan registers or promotes; empty if none or unknown.
 
         Raises:
             UserError: the model is another owner's, and `owner` is no admin.
@@ -70,7 +70,7 @@ class Ownership:
         return found
 
     def claim(self, plan: dict[str, Any], owner: str, admin: bool) -> str:
-        """The same, and a name that nobody has is the owner's from here on where the plan registers a version."""
+        """Checks the same, and claims a free name for the owner if the plan registers a version."""
         found, name = self.check(plan, owner, admin), plan.get("model")
         if name and plan["verb"] == "train" and found == owner:
             try:
@@ -81,18 +81,18 @@ class Ownership:
         return found
 
     def give(self, name: str, owner: str, actor: str) -> None:
-        """Give a name to another owner, in MLflow's registry and in the ledger.
+        """Gives a name to another owner, in MLflow's registry and in the ledger.
 
         Raises:
-            UserError: one of them cannot be a name.
-            ServiceError: MLflow does not answer; then nothing is changed.
+            UserError: the model or the owner is no valid name.
+            ServiceError: MLflow does not answer; then nothing changes.
         """
         if self.tracking.address and self.tracking.model(name) is not None:
             self.tracking.set_model_tag(name, OWNER_TAG, owner)
         self.names.give(name, owner, actor)
 
     def _first_owner(self, model: Model) -> str:
-        """Return the owner of the job that made the oldest version; empty where none is known."""
+        """Returns the owner of the job that made the oldest version; empty if unknown."""
         job = model.versions[-1].tags.get("dragoman.job", "") if model.versions else ""
         with self.ledger.database.read() as session:
             return session.scalar(select(Job.owner).where(Job.id == job)) or NOBODY

@@ -1,4 +1,4 @@
-"""How far a run has come, read from its folder: what is left to do, and what an attempt that died has lost."""
+"""Reads a run's progress from its folder: the work left, and what a dead attempt has lost."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,21 +10,21 @@ from model.untrusted import WHOLE, finite
 
 @dataclass(frozen=True)
 class Progress:
-    """Of a run's journal and its newest checkpoint."""
+    """The progress of a run, by its journal and its newest checkpoint."""
 
     step: int = 0
-    kept: int = 0  # the newest checkpoint's
+    kept: int = 0  # the newest checkpoint's step
     seconds: float = 0.0  # of training, over all starts
-    kept_seconds: float = 0.0  # of it until the newest checkpoint
+    kept_seconds: float = 0.0  # until the newest checkpoint
     lost_tokens: int = 0  # of the steps after the checkpoint
     lost_seconds: float = 0.0
-    damage: str = ""  # what is wrong with the journal: "its steps.jsonl line 12 is damaged"
+    damage: str = ""  # the journal's fault: "its steps.jsonl line 12 is damaged"
 
 
 def progress(run_dir: str | None) -> Progress:
-    """Return the progress of a run; all zero where the run cannot be seen from here, or has not begun.
+    """Returns the progress of a run; all zero if the run cannot be seen from here or has not begun.
 
-    Of a journal that is very large only its newest part is read.
+    Of a very large journal only the newest part is read.
     """
     if not run_dir:
         return Progress()

@@ -1,6 +1,6 @@
 """A job on one HTML page that works without a network: state, curves, attempts, changed settings, lineage, end of log.
 
-No script; curves are SVG of at most 1,000 points. Everything that somebody else has written is escaped.
+There is no script; curves are SVG of at most 1,000 points. All text that others have written is escaped.
 """
 
 import json
@@ -48,14 +48,14 @@ td[data-name]::before{content:attr(data-name);flex:0 0 5.5rem;color:#555}}
 td,tbody th,tr{border-color:#333}th,figure,td[data-name]::before{color:#aaa}figcaption{color:#e6e6e6}.state{color:#111}
 polyline{stroke:#7fb2ea}}
 """
-CURVES = {"loss": "training loss (nats a token)", "valid_loss": "validation loss", "lr": "learning rate"}
+CURVES = {"loss": "training loss (nats per token)", "valid_loss": "validation loss", "lr": "learning rate"}
 ATTEMPT = ("attempt", "workers", "started", "took", "outcome", "why", "lost")
 SHORT = frozenset({"attempt", "workers", "started", "took", "outcome", "when", "by", "state"})  # not to be broken
 Rows = Iterable[Sequence[Any]]
 
 
 def report(job: Job, attempts: Sequence[Attempt], changes: Sequence[ChangeView], home: Path) -> str:
-    """The page."""
+    """Returns the page."""
     plan = job.plan or {}
     run_dir = run_of(job)
     page = "".join(
@@ -143,7 +143,7 @@ def _curves(run_dir: Path | None) -> str:
 
 
 def _curve(words: str, points: Sequence[Point]) -> str:
-    """Drawn in its own units and stretched; what is to be read is text beside it, and so of one size everywhere."""
+    """Draws a curve in its own units, stretched; its labels are text beside it, of one size everywhere."""
     if len(points) < 2:
         return ""
     steps, values = zip(*points, strict=True)
@@ -165,7 +165,7 @@ def _section(title: str, body: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Rows) -> str:
-    """A row a thing; on a narrow screen each of its cells is a line with its name."""
+    """Returns a table with a row per thing; on a narrow screen each cell is a line with its name."""
     body = "".join(
         f"<tr>{''.join(_cell(name, cell) for name, cell in zip(head, row, strict=True))}</tr>" for row in rows
     )
@@ -179,7 +179,7 @@ def _cell(name: str, cell: object) -> str:
 
 
 def _facts_table(rows: Rows) -> str:
-    """What is so: its name, and what it is."""
+    """Returns a table of names and values."""
     body = "".join(
         f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(_plain(value))}</td></tr>' for name, value in rows
     )

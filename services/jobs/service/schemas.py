@@ -1,4 +1,4 @@
-"""What the REST interface takes and gives, typed; OpenAPI and the client are made of the same."""
+"""The types of the REST interface; OpenAPI and the client are made from them."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,13 +15,13 @@ Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
 
 
 class Strict(BaseModel):
-    """Unknown fields are refused."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class PlanRequest(Strict):
-    """A verb and its overrides, and nothing else that could run."""
+    """A command and its overrides, and nothing else that could run."""
 
     verb: Annotated[str, Field(max_length=32)]
     overrides: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
@@ -29,36 +29,36 @@ class PlanRequest(Strict):
 
 
 class Submission(PlanRequest):
-    """With how it is queued."""
+    """A command with its place in the queue."""
 
     priority: Priority = "normal"
     after: Annotated[list[JobId], Field(max_length=100)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
-    key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same again is the same job
+    key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same key gives the same job
 
 
 class PriorityRequest(Strict):
-    """Before or behind others."""
+    """A new priority."""
 
     priority: Priority
 
 
 class QuotaRequest(Strict):
-    """Null: no bound."""
+    """A new quota; null: unlimited."""
 
     cpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     gpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
 
 
 class ModelRequest(Strict):
-    """Whose the name of a registered model is from now on."""
+    """The new owner of a registered model."""
 
     owner: Owner
 
 
 class TokenRequest(Strict):
-    """Whose the new token is, and what it allows."""
+    """The owner and the role of a new token."""
 
     name: Owner
     owner: Owner
@@ -76,7 +76,7 @@ class JobView(BaseModel):
     words: list[str]
     state: State
     reason: str
-    why: str = ""  # of a waiting job: what it waits for now; `reason` is what the last change of its state said
+    why: str = ""  # what a waiting job waits for now; `reason` belongs to the last change of its state
     priority: int
     run: str
     submitted: float
@@ -92,12 +92,12 @@ class JobView(BaseModel):
 
 
 class JobPage(BaseModel):
-    """Some jobs, newest first, and the cursor of those before them; null at the end."""
+    """Jobs, newest first, and the cursor of the next page; null at the end."""
 
     jobs: list[JobView]
     next: int | None
     counts: dict[str, int]
-    newest: int  # the number of the last change: who follows goes on after it
+    newest: int  # the number of the last change, to follow from
 
 
 class AttemptView(BaseModel):
@@ -116,7 +116,7 @@ class AttemptView(BaseModel):
     message: str
     lost_seconds: float
     lost_tokens: int
-    startup: float  # seconds until the first step of a training; all that it ran, where it came to none
+    startup: float  # seconds until a training's first step; the whole attempt if it had none
 
 
 class ChangeView(BaseModel):
@@ -137,7 +137,7 @@ class ChangeView(BaseModel):
 
     @classmethod
     def shown(cls, change: Change, person: Person) -> "ChangeView":
-        """The row as the person may read it: without the names of owners that they may not see."""
+        """Returns the row as the person may read it: without the names of owners that they may not see."""
         view = cls.model_validate(change)
         if person.name_of(view.actor) != view.actor:
             view.reason = view.reason.replace(f" by {view.actor}", f" by {OTHERS}")
@@ -148,7 +148,7 @@ class ChangeView(BaseModel):
 
 
 class JobDetail(JobView):
-    """A job with everything that happened to it."""
+    """A job with its whole history."""
 
     after: list[str]
     retries: int
@@ -160,7 +160,7 @@ class JobDetail(JobView):
 
 
 class CurvesView(BaseModel):
-    """What a training has told so far: curves of at most 1,000 points (step, value), and what its end released."""
+    """A training's curves, of at most 1,000 points (step, value), and what its end released."""
 
     run: str
     curves: dict[str, list[tuple[int, float]]]
@@ -168,7 +168,7 @@ class CurvesView(BaseModel):
 
 
 class HolderView(BaseModel):
-    """A job that has what another waits for."""
+    """A job that holds what another waits for."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -180,7 +180,7 @@ class HolderView(BaseModel):
 
 
 class WhyView(BaseModel):
-    """What a job waits for, who holds that, and from when to when it will start."""
+    """The reason why a job waits, the jobs that hold what it needs, and the range of its expected start."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -196,7 +196,7 @@ class WhyView(BaseModel):
 
 
 class NodeView(BaseModel):
-    """A machine of the cluster, and what jobs may use of it."""
+    """A machine of the cluster, and the resources that jobs may use on it."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -206,7 +206,7 @@ class NodeView(BaseModel):
 
 
 class StatusView(BaseModel):
-    """Whether the service does its work. `trouble` is what the last look at the cluster failed at."""
+    """The service's health. `trouble` is the failure of the last look at the cluster."""
 
     status: Literal["ok", "degraded"]
     trouble: str | None
@@ -218,7 +218,7 @@ class StatusView(BaseModel):
 
 
 class QuotaView(BaseModel):
-    """What an owner's jobs may hold together."""
+    """The quota of an owner's jobs together."""
 
     owner: str
     cpus: float | None
@@ -226,7 +226,7 @@ class QuotaView(BaseModel):
 
 
 class ModelView(BaseModel):
-    """The name of a registered model, and whose it is."""
+    """A registered model and its owner."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -236,7 +236,7 @@ class ModelView(BaseModel):
 
 
 class TokenView(BaseModel):
-    """A token as it is known here: not the token."""
+    """A token's name, owner and role; not the token."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -248,25 +248,25 @@ class TokenView(BaseModel):
 
 
 class IssuedToken(BaseModel):
-    """A new token, told this once."""
+    """A new token, which is shown only once."""
 
     token: str
 
 
 class BillRow(BaseModel):
-    """What was lost to one cause, of one owner's job."""
+    """The losses by one cause of one owner's job."""
 
     owner: str
     job: str
     cause: str
     attempts: int
-    seconds: float  # of steps that were trained and not kept
+    seconds: float  # of steps that were trained and not saved
     tokens: int
     startup: float  # seconds of these attempts until their first steps, which the next ones spend again
     away: float  # seconds from the end of these attempts until the next ones ran
 
 
 class Problem(BaseModel):
-    """Every refusal."""
+    """The body of every refusal."""
 
     error: str

@@ -32,6 +32,6 @@ def sharding_run(job: Job) -> Path | None:
 
 @lru_cache(maxsize=256)
 def _sha256(path: Path, _changed: int, _size: int) -> str:
-    """The sha256 of a file that was last changed then, in hex."""
+    """Returns the sha256 of a file as it was at that change, in hex."""
     with open_regular(path) as file:
         return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What every stream of server-sent events needs: an event's form, its heartbeat, and the way through a job's logs."""
+"""The common parts of server-sent event streams: an event's form, the heartbeat, and reading a job's logs."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from pathlib import Path
 
 from services.jobs.records import attempt_of
 
-PAUSE = 0.3  # seconds between two looks
-BEAT = 15.0  # seconds of silence until a comment says that the connection lives
+PAUSE = 0.3  # seconds between two checks
+BEAT = 15.0  # seconds of silence before a comment shows that the connection is alive
 BLOCK = 65_536  # bytes of a log in one event
-Cut = Callable[[bytes, int, bool], tuple[str, int]]  # block, where it starts, whether no more comes: text, its end
+Cut = Callable[[bytes, int, bool], tuple[str, int]]  # block, its start, True if it is the last: text, its end
 
 
 def event(name: str, kind: str, data: str) -> str:
-    """One event as it is sent; `data` is JSON, and so one line."""
+    """Returns one event in its wire format; `data` is JSON, and so one line."""
     return f"id: {name}\nevent: {kind}\ndata: {data}\n\n"
 
 
@@ -25,11 +25,11 @@ class Heartbeat:
         self._quiet = 0.0
 
     def told(self) -> None:
-        """Something was sent."""
+        """Records that something was sent."""
         self._quiet = 0.0
 
     async def rest(self) -> str:
-        """Wait until the next look; the comment that is due then, mostly none."""
+        """Waits until the next check; returns the comment that is due then, usually none."""
         await asyncio.sleep(PAUSE)
         self._quiet += PAUSE
         if self._quiet < BEAT:
@@ -50,22 +50,24 @@ class Piece:
 
 @dataclass
 class LogReader:
-    """Where a client is in a job's logs; it goes on from one attempt to the next."""
+    """A client's position in a job's logs; it moves from one attempt to the next."""
 
     home: Path
     job: str
     attempt: int
     offset: int
-    cut: Cut  # how a block becomes text
+    cut: Cut  # turns a block into text
 
     @property
     def place(self) -> str:
-        """From where a client goes on: ATTEMPT:BYTES."""
+        """Returns where a client resumes: ATTEMPT:BYTES."""
         return f"{self.attempt}:{self.offset}"
 
     async def piece(self, newest: int, ended: bool) -> Piece | None:
-        """The next one; None where there is no more yet. `newest` is the job's attempt, `ended` whether it has ended:
-        both as they were before, so that nothing is missed that is written last."""
+        """Returns the next piece; None if there is no more yet.
+
+        `newest` is the job's attempt, `ended` whether it has ended: both from before, so that the last output
+        is not missed."""
         while True:
             text, end = await asyncio.to_thread(self._read, ended or self.attempt < newest)
             if end > self.offset:

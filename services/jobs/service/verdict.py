@@ -1,4 +1,4 @@
-"""What becomes of a job whose attempt has ended: a pure function of what is known, so that every case can be tested."""
+"""Decides the next state of a job whose attempt has ended: a pure function, so that every case can be tested."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,15 +7,15 @@ from services.jobs.ledger.tables import Job
 from services.jobs.records import YIELDED
 from services.jobs.states import State
 
-MISTAKE = 2  # the exit code of a command that the user must change
-SIGNALLED = (130, 143)  # ended in order, by SIGINT or SIGTERM
-SHUTDOWN = "the service is stopped"  # why all that runs is asked to yield
-PREEMPTION = "preemption"  # the cause of an attempt's end that made room for another job
+MISTAKE = 2  # exit code of a command that the user must change
+SIGNALLED = (130, 143)  # ended gracefully by SIGINT or SIGTERM
+SHUTDOWN = "the service is stopped"  # the reason when all running jobs are asked to yield
+PREEMPTION = "preemption"  # cause of the end of an attempt that yielded to another job
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The job's next state, and how the attempt is remembered."""
+    """The job's next state, and the record of the attempt."""
 
     state: State
     outcome: str
@@ -24,8 +24,8 @@ class Verdict:
     values: dict[str, Any] = field(default_factory=dict)  # other columns of the job
 
 
-def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
-    """Of an attempt that ended with an exit code. `same_cluster`: the cluster that it was started on still lives."""
+def judge_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
+    """Judges an attempt that ended with an exit code. `same_cluster`: the cluster of its start is still alive."""
     if code == 0:
         return Verdict(State.SUCCEEDED, "succeeded", "end", "succeeded")
     if job.state == State.STOPPING:
@@ -41,8 +41,8 @@ def of_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
     return _failed(job, code)
 
 
-def of_vanishing(job: Job, why: str, losses: int) -> Verdict:
-    """Of an attempt whose processes are gone without a word."""
+def judge_vanishing(job: Job, why: str, losses: int) -> Verdict:
+    """Judges an attempt whose processes are gone without an exit code."""
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     return _lost(job, "vanished", why, losses)

@@ -57,7 +57,7 @@ def test_a_head_a_layer_or_the_mean_of_all() -> None:
     for name, expected in (("l1h2", weights[1, 2]), ("l1", weights[1].mean(0)), ("mean", weights.mean((0, 1)))):
         head = Head.of(name, 2, 3)
         assert str(head) == name
-        np.testing.assert_allclose(head.of_all(weights), expected)
+        np.testing.assert_allclose(head.select(weights), expected)
 
 
 @pytest.mark.parametrize("name", ["l2h0", "l0h3", "h1", "1", "l-1", "best"])

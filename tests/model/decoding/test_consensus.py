@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from model.decoding.consensus import by_consensus, likeness
+from model.decoding.consensus import likeness, sort_by_consensus
 from model.decoding.hypothesis import Hypothesis
 from model.errors import UserError
 from model.settings import DecodeConfig
@@ -42,11 +42,11 @@ def test_the_one_that_is_like_the_others_comes_first_where_the_weight_says_so() 
         found([1, 2, 3, 4, 6], -0.2),
         found([1, 2, 3, 4, 5, 7], -0.4),
     ]
-    assert by_consensus([alone, others[1], others[0], others[2]], 0.0) == [alone, others[1], others[0], others[2]]
-    assert by_consensus([alone, *others], 10.0)[0] is others[0]
-    assert by_consensus([alone, *others], 10.0)[-1] is alone
+    assert sort_by_consensus([alone, others[1], others[0], others[2]], 0.0) == [alone, others[1], others[0], others[2]]
+    assert sort_by_consensus([alone, *others], 10.0)[0] is others[0]
+    assert sort_by_consensus([alone, *others], 10.0)[-1] is alone
     twins = [found([1, 2], -1.0), found([1, 2], -1.0)]
-    assert by_consensus(twins, 1.0)[0] is twins[0]
+    assert sort_by_consensus(twins, 1.0)[0] is twins[0]
 
 
 @pytest.mark.parametrize("weight", [-0.5, math.inf, math.nan])

@@ -113,13 +113,13 @@ def test_the_same_seed_gives_the_same_weights_and_no_worse_than_the_start() -> N
 
 def test_of_own_length_only_the_references_length_is_another() -> None:
     data = lists(6)
-    own, first = data.of_own_length(), data.offsets[:-1]
+    own, first = data.match_lengths(), data.offsets[:-1]
     np.testing.assert_array_equal(own.statistics[:, :-1], data.statistics[:, :-1])
     assert own.statistics[first, -1].sum() == pytest.approx(data.statistics[first, -2].sum())
     relative = own.statistics[:, -1] / data.statistics[:, -1]
     np.testing.assert_allclose(relative, relative[0])
     empty = Lists(data.features, np.where(np.arange(10) == 8, 0, data.statistics), data.offsets)
-    assert empty.of_own_length() is empty
+    assert empty.match_lengths() is empty
 
 
 def test_where_references_are_longer_own_length_does_not_follow_them() -> None:
@@ -128,7 +128,7 @@ def test_where_references_are_longer_own_length_does_not_follow_them() -> None:
     pair = counter.statistics(["a b c d e f g h", "a b c d e f g h x"], "a b c d e f g h i j k l")
     data = Lists(np.tile([[1.0, 0.0], [0.0, 1.0]], (5, 1)), np.tile(pair, (5, 1)), np.arange(6) * 2)
     start = [np.array([0.5, 0.4])]
-    by_references, by_own = (tune(each, start).weights for each in (data, data.of_own_length()))
+    by_references, by_own = (tune(each, start).weights for each in (data, data.match_lengths()))
     assert by_references[1] > by_references[0]
     assert by_own[0] > by_own[1]
 

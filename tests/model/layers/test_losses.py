@@ -9,7 +9,7 @@ from torch import nn
 from model import device
 from model.layers import losses
 from model.layers.losses import vocabulary_loss
-from model.text.taught import Taught
+from model.text.distillation import Distillation
 
 
 def problem(
@@ -65,10 +65,10 @@ def test_what_is_taught_is_a_part_of_what_is_learned(
         torch.testing.assert_close(ours.grad, theirs)
 
 
-def some_taught(rows: int, vocabulary: int, part: float) -> Taught:
+def some_taught(rows: int, vocabulary: int, part: float) -> Distillation:
     """Three tokens a row, no two alike, with shares that sum to 1."""
     tokens = torch.stack([torch.randperm(vocabulary)[:3] for _ in range(rows)])
-    return Taught(tokens, torch.rand(rows, 3).softmax(1), part)
+    return Distillation(tokens, torch.rand(rows, 3).softmax(1), part)
 
 
 @pytest.mark.parametrize("part", [None, 0.5])

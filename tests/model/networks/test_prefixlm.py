@@ -15,7 +15,7 @@ from model.inference.scoring import score_pairs
 from model.layers.attention import MASKED
 from model.layers.transformer_layers import embed
 from model.networks.architectures import build_network, model_config, translation_loss
-from model.networks.prefixlm import PrefixConfig, PrefixTranslation, without_bos
+from model.networks.prefixlm import PrefixConfig, PrefixTranslation, replace_bos
 from model.settings import DecodeConfig, LossConfig
 from model.text.batch import TranslationBatch, collate
 from model.text.tokenizer import BOS, EOS, PAD, SEP, UNK
@@ -52,7 +52,7 @@ def batch(*lengths: int) -> TranslationBatch:
 
 def one_pass(ours: PrefixTranslation, source: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The definition: one text of S + T tokens, no padding, through the stack at once -> states, first layer's map."""
-    text = torch.cat([source, without_bos(target)])[None]
+    text = torch.cat([source, replace_bos(target)])[None]
     length, prefix = len(text[0]), len(source)
     seen = torch.ones(length, length).tril().bool()
     seen[:, :prefix] = True
@@ -76,7 +76,7 @@ def test_equals_one_masked_pass_over_source_sep_and_target(switches: dict[str, o
 
 
 def test_sep_stands_between_source_and_target() -> None:
-    assert without_bos(torch.tensor([[BOS, 7, 8, PAD]])).tolist() == [[SEP, 7, 8, PAD]]
+    assert replace_bos(torch.tensor([[BOS, 7, 8, PAD]])).tolist() == [[SEP, 7, 8, PAD]]
 
 
 @pytest.mark.parametrize("switches", SWITCHES, ids=str)

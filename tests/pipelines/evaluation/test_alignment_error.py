@@ -76,7 +76,7 @@ def test_candidates_are_heads_layers_and_all_in_the_order_of_their_weights() -> 
     heads = candidates(2, 3)
     assert len(every) == len(heads) == 9
     for head, found in zip(heads, every, strict=True):
-        np.testing.assert_allclose(found, head.of_all(weights), rtol=1e-6)
+        np.testing.assert_allclose(found, head.select(weights), rtol=1e-6)
     assert candidates(1, 1) == [Head(0, 0)]
     assert stack_heads(weights[:1, :1]).shape == (1, 4, 5)
 

@@ -87,7 +87,7 @@ def test_a_side_of_parallel_shards(make_shards: MakeShards, random_pairs: list[R
     lengths = Counter(len(row) - 1 for row in records_of(feed, 0))
     assert lengths == Counter(len(target) for _, target in random_pairs if target is not None)
     assert language(shards, "target") == "de"
-    with pytest.raises(UserError, match=r"vectors\.side.*Choices: source \(en\), target \(de\)"):
+    with pytest.raises(UserError, match=r"vectors\.side.*Choices: vectors\.side=source \(en\), vectors"):
         text(shards)
 
 

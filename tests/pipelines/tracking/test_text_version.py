@@ -72,7 +72,7 @@ def test_mlflow_loads_a_version_without_a_pickle(kind: TextKind, tracking: Track
     expected = {"bundle_kind": kind, "pair": "en", "method": MODELS[kind]["name"], "valid_nats": "2.5000"}
     assert registry.version("1").tags.items() >= expected.items()
     described = registry.client.get_model_version(REGISTRY.name, "1").description
-    assert "**On valid** 1.2500 bits a character, 2.5000 nats a token, perplexity 12.18" in described
+    assert "**On valid** 1.2500 bits per character, 2.5000 nats per token, perplexity 12.18" in described
     assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
     text = "the cat <mask> on" if kind == "masked" else "the cat"
     if kind == "masked":

@@ -16,7 +16,7 @@ from model.word_vectors.learner import Text
 from pipelines.word_vectors import cooccurrence
 from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 from pipelines.word_vectors.merging import merge_runs, write_run
-from pipelines.word_vectors.pair_table import PairTable, dense_stops, unit, units, without_left_out
+from pipelines.word_vectors.pair_table import PairTable, dense_stops, drop_left_out, unit, units
 
 LARGE, TINY = 64 << 20, 1
 Matrix = dict[tuple[int, int], float]
@@ -319,7 +319,7 @@ def test_units_are_exact_where_they_can_be() -> None:
 
 def test_a_table_is_empty_after_it_was_drained() -> None:
     table = PairTable(40, 5, True, 4000)
-    part = without_left_out(random_passages().texts[0])
+    part = drop_left_out(random_passages().texts[0])
     stop = table.add(part, 0)
     first = [block.copy() for block in table.drain()]
     assert 0 < stop < len(part)

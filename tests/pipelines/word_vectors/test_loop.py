@@ -197,7 +197,7 @@ def test_a_text_with_nothing_to_predict_is_refused(make_shards: MakeShards, tmp_
     shards = make_shards([(source, None) for source, _ in random_records(20)])
     vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
     feed = ShardText(shards, "train", vocabulary)
-    with pytest.raises(UserError, match=r"epoch 1: nothing was left to learn from.*model\.sample"):
+    with pytest.raises(UserError, match=r"epoch 1: no text was left to train on.*model\.sample"):
         train_tables(Idle(len(vocabulary)), feed, CONFIG, Decay(0.1, 0.01), tmp_path / "run", ALONE, 7, 1, nothing)
 
 

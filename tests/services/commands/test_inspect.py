@@ -122,7 +122,7 @@ def test_sound_files_are_verified(shards: Path, bundle: Path, step: Path) -> Non
     assert check(shards / "train-000000.tar") == 1
     assert check(bundle) >= 2
     assert check(step) == 3
-    with pytest.raises(UserError, match="nothing beside it"):
+    with pytest.raises(UserError, match="no file beside it"):
         check(shards.parent)
 
 

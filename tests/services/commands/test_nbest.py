@@ -51,7 +51,7 @@ def test_three_columns_are_a_score_or_features() -> None:
         ("0 ||| x ||| F= -inf ||| 1", "the feature 'F' is '-inf'"),
         ("0 ||| x ||| F= one ||| 1", "the feature 'F' is 'one'"),
         ("0 ||| x ||| F= ||| 1", "the feature 'F' has no value"),
-        ("0 ||| x ||| F= 1 F= 2 ||| 1", "the feature 'F' stands twice"),
+        ("0 ||| x ||| F= 1 F= 2 ||| 1", "the feature 'F' is given twice"),
         ("0 ||| x ||| -1 F= 2 ||| 1", "features begin with '-1'"),
     ],
 )

@@ -123,7 +123,8 @@ def test_nothing_goes_without_a_yes(
     shown = capsys.readouterr()
     assert str(old) in shown.out
     assert shown.err.splitlines() == [
-        "dragoman clean: clean.ask: nothing was deleted, for there is no terminal to ask at; clean.ask=false deletes"
+        "dragoman clean: clean.ask: nothing was deleted: there is no terminal to ask at; "
+        "clean.ask=false deletes without asking"
     ]
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _question: "")

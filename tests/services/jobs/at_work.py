@@ -15,7 +15,7 @@ from tests.services.jobs.processes import PROCESSES
 def at_work(loop: Loop) -> Iterator[int]:
     """The port of a server over the loop, which runs."""
     listening = bind("127.0.0.1", 0, "service")
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     try:
         with serving(create_app(parts), listening):
             loop.start()

@@ -48,7 +48,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop, keys: bool = False) -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, keys)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
     return TestClient(create_app(parts), base_url=LOCAL, headers={"X-Dragoman-Owner": "root"})
 
 
@@ -60,7 +60,7 @@ def service(http: httpx.Client) -> JobClient:
 
 
 def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> None:
-    issue = loop.passes.access.issue
+    issue = loop.scheduler.access.issue
     admin = issue("r", "root", "admin", "root")
     tokens = {"viewer": issue("v", "anna", "viewer", "root"), "submitter": issue("s", "anna", "submitter", "root")}
     with client(loop, keys=True) as http:
@@ -103,10 +103,10 @@ def test_the_first_token_is_an_admins_and_from_then_on_everybody_needs_one(
         assert key not in table and of_anna not in table
         with pytest.raises(UserError, match="the last of an admin"):
             token(JobsConfig(), service(http), ["revoke", "mine"])
-        anna = loop.passes.access.person(of_anna)
+        anna = loop.scheduler.access.person(of_anna)
         token(JobsConfig(), service(http), ["rotate", "laptop"])
         again = capsys.readouterr().out.strip()
-        assert loop.passes.access.person(again) == anna and loop.passes.access.person(of_anna) is None
+        assert loop.scheduler.access.person(again) == anna and loop.scheduler.access.person(of_anna) is None
         with pytest.raises(UserError, match="none that is valid"):
             token(JobsConfig(), service(http), ["rotate", "nobody"])
         token(JobsConfig(), service(http), ["revoke", "laptop"])
@@ -131,7 +131,7 @@ def test_quotas_are_set_and_listed_and_others_are_nobodys_business(
                 quota(JobsConfig(), service(http), mistake)
         with pytest.raises(UserError, match="cpu"):
             quota(JobsConfig(), service(http), ["anna", "cpu=2"])
-        access = loop.passes.access
+        access = loop.scheduler.access
         assert access.quotas() == {"anna": (2.0, None), "ben": (1.5, None)}
         access.issue("r", "root", "admin", "root")
         http.headers["Authorization"] = f"Bearer {access.issue('s', 'anna', 'submitter', 'root')}"
@@ -171,7 +171,7 @@ def test_the_bill_says_what_was_lost_and_how_long_a_job_was_away(
 
 def test_whoever_may_not_see_an_owners_jobs_sees_the_owners_name_nowhere(loop: Loop) -> None:
     """On every route and page: the owner who holds the cluster is `bertold`, the admin who stopped a job `zelda`."""
-    ledger, access = loop.ledger, loop.passes.access
+    ledger, access = loop.ledger, loop.scheduler.access
     lose(ledger, "bertold", 500)
     held = lose(ledger, "bertold", 10)
     with ledger.database.write() as session:

@@ -352,7 +352,7 @@ def test_the_service_answers_an_attack_with_400_and_starts_nothing(scene: dict[s
     loop = make_loop(f"sqlite:///{home.parent}/ledger.db", home)
     loop.capacity = loop.executor.capacity()
     loop.intake.planner = Planner([home, data], [data / "jobs_token"])
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, home, False)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, home, False)
     try:
         with TestClient(create_app(parts), base_url="http://127.0.0.1") as http:
             for verb, row in ATTACKS[::7]:

@@ -142,7 +142,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 def browser(loop: Loop) -> Iterator[httpx.Client]:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     with TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers={"X-Dragoman-Owner": "anna"}) as http:
         yield http
 

@@ -15,13 +15,13 @@ import httpx
 from bench.s3_server import proxy_before
 from model.errors import ServiceError
 from model.ports import free_ports
-from services.jobs import beside
+from services.jobs import subprocesses
 from services.jobs.children import Children
 from services.jobs.client.client import JobClient
 from services.jobs.executors.base import Start
 from services.jobs.records import attempt_of
-from services.jobs.service.arrears import Arrears, pending
 from services.jobs.service.loop import Loop
+from services.jobs.service.outbox import Outbox, pending
 from services.jobs.states import ENDED, State
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.conftest import Postgres, new_database
@@ -128,15 +128,15 @@ def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_p
     (tmp_path / "server").write_text(where)
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.executor = loop.attempts.executor = ProcessExecutor(tmp_path, stub=Path(__file__).with_name("tracked_job.py"))
-    arrears = Arrears(loop.ledger, where)
+    outbox = Outbox(loop.ledger, where)
     with at_work(loop) as service, contextlib.ExitStack() as stack:
         (job,) = submit(service, tmp_path, ["run"])
         wait(loop, [job])
         assert loop.ledger.job(job).state == State.SUCCEEDED
         assert pending(tmp_path / "run") > 0
-        assert arrears.look() == 1  # nobody answers: it is kept in mind
+        assert outbox.look() == 1  # nobody answers: it is kept in mind
         stack.enter_context(mlflow_server(tmp_path, port))
-        assert arrears.look() == 0
+        assert outbox.look() == 0
         found = httpx.post(f"{where}/api/2.0/mlflow/runs/search", json={"experiment_ids": ["1"]}).json()["runs"]
         query = {"run_id": found[0]["info"]["run_id"], "metric_key": "loss"}
         sent = httpx.get(f"{where}/api/2.0/mlflow/metrics/get-history", params=query).json()["metrics"]
@@ -148,8 +148,8 @@ def test_mlflow_that_is_away_for_a_whole_job_has_all_of_it_when_it_is_back(tmp_p
 @contextlib.contextmanager
 def mlflow_server(folder: Path, port: int) -> Iterator[None]:
     """A real one, until the end of the block."""
-    places = beside.Places(folder, port, 0, 0, folder)
-    child = beside.tracking(places, folder / "mlflow", dict(os.environ))
+    places = subprocesses.Places(folder, port, 0, 0, folder)
+    child = subprocesses.tracking(places, folder / "mlflow", dict(os.environ))
     with contextlib.ExitStack() as stack:
         children = Children(folder / "children.json")
         stack.callback(children.stop)

@@ -25,7 +25,7 @@ from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.entries import Start as Decision
 from services.jobs.scheduling.room import Node
 from services.jobs.service import schemas
-from services.jobs.service.attempts import handed
+from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.entries import entry
 from services.jobs.service.intake import Intake
 from services.jobs.states import State
@@ -114,7 +114,7 @@ def test_a_job_with_an_hour_is_started_with_one_of_the_numbers(intake: Intake) -
     assert isinstance(decision, Decision) and decision.workers == 2
     with intake.ledger.database.write() as session:
         intake.ledger.begin(session, job, 2, "scheduler", "")
-    assert "cluster.workers=2" in handed(intake.ledger.job(job.id)).words
+    assert "cluster.workers=2" in describe_attempt(intake.ledger.job(job.id)).words
 
 
 def test_every_job_that_ends_makes_the_next_prediction_narrower(intake: Intake) -> None:
@@ -199,7 +199,7 @@ def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_dr
 
     executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
     monkeypatch.setattr(executor, "_client", Client)
-    executor.submit(handed(intake.ledger.job(job.id)))
+    executor.submit(describe_attempt(intake.ledger.job(job.id)))
     assert (asked[0]["entrypoint_num_cpus"], asked[0]["entrypoint_num_gpus"]) == (1 / 20, 0)
     assert re.search(r"cluster\.device=cuda .*cluster\.address=auto", asked[0]["entrypoint"])
 

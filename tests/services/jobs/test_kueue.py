@@ -18,10 +18,10 @@ from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
 from services.jobs.records import YIELDED, attempt_of
-from services.jobs.service.desk import Desk
+from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
-from services.jobs.service.outlook import Outlook
+from services.jobs.service.operations import Operations
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
 from tests.services.jobs.fake_kubernetes import TOKEN, Cluster, closed, definition, serving
@@ -194,7 +194,7 @@ def test_the_service_hands_everything_over_mirrors_what_kueue_says_and_goes_on_a
     ledger = Ledger(Database(f"sqlite:///{tmp_path}/ledger.db"))
     intake = Intake(ledger, StubPlanner(home), "kueue")  # type: ignore[arg-type]  # as far as it is asked
     loop = Loop(ledger, Access(ledger), executor, intake, ServiceConfig(executor="kueue"), home)
-    desk = Desk(ledger, loop, loop.config, Outlook(loop))
+    operations = Operations(ledger, loop, loop.config, Forecaster(loop))
     jobs = [ledger.submit("anna", "train", words(home, name, 5)) for name in ("a", "b", "c")]
 
     def turn() -> list[str]:
@@ -210,7 +210,7 @@ def test_the_service_hands_everything_over_mirrors_what_kueue_says_and_goes_on_a
     assert cluster.made == [id_of(job) for job in jobs]
     cluster.say(id_of(jobs[1]), "QuotaReserved", "False", "Pending", FULL)
     turn()
-    assert desk.why(ROOT, jobs[1].id).text == f"Kueue: {FULL}"
+    assert operations.why(ROOT, jobs[1].id).text == f"Kueue: {FULL}"
 
     def run(job: Job, number: int) -> int:
         """As the pod would: the attempt is taken, and its lock held."""
@@ -235,14 +235,14 @@ def test_the_service_hands_everything_over_mirrors_what_kueue_says_and_goes_on_a
     assert turn()[0] == State.SUCCEEDED
     assert [one.outcome for one in ledger.attempts(jobs[0].id)] == ["yielded", "succeeded"]
 
-    desk.stop(ROOT, jobs[1].id)  # it waits in Kueue's queue: it is taken out of it
+    operations.stop(ROOT, jobs[1].id)  # it waits in Kueue's queue: it is taken out of it
     turn()
     assert turn()[1] == State.STOPPED
     assert id_of(jobs[1]) not in cluster.jobs
 
     third = run(jobs[2], 1)
     assert turn()[2] == State.RUNNING
-    desk.make_room(ROOT, jobs[2].id)
+    operations.make_room(ROOT, jobs[2].id)
     turn()
     assert attempt_of(home, jobs[2].id, 1).asked() == "yield"
     attempt_of(home, jobs[2].id, 1).write(code=YIELDED)

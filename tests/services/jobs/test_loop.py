@@ -18,10 +18,10 @@ import pytest
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
-from services.jobs.service.desk import Desk
+from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.loop import Loop
-from services.jobs.service.outlook import Outlook
-from services.jobs.service.verdict import of_exit, of_vanishing
+from services.jobs.service.operations import Operations
+from services.jobs.service.verdict import judge_exit, judge_vanishing
 from services.jobs.states import ENDED, State
 from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, make_loop, words
 
@@ -259,19 +259,19 @@ def test_a_stopped_service_leaves_everything_to_the_next(loop: Loop, home: Path)
 )
 def test_what_becomes_of_a_job(before: State, code: int, same: bool, after: State, outcome: str) -> None:
     job = Job(state=before, reason="", retries=0, failures=0, losses=0)
-    verdict = of_exit(job, code, same, 5)
+    verdict = judge_exit(job, code, same, 5)
     assert (verdict.state, verdict.outcome) == (after, outcome)
 
 
 def test_what_vanishes_too_often_is_lost() -> None:
     job = Job(state=State.RUNNING, reason="", losses=5)
-    assert of_vanishing(job, "gone", 5).state == State.LOST
-    assert of_vanishing(Job(state=State.RUNNING, reason="", losses=4), "gone", 5).state == State.WAITING
-    assert of_vanishing(Job(state=State.STOPPING, reason="", losses=9), "gone", 5).state == State.STOPPED
+    assert judge_vanishing(job, "gone", 5).state == State.LOST
+    assert judge_vanishing(Job(state=State.RUNNING, reason="", losses=4), "gone", 5).state == State.WAITING
+    assert judge_vanishing(Job(state=State.STOPPING, reason="", losses=9), "gone", 5).state == State.STOPPED
 
 
 def test_a_job_runs_for_a_while_before_it_makes_room_and_its_start_up_is_on_the_bill(loop: Loop, home: Path) -> None:
-    loop.passes.rules = replace(loop.passes.rules, preempt_after=1.0)
+    loop.scheduler.rules = replace(loop.scheduler.rules, preempt_after=1.0)
     low = submit(loop, home, "low", steps=150, workers=2, priority=-10)
     turn(loop, lambda: state(loop, low) == State.RUNNING)
     high = submit(loop, home, "high", steps=1, workers=2, owner="ben", priority=10)
@@ -282,7 +282,7 @@ def test_a_job_runs_for_a_while_before_it_makes_room_and_its_start_up_is_on_the_
     assert first.startup > 0
     assert first.ended - first.decided - first.startup > 0.9  # the clocks of files are coarse
     assert second.startup > 0
-    (row,) = Desk(loop.ledger, loop, loop.config, Outlook(loop)).bill(Person("root", "admin"), None)
+    (row,) = Operations(loop.ledger, loop, loop.config, Forecaster(loop)).bill(Person("root", "admin"), None)
     assert (row.job, row.cause, row.startup) == (low.id, "preemption", first.startup)
     assert state(loop, high) == State.SUCCEEDED
 
@@ -306,7 +306,7 @@ def test_lost_steps_are_billed_once_and_an_attempt_without_a_step_is_start_up_al
             (home / "run" / "steps.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
             os.utime(home / "run" / "steps.jsonl", (time.time(), time.time()))
         running = loop.ledger.job(job.id)
-        loop.attempts._end(running, of_vanishing(running, "gone", 9))
+        loop.attempts._end(running, judge_vanishing(running, "gone", 9))
 
     attempt(30.0)  # trains for the last 8 s
     attempt(7.0)  # dies before its first step

@@ -12,7 +12,7 @@ from services.jobs.executors.base import Start
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Attempt
 from services.jobs.service.app import Parts, create_app
-from services.jobs.service.attempts import handed
+from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
@@ -37,7 +37,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop, metrics: Metrics | None = None, keys: bool = False, token: str = "") -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, keys, metrics or Metrics())
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys, metrics or Metrics())
     headers = {"X-Dragoman-Owner": "anna"} | ({"Authorization": f"Bearer {token}"} if token else {})
     return TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers=headers)
 
@@ -75,7 +75,7 @@ def test_every_metric_says_what_happened(loop: Loop) -> None:
         loop._take()
         http.put("/v1/quotas/anna", json={"cpus": 4})
         finish(loop.ledger, job["id"], 1, "preemption", State.WAITING, tokens=70)
-        loop.passes.took(0.02)
+        loop.scheduler.took(0.02)
         with loop.ledger.database.write() as session:
             loop.ledger.begin(session, loop.ledger.job(job["id"]), 1, "scheduler", "there is room")
         loop.ledger.mark_started(loop.ledger.job(job["id"]))
@@ -124,8 +124,8 @@ def test_an_event_is_told_once_and_none_of_those_before_the_start(loop: Loop) ->
 
 
 def test_metrics_ask_for_a_token_where_everything_does(loop: Loop) -> None:
-    loop.passes.access.issue("root", "root", "admin", "root")
-    token = loop.passes.access.issue("prometheus", "prometheus", "viewer", "root")
+    loop.scheduler.access.issue("root", "root", "admin", "root")
+    token = loop.scheduler.access.issue("prometheus", "prometheus", "viewer", "root")
     with client(loop, keys=True) as http:
         assert http.get("/metrics").status_code == 401
     with client(loop, keys=True, token=token) as http:
@@ -145,7 +145,7 @@ def test_a_trace_goes_from_the_submission_to_the_attempts(loop: Loop, collected:
         finish(loop.ledger, job["id"], 1, "preemption", State.WAITING)
         with loop.ledger.database.write() as session:
             loop.ledger.begin(session, loop.ledger.job(job["id"]), 1, "scheduler", "there is room")
-        second = handed(loop.ledger.job(job["id"]))
+        second = describe_attempt(loop.ledger.job(job["id"]))
         http.get("/metrics")
     telemetry.close()
     kept = parse(loop.ledger.job(job["id"]).trace)
@@ -174,4 +174,4 @@ def test_without_a_trace_nothing_is_handed_on(loop: Loop) -> None:
         ).json()
     loop._take()
     assert loop.ledger.job(job["id"]).trace is None
-    assert handed(loop.ledger.job(job["id"])).trace == ""
+    assert describe_attempt(loop.ledger.job(job["id"])).trace == ""

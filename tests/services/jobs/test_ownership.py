@@ -19,7 +19,7 @@ from services.jobs.pages.models import shown
 from services.jobs.pages.tracking import Model, Move, Tracking, Version
 from services.jobs.planning.plan import make_plan
 from services.jobs.service.app import Parts, create_app
-from services.jobs.service.attempts import handed
+from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.loop import Loop
 from services.jobs.states import State
 from tests.services.jobs.processes import StubPlanner, make_loop
@@ -72,8 +72,8 @@ def people(loop: Loop) -> Iterator[dict[str, httpx.Client]]:
     """Anna and Ben, who hand in jobs, and the admin Zelda."""
     from fastapi.testclient import TestClient
 
-    app = create_app(Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, True))
-    issue = loop.passes.access.issue
+    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, True))
+    issue = loop.scheduler.access.issue
     roles = {"zelda": "admin", "anna": "submitter", "ben": "submitter"}
     tokens = {name: issue(name, name, role, "zelda") for name, role in roles.items()}
     heads = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
@@ -122,7 +122,7 @@ def test_an_admin_gives_a_model_to_another_and_what_waits_is_checked_again(
     owner_verb(JobsConfig(), client, ["m", "ben"])
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["m", "ben"]
     assert registry.found["m"].owner == "ben"
-    loop.passes.run(loop.executor.capacity())
+    loop.scheduler.run(loop.executor.capacity())
     loop.attempts.hand_over(loop.ledger.jobs([State.STARTING], plans=True)[0])
     ended = loop.ledger.job(job.id)
     assert ended.state == State.FAILED and "belongs to another owner" in ended.reason
@@ -161,7 +161,7 @@ def test_an_admins_rights_are_neither_kept_nor_lent(loop: Loop, people: dict[str
         assert loop.ledger.job(job.id).state == (State.WAITING if handed_in == "zelda" else State.FAILED)
     _, job = asks(loop, people["zelda"], "promote", "later", "m")
     people["zelda"].post(f"/v1/jobs/{job.id}/stop", json={})
-    no_admin = loop.passes.access.issue("less", "zelda", "submitter", "zelda")
+    no_admin = loop.scheduler.access.issue("less", "zelda", "submitter", "zelda")
     people["zelda"].headers["Authorization"] = f"Bearer {no_admin}"
     people["zelda"].post(f"/v1/jobs/{job.id}/retry", json={})
     loop._take()
@@ -170,7 +170,7 @@ def test_an_admins_rights_are_neither_kept_nor_lent(loop: Loop, people: dict[str
 
 def test_a_jobs_processes_are_told_whose_they_are_and_nothing_replaces_that(loop: Loop) -> None:
     job = loop.ledger.submit("anna", "doctor", [])
-    start = replace(handed(job), model_owner="ben")
+    start = replace(describe_attempt(job), model_owner="ben")
     forged = {"DRAGOMAN_OWNER": "zelda", "DRAGOMAN_MODEL_OWNER": "anna", "OTHER": "x"}
     pod = rayjob(start, KueueConfig(), loop.home, forged, 60)["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]
     told = {one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]}

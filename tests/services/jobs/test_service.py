@@ -35,7 +35,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop, keys: bool = False, owner: str = "anna", token: str = "") -> httpx.Client:
     from fastapi.testclient import TestClient
 
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, keys)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, keys)
     headers = {"X-Dragoman-Owner": owner} | ({"Authorization": f"Bearer {token}"} if token else {})
     return TestClient(create_app(parts), base_url=LOCAL, headers=headers)
 
@@ -73,7 +73,7 @@ def test_a_list_is_read_page_by_page(loop: Loop) -> None:
 
 
 def test_with_keys_an_owner_sees_and_stops_only_his_own(loop: Loop) -> None:
-    issue = loop.passes.access.issue
+    issue = loop.scheduler.access.issue
     admin, viewer = issue("r", "root", "admin", "root"), issue("v", "anna", "viewer", "root")
     anna, ben = issue("a", "anna", "submitter", "root"), issue("b", "ben", "submitter", "root")
     with client(loop, keys=True) as http:
@@ -236,7 +236,7 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_whatever_our_openapi_allows_is_never_answered_with_a_fault_of_ours(loop: Loop) -> None:
     loop.config.rate, loop.config.burst = 1e6, 10**6
-    parts = Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False)
+    parts = Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False)
     app = create_app(parts)
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     answered: list[int] = []

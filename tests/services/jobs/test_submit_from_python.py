@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
     loop.capacity = loop.executor.capacity()
-    app = create_app(Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False))
+    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
 
     class Client(JobClient):
         def __init__(self, address: str, *more: Any, **settings: Any) -> None:

@@ -52,7 +52,10 @@ def test_settings_are_the_bundles_but_for_what_the_command_line_sets() -> None:
 
 @pytest.mark.parametrize(
     ("answer", "message"),
-    [(Translation("", 0.0, error="boom"), "cannot translate .*: boom"), (Translation("", 0.0), "answers nothing")],
+    [
+        (Translation("", 0.0, error="boom"), "cannot translate .*: boom"),
+        (Translation("", 0.0), "gives only empty answers"),
+    ],
 )
 def test_a_model_that_fails_or_is_mute_is_refused(bundle: Path, answer: Translation, message: str) -> None:
     class Bad:

@@ -58,7 +58,7 @@ def loop(tmp_path: Path) -> Iterator[Loop]:
 def client(loop: Loop) -> Iterator[JobClient]:
     from fastapi.testclient import TestClient
 
-    app = create_app(Parts(loop.ledger, loop.passes.access, loop, loop.config, loop.home, False))
+    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
     with JobClient(LOCAL) as found, TestClient(app, base_url=LOCAL, headers={"X-Dragoman-Owner": "anna"}) as http:
         found._http = http
         yield found

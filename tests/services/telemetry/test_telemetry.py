@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from model.errors import UserError
 from services.telemetry.spans import tell
 from services.telemetry.telemetry import Telemetry, current
-from services.telemetry.traceparent import TraceParent, check_address, of_environment, parse
+from services.telemetry.traceparent import TraceParent, check_address, parse, read_environment
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -33,7 +33,7 @@ def test_what_is_no_traceparent_is_left_out(text: str | None) -> None:
 def test_a_traceparent_is_read_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert parse(str(PLACE)) == PLACE
     monkeypatch.setenv("TRACEPARENT", str(PLACE))
-    assert of_environment() == PLACE
+    assert read_environment() == PLACE
     child = PLACE.child("j-1-a1")
     assert child == PLACE.child("j-1-a1") != PLACE.child("j-1-a2")
     assert child.trace == PLACE.trace and parse(str(child)) == child
@@ -46,7 +46,7 @@ def test_an_address_of_no_collector_is_refused(address: str) -> None:
 
 
 def app(telemetry: Telemetry) -> FastAPI:
-    one = FastAPI(telemetry=telemetry.of_fastapi())  # type: ignore[arg-type]
+    one = FastAPI(telemetry=telemetry.make_fastapi_options())  # type: ignore[arg-type]
 
     @one.get("/words/{word}")
     def word(word: str) -> dict[str, str]:

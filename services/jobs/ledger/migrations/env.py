@@ -1,4 +1,4 @@
-"""How Alembic runs the migrations: on the connection that `database.upgrade` hands over."""
+"""Runs the migrations with Alembic, on the connection of `database.upgrade`."""
 
 from alembic import context
 

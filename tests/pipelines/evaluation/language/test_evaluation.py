@@ -102,7 +102,7 @@ def test_recurrent_figures_are_those_of_one_pass_with_carried_state(tmp_path: Pa
     assert scores["bits_per_byte"] < scores["bits_per_character"]
     assert scores["word_perplexity"] > scores["perplexity"]
     assert len(evaluation.samples) == 3 and evaluation.samples[0].prompt == ""
-    assert "bits a byte" in report(evaluation)
+    assert "bits per byte" in report(evaluation)
     assert write_text_evaluation(evaluation, tmp_path).name == "evaluation.valid.json"
     for figure in (surprise_by_line(evaluation), curves({"nll": [(1, 2.0)]}, "run")):
         assert figure is not None
@@ -148,7 +148,7 @@ def test_models_of_other_tokenizers_are_compared_a_character(tmp_path: Path, sha
     found = compare(characters, words)
     assert found.candidate == pytest.approx(words.scores()["bits_per_character"])
     assert found.baseline == pytest.approx(characters.scores()["bits_per_character"])
-    assert found.difference < 0 and found.p_value < 0.05  # untrained: fewer tokens a character, fewer bits
+    assert found.difference < 0 and found.p_value < 0.05  # untrained: fewer tokens per character, fewer bits
     with pytest.raises(UserError, match="cannot be compared"):
         compare(characters, evaluate_text_bundle(bundle(tmp_path, "bert"), shards, "valid", samples=0))
 

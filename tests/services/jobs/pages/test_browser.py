@@ -48,7 +48,7 @@ def jobs(world: World) -> dict[str, Job]:
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
     }
-    world.loop.passes.access.set_quota("anna", 4, 0, "root")
+    world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
     return found
 
 

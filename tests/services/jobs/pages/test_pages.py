@@ -383,7 +383,7 @@ def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, brows
 
 def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
     world = World(tmp_path)
-    access = world.loop.passes.access
+    access = world.loop.scheduler.access
     access.issue("r", "root", "admin", "up")
     anna, ben = access.issue("a", "anna", "submitter", "root"), access.issue("b", "ben", "viewer", "root")
     mine = world.job("mine")

@@ -62,7 +62,7 @@ class World:
     def start(self, keys: bool = False) -> None:
         other = f"http://127.0.0.1:{self.others.server_address[1]}"
         parts = Parts(
-            *(self.ledger, self.loop.passes.access, self.loop, self.loop.config, self.home, keys),
+            *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
             **{"tracking": other, "tracking_pages": other, "endpoint": other},
         )
         listening = bind("127.0.0.1", self.port, "service")

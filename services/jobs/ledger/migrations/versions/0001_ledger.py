@@ -12,7 +12,7 @@ REFUSAL = "the audit trail is append-only"
 
 
 def upgrade() -> None:
-    """Make the tables, and have the database itself refuse to alter the audit trail."""
+    """Makes the tables, and makes the database itself refuse changes of the audit trail."""
     op.create_table(
         "meta", sa.Column("key", sa.String(32), primary_key=True), sa.Column("value", sa.Text, nullable=False)
     )
@@ -50,7 +50,7 @@ def upgrade() -> None:
         sa.Column("losses", sa.Integer, nullable=False),
         sa.Column("spent", sa.Double, nullable=False),
         sa.UniqueConstraint("id", name="uq_jobs_id"),
-        sqlite_autoincrement=True,  # the number of a removed job is not given again
+        sqlite_autoincrement=True,  # the number of a removed job is never given again
     )
     op.create_index("ix_jobs_state_seq", "jobs", ["state", "seq"])
     op.create_index("ix_jobs_owner_seq", "jobs", ["owner", "seq"])
@@ -136,7 +136,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove everything, the audit trail with it."""
+    """Removes everything, with the audit trail."""
     for table in ("measurements", "quotas", "tokens", "changes", "attempts", "jobs", "meta"):
         op.drop_table(table)
     if op.get_bind().dialect.name != "sqlite":

@@ -1,4 +1,4 @@
-"""Jobs remember the trace that they were submitted in."""
+"""Jobs record the trace in which they were submitted."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,10 +8,10 @@ down_revision = "0002"
 
 
 def upgrade() -> None:
-    """A W3C traceparent; null where whoever submitted it named none."""
+    """Adds a W3C traceparent; null if the submission named none."""
     op.add_column("jobs", sa.Column("trace", sa.String(55)))
 
 
 def downgrade() -> None:
-    """Forget it."""
+    """Removes it."""
     op.drop_column("jobs", "trace")

@@ -1,4 +1,4 @@
-"""Attempts remember how far their run was kept: what the next one takes is measured from there."""
+"""Attempts record the last checkpoint of their run, from which the next attempt's time is measured."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,12 +8,12 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Zero for attempts before: jobs that go on with one are measured as if it had kept nothing."""
+    """Sets zero for earlier attempts: jobs that continue one are measured as if it had saved nothing."""
     op.add_column("attempts", sa.Column("kept_step", sa.Integer(), nullable=False, server_default="0"))
     op.add_column("attempts", sa.Column("kept_seconds", sa.Double(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:
-    """Forget it."""
+    """Removes it."""
     for name in ("kept_step", "kept_seconds"):
         op.drop_column("attempts", name)

@@ -1,4 +1,4 @@
-"""Names of registered models have owners; a job remembers whether an admin handed it in."""
+"""Names of registered models have owners; a job records whether an admin submitted it."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Jobs before this were handed in with nobody's rights but their owner's."""
+    """Treats earlier jobs as submitted with only their owner's rights."""
     op.create_table(
         "models",
         sa.Column("name", sa.String(160), nullable=False),
@@ -20,6 +20,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget both."""
+    """Removes both."""
     op.drop_column("jobs", "admin")
     op.drop_table("models")

@@ -11,7 +11,7 @@ down_revision = "0006"
 
 
 def upgrade() -> None:
-    """The runs and shards of jobs before belong to the owner of the first job that did not fail."""
+    """Gives the runs and shards of earlier jobs to the owner of the first job that did not fail."""
     path = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
     places = op.create_table(
         "places",
@@ -33,5 +33,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget them."""
+    """Removes them."""
     op.drop_table("places")

@@ -1,5 +1,4 @@
-"""Measurements remember the network's size and the range that was promised: forecasts go by the one, and are judged by
-the other."""
+"""Measurements record the network's size, which forecasts use, and the promised range, which judges them."""
 
 from typing import Any
 
@@ -12,7 +11,7 @@ NUMBERS: dict[str, type[sa.types.TypeEngine[Any]]] = {"tokens": sa.Double, "widt
 
 
 def upgrade() -> None:
-    """Measurements before do not say."""
+    """Leaves the columns of earlier measurements empty."""
     for name in ("low", "high"):
         op.add_column("measurements", sa.Column(name, sa.Double(), nullable=True))
     for name, kind in NUMBERS.items():
@@ -21,6 +20,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Forget it."""
+    """Removes them."""
     for name in ("low", "high", *NUMBERS, "architecture"):
         op.drop_column("measurements", name)

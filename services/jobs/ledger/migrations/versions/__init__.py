@@ -1,1 +1,1 @@
-"""A file a change of the ledger's tables, oldest first."""
+"""The changes of the ledger's tables, one file each, oldest first."""

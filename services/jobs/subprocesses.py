@@ -1,4 +1,4 @@
-"""What `dragoman up` starts beside the job service: a Ray head behind a token, MLflow, the endpoint."""
+"""The subprocesses of `dragoman up`: a Ray head behind a token, MLflow, the endpoint."""
 
 import contextlib
 import os
@@ -14,16 +14,16 @@ from model.ports import free_ports
 from services.jobs.children import Child
 from services.jobs.settings import ServiceConfig
 
-# Without the first, `ray start` takes 127.0.0.1 for this machine's address in its network, and listens on every
-# interface. With it Ray means to run on this machine alone. The others end three ports of metrics, which ask nobody for
-# a token: -1 is no port, so Ray writes into its own log that it could not open it, and goes on.
+# Without the first variable, `ray start` takes 127.0.0.1 for this machine's network address and listens on every
+# interface. With it Ray stays on this machine. The others disable three metrics ports, which need no token: -1 is no
+# port, so Ray logs that it could not open it, and continues.
 ON_LOOPBACK = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_enable_metrics_collection": "0",
     "AUTOSCALER_METRIC_PORT": "-1",
     "DASHBOARD_METRIC_PORT": "-1",
 }
-OBJECTS = 256 * 2**20  # bytes of Ray's shared memory: our data does not go through it
+OBJECTS = 256 * 2**20  # bytes of Ray's shared memory, which our data does not use
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Places:
     tracking: int
     endpoint: int
     ray: int
-    sockets: Path  # of this `up` alone
+    sockets: Path  # for this `up` alone
 
     @property
     def service(self) -> Path:
@@ -46,12 +46,12 @@ class Places:
 
     @property
     def ray_folder(self) -> Path:
-        """A folder in ours: Ray opens its own to everybody."""
+        """Returns a folder within ours, because Ray's own is open to everybody."""
         return self.sockets / "r"
 
 
 def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
-    """The ports that are configured, or free ones; `sockets` is the folder of Ray's."""
+    """Returns the configured ports, or free ones; `sockets` is the folder of Ray's sockets."""
     first = config.ports
     ports = free_ports(3) if first == 0 else [first, first + 1, first + 2]
     tracking, endpoint, ray = ports
@@ -59,7 +59,7 @@ def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
 
 
 def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
-    """Of everything that is started, and so of every job: whose token it is, where it lies, who tracks."""
+    """Returns the variables of every subprocess, and so of every job: the token, its file, the tracking server."""
     found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
     found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
     found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
@@ -70,7 +70,7 @@ def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[s
 
 
 def write_token(places: Places) -> None:
-    """A token that only this user can read; it is root on the cluster."""
+    """Writes a token that only this user can read; it gives full rights on the cluster."""
     places.service.mkdir(parents=True, exist_ok=True)
     if not places.token.is_file():
         descriptor = os.open(places.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -79,7 +79,7 @@ def write_token(places: Places) -> None:
 
 
 def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
-    """One CPU more than jobs may use: for what starts them."""
+    """Returns the Ray head, with one CPU more than jobs may use, for starting them."""
     (client,) = free_ports(1)
     cpus = config.cpus or os.cpu_count() or 1
     command = [
@@ -99,20 +99,20 @@ def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]
 def tracking(
     places: Places, folder: Path, variables: Mapping[str, str], login: Mapping[str, str] | None = None
 ) -> Child:
-    """MLflow over the same files that are used without it; `login`: the variables of a server that asks for one."""
+    """Returns MLflow on the same files that are used without it; `login`: variables for a server with a login."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
         *(sys.executable, "-m", "mlflow", "server", *(["--app-name=basic-auth"] if login else [])),
         *("--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
         *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
     ]
-    # its own background jobs (six processes that judge prompts) are for language models of others
+    # MLflow's background jobs (six processes that judge prompts) are for language model applications
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 
 def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
-    """It starts before there is a champion, and says 503 until one is promoted."""
+    """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
     command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
     return Child(
         "endpoint",
@@ -124,7 +124,7 @@ def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str])
 
 
 def answers(port: int) -> bool:
-    """Whether somebody listens there."""
+    """Returns True if a program listens there."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
         return True
     return False

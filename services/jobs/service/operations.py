@@ -1,4 +1,4 @@
-"""What people may ask of the service, each checked: whose job it is, and whether its state allows it."""
+"""The requests of people to the service, each checked: the job's owner, and the state that allows it."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -14,30 +14,30 @@ from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.planning.refusals import check_words
 from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
-from services.jobs.service.attempts import handed
+from services.jobs.service.attempts import describe_attempt
+from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.loop import Loop
-from services.jobs.service.outlook import Outlook
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
 
 COLUMNS = [name for name in schemas.JobView.model_fields if name != "why"]  # of the ledger
-LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for why they wait: a command line asks once
-AGAIN = 5  # times that a change is tried where somebody else is quicker
+LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
+AGAIN = 5  # attempts to change a row that others change too
 
 
-class Desk:
-    """Over a ledger and its loop."""
+class Operations:
+    """The operations on a ledger and its loop."""
 
-    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, outlook: Outlook) -> None:
-        self.ledger, self.loop, self.config, self.outlook = ledger, loop, config, outlook
+    def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
+        self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
-        """Whose jobs are shown; None: everybody's. Whoever may not see all owners sees their own."""
+        """Returns the owner whose jobs are shown; None: all. People who may not see all owners see their own."""
         return owner if person.sees_all else person.owner
 
     def job(self, person: Person, name: str) -> Job:
-        """Raises UnknownJobError where there is none, or it is another's: that there is one is nobody's business."""
+        """Returns a job. Raises UnknownJobError if there is none, or, to reveal nothing, if it is another owner's."""
         job = self.ledger.job(name)
         if not person.sees(job.owner):
             raise UnknownJobError(name)
@@ -46,9 +46,9 @@ class Desk:
     def page(
         self, person: Person, states: Collection[State], owner: str | None, before: int | None, limit: int
     ) -> schemas.JobPage:
-        """Jobs by age, the newest first, and how many there are in each state."""
+        """Returns jobs by age, the newest first, and the number of jobs in each state."""
         whose = self.only(person, owner)
-        newest = self.ledger.newest  # before the jobs are read: a change in between is not missed
+        newest = self.ledger.newest  # before the jobs are read, so that no change is missed
         found = self.ledger.rows(("seq", *COLUMNS), states, whose, before, limit)
         jobs = [schemas.JobView.model_validate(row) for row in found]
         waits = self.waits_for(jobs)
@@ -58,21 +58,21 @@ class Desk:
         return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(whose), newest=newest)
 
     def waits_for(self, jobs: Sequence[schemas.JobView]) -> dict[str, str]:
-        """Id -> what a waiting job waits for, as the pages say it; of those of `jobs` for which it is known."""
+        """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
         waiting = [job.id for job in jobs if job.state == State.WAITING]
         if self.loop.trouble:
             return dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
-        forecasts = self.outlook.view(LIST_PATIENCE).forecasts if waiting else {}
+        forecasts = self.forecaster.view(LIST_PATIENCE).forecasts if waiting else {}
         return {name: forecasts[name].text for name in waiting if name in forecasts}
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
-        """Raises UserError where it is refused."""
+        """Returns the plan. Raises UserError if it is refused."""
         return self.loop.intake.plan(
             person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by, admin=person.may("admin")
         )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
-        """Raises UserError or HTTPException (429) where it is refused."""
+        """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
         check_words(body.verb, body.overrides)
         for other in body.after:
             self.job(person, other)
@@ -96,7 +96,7 @@ class Desk:
             raise HTTPException(429, words, {"Retry-After": "60"}) from None
 
     def stop(self, person: Person, name: str) -> Job:
-        """Raises ConflictError where it has ended."""
+        """Stops a job. Raises ConflictError if it has ended."""
 
         def wanted(job: Job) -> State:
             return State.STOPPING if job.state in ACTIVE else State.STOPPED
@@ -104,12 +104,12 @@ class Desk:
         return self._change(person, name, wanted, "stopped by")
 
     def make_room(self, person: Person, name: str) -> Job:
-        """Raises ConflictError where it does not run."""
+        """Asks a job to make room. Raises ConflictError if it does not run."""
         return self._change(person, name, lambda _: State.YIELDING, "asked to yield by")
 
     def retry(self, person: Person, name: str) -> Job:
-        """Raises ConflictError where it has not ended."""
-        # whoever has lost an admin's rights does not keep them, and an admin does not lend them to another's job
+        """Queues a job again. Raises ConflictError if it has not ended."""
+        # a person who lost an admin's rights does not keep them here, nor does an admin lend them to another's job
         admin = self.job(person, name).admin and person.may("admin")
         fresh = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
@@ -119,7 +119,7 @@ class Desk:
             job = self.job(person, name)
             wanted = state(job)
             if job.state == wanted and wanted in ACTIVE:
-                return job  # it has been asked
+                return job  # it was asked before
             try:
                 who = person.owner if person.owner == job.owner else "an admin"  # the owner reads the reason
                 return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
@@ -129,7 +129,7 @@ class Desk:
         raise AssertionError("unreachable")
 
     def set_priority(self, person: Person, name: str, priority: int) -> Job:
-        """Raises ConflictError where it has ended."""
+        """Sets a job's priority. Raises ConflictError if it has ended."""
         for last in [False] * (AGAIN - 1) + [True]:
             job = self.job(person, name)
             if job.state in ENDED:
@@ -142,11 +142,11 @@ class Desk:
         raise AssertionError("unreachable")
 
     def remove(self, person: Person, name: str) -> None:
-        """Raises ConflictError where it has not ended."""
+        """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.job(person, name), person.owner)
 
     def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
-        """Why it waits, or what it does instead; see `explain`."""
+        """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
         pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
@@ -156,9 +156,9 @@ class Desk:
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
-        queue, quotas, rules = self.loop.passes.snapshot()
+        queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:
-            return self.why(person, name, forecasts)  # it has started since
+            return self.why(person, name, forecasts)  # it has started in the meantime
         found = explain(name, queue, quotas, self.loop.capacity, self.ledger.now(), forecasts, rules)
         view = schemas.WhyView.model_validate(found)
         for holder in view.holders:
@@ -166,7 +166,7 @@ class Desk:
         return view
 
     def changes(self, person: Person, name: str) -> list[schemas.ChangeView]:
-        """What happened to a job, as the person may read it.
+        """Returns the changes of a job, as the person may read them.
 
         Raises:
             UnknownJobError: there is no such job, or the person may not see it.
@@ -175,7 +175,7 @@ class Desk:
         return [schemas.ChangeView.shown(one, person) for one in self.ledger.changes(job=name, limit=10_000)]
 
     def log(self, person: Person, name: str, attempt: int, offset: int, limit: int) -> tuple[bytes, int]:
-        """A piece of an attempt's log, and the attempt's number; 0 where there is none yet.
+        """Returns a piece of an attempt's log, and the attempt's number; 0 if there is none yet.
 
         Raises:
             HTTPException: 404, there is no such attempt.
@@ -186,14 +186,14 @@ class Desk:
             raise HTTPException(404, f"job {name} has had {job.attempt} attempts")
         if number == 0:
             return b"", 0
-        start = handed(job)
+        start = describe_attempt(job)
         try:
             return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
 
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
-        """What was lost, the most first."""
+        """Returns the losses, the largest first."""
         following = aliased(Attempt)
         sums = (func.count(), func.sum(Attempt.lost_seconds), func.sum(Attempt.lost_tokens), func.sum(Attempt.startup))
         away = func.coalesce(func.sum(following.started - Attempt.ended), 0.0)

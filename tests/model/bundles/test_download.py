@@ -7,7 +7,7 @@ import pytest
 
 from bench.s3_server import Proxy
 from model.bundles.directory import CONFIG, WEIGHTS, describe, new_bundle
-from model.bundles.elsewhere import bring_bundle, bundle_folder
+from model.bundles.download import bring_bundle, bundle_folder
 from model.errors import UserError
 from model.storage import remote
 from model.storage.mirror import local_folder, publish_files

@@ -1,5 +1,6 @@
-"""A scheduler's pass over the ledger. It reads without a lock, decides, and writes only if no other pass came between:
-a counter is compared and set within the transaction, so of two schedulers one begins again with what the other did."""
+"""A scheduler's pass over the ledger: reads without a lock, decides, and writes only if no other pass came between.
+
+A counter is compared and set within the transaction, so one of two schedulers starts again with the other's results."""
 
 import gc
 import threading
@@ -23,47 +24,47 @@ from services.jobs.service.footprint import Footprint
 from services.jobs.states import ACTIVE, State
 
 LIVE = sorted({State.WAITING, *ACTIVE})
-WHOLE = 30.0  # seconds until the whole queue is compared again with what is known of it
-# On PostgreSQL a change may be committed after one of a higher number: so many numbers are looked at again each time.
+WHOLE = 30.0  # seconds between two comparisons of the whole queue with the ledger
+# PostgreSQL may commit a change after one with a higher number, so this many numbers are read again each time.
 LOOK_BACK = 200
-# So many new jobs that wait are taken out of the collector's sight: with 10,000 of them its rounds held up every
-# request for 180 ms, and found nothing, for a job is let go as soon as it is no longer known.
+# This many new waiting jobs are hidden from the garbage collector. With 10,000 jobs its runs delayed every request by
+# 180 ms and found nothing, because a job is released as soon as it is forgotten.
 FROZEN = 1000
-HALF_LIVES = 10  # after which what was used is as good as forgotten
+HALF_LIVES = 10  # after which usage is negligible
 LATE = 60.0  # seconds that the end of an attempt may be committed after it
 
 
-class Passes:
-    """Passes of one service; what has not changed since the last is neither read nor put in order again."""
+class Scheduler:
+    """One service's scheduler; unchanged jobs are neither read nor sorted again."""
 
     def __init__(self, ledger: Ledger, access: Access, rules: Rules = NO_RULES) -> None:
-        """`rules` without usage: that is derived from the ledger's attempts."""
+        """`rules` without usage, which comes from the ledger's attempts."""
         self.ledger, self.access, self.rules = ledger, access, rules.copy()
-        self.seconds = 0.0  # that the last pass took
-        self.took: Callable[[float], None] = lambda _: None  # told the seconds of every pass
-        # Tells what some of the running jobs would lose; asked where one of higher priority waits.
+        self.seconds = 0.0  # duration of the last pass
+        self.took: Callable[[float], None] = lambda _: None  # called with the seconds of every pass
+        # Returns what some of the running jobs would lose; called if a job of higher priority waits.
         self.footprints: Callable[[Sequence[str]], Mapping[str, Footprint]] = lambda _: {}
-        self._lock = threading.Lock()  # the queue is kept by the loop, and looked at by those who ask why
+        self._lock = threading.Lock()  # the loop updates the queue, requests read it
         self._queue = Queue()
         self._known: dict[int, Job] = {}  # by `seq`
         self._seqs: dict[str, int] = {}
-        self._after: dict[str, Job] = {}  # those that come after jobs which have not succeeded
-        self._frozen = 0  # the most jobs that were known when they were taken out of the collector's sight
-        self._seen, self._compared = 0, float("-inf")  # the last change, and when the whole was compared (monotonic)
-        self._charged: dict[tuple[str, int], float] = {}  # ended attempts that are counted, and when they ended
-        self._counted: float | None = None  # the end of the last that was counted
+        self._after: dict[str, Job] = {}  # jobs that come after jobs which have not succeeded
+        self._frozen = 0  # the most known jobs when they were hidden from the garbage collector
+        self._seen, self._compared = 0, float("-inf")  # the last change, and the last full comparison (monotonic)
+        self._charged: dict[tuple[str, int], float] = {}  # counted ended attempts, and their ends
+        self._counted: float | None = None  # the end of the last counted one
         with ledger.database.write() as session:
             if session.get(Meta, "passes") is None:
                 session.execute(insert(Meta).values(key="passes", value="0"))
 
     def snapshot(self) -> tuple[Queue, dict[str, Quota], Rules]:
-        """The queue as it is now, what bounds it, and the rules with what the owners have used."""
+        """Returns the queue now, its quotas, and the rules with the owners' usage."""
         with self._lock:
             self._refresh()
             return self._queue.copy(), quotas(self.access.quotas()), self.rules.copy()
 
     def run(self, capacity: Capacity) -> Outcome | None:
-        """One pass, written down; None where another scheduler was quicker."""
+        """Runs one pass and writes it; returns None if another scheduler was quicker."""
         began = time.perf_counter()
         with self._lock:
             number = self._refresh()
@@ -81,7 +82,7 @@ class Passes:
         return outcome
 
     def _refresh(self) -> str:
-        """Bring the queue up to the ledger; the number of the last pass."""
+        """Updates the queue from the ledger; returns the number of the last pass."""
         with self.ledger.database.read() as session:
             number = session.scalars(select(Meta.value).where(Meta.key == "passes")).one()
             newest = session.scalar(NEWEST) or 0
@@ -102,7 +103,7 @@ class Passes:
         return number
 
     def _charge(self, session: Session) -> None:
-        """Count what the owners' attempts held that have ended since the last look."""
+        """Counts what owners' attempts held that have ended since the last check."""
         usage = self.rules.usage
         if usage is None:
             return
@@ -124,7 +125,7 @@ class Passes:
             del self._charged[name]
 
     def _weigh(self) -> None:
-        """Learn what those lose that could be asked to make room."""
+        """Reads what jobs would lose that could be asked to yield."""
         highest = self._queue.highest()
         if highest is None:
             return
@@ -137,7 +138,7 @@ class Passes:
                 self._queue.put(replace(job, stepped=seen.stepped, kept=seen.kept, preempted=seen.preempted))
 
     def _compare(self, session: Session) -> list[int]:
-        """Those of all live jobs that are not known as they are; what is no longer live is left."""
+        """Returns the live jobs that differ from what is known; drops jobs that are no longer live."""
         rows = session.execute(select(Job.seq, Job.version).where(Job.state.in_(LIVE)))
         versions = {int(seq): int(version) for seq, version in rows}
         for seq in self._known.keys() - versions.keys():
@@ -145,7 +146,7 @@ class Passes:
         return [seq for seq, version in versions.items() if self._version(seq) != version]
 
     def _changed(self, session: Session, newest: int) -> list[int]:
-        """The same, of those that the audit trail names since the last look: a row for each, not for all that wait."""
+        """Returns the same for the jobs that the audit trail names since the last check: one row each."""
         since = self._seen if self.ledger.database.is_sqlite else self._seen - LOOK_BACK
         if newest == since:
             return []
@@ -200,7 +201,7 @@ class Passes:
                             self.ledger.move(session, job, State.YIELDING, "scheduler", reason)
                         case Stop(reason=reason):
                             self.ledger.move(session, job, State.STOPPING, "scheduler", reason)
-        except ConflictError:  # a job was stopped or has ended since it was read: the next pass sees it
+        except ConflictError:  # a job was stopped or has ended since it was read: the next pass sees that
             return False
         self.ledger.committed(session)
         return True

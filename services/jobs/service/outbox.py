@@ -1,7 +1,7 @@
-"""What ended runs could not tell MLflow, because it was away, is sent when it is there again.
+"""Sends the records of ended runs that MLflow has not received.
 
-A run keeps its records in a spool on its disk, and sends what it can until it ends; `dragoman sync` sends the rest.
-Here the service starts that verb for the trainings of its ledger, one after the other, as soon as the server answers.
+A run keeps its records in a spool on its disk and sends them until it ends; `dragoman sync` sends the rest.
+This module runs that command for the trainings of the ledger, one after the other, as soon as the server answers.
 """
 
 import logging
@@ -22,30 +22,30 @@ from services.jobs.service.curves import run_of
 from services.jobs.states import ENDED
 
 TICK = 5.0  # seconds between two looks
-NEWEST = 100  # ended jobs that are looked at
+NEWEST = 100  # ended jobs that are checked
 PATIENCE = 600.0  # seconds for one run
-AGAIN = 60.0  # seconds until a run is tried again that could not be sent though the server answers
+AGAIN = 60.0  # seconds until a run that could not be sent to an answering server is retried
 logger = logging.getLogger(__name__)
 
 
-class Arrears:
-    """Of one service's ledger and the MLflow that its jobs tell."""
+class Outbox:
+    """The unsent records of one service's ledger."""
 
     def __init__(self, ledger: Ledger, server: str, tick: float = TICK) -> None:
-        """`server`: MLflow's address, http(s)."""
+        """`server` is MLflow's address, http(s)."""
         self.ledger, self.server, self.tick = ledger, server, tick
         self._looked = -1
         self._left: dict[str, Path] = {}  # job -> its run's folder
         self._not_before: dict[str, float] = {}
         self._ending = threading.Event()
         self._sending: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._run, name="arrears", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; what is being sent is sent by the next service."""
+        """Ends the thread; the next service sends the rest."""
         self._ending.set()
         if self._sending is not None:
             self._sending.terminate()
@@ -53,7 +53,7 @@ class Arrears:
             self._thread.join(10)
 
     def look(self) -> int:
-        """Send what is left, if the server answers; how many runs are left then."""
+        """Sends unsent records if the server answers; returns how many runs are left."""
         newest = self.ledger.newest
         if newest != self._looked:
             found = self.ledger.jobs(ENDED, limit=NEWEST, plans=True)
@@ -81,7 +81,7 @@ class Arrears:
     def _send(self, run: Path) -> bool:
         self._sending = subprocess.Popen(
             [sys.executable, "-m", "services.cli", "sync", f"name={run.name}", f"paths.runs={run.parent}"],
-            env={**os.environ, "MLFLOW_TRACKING_URI": self.server},  # it may hold a password: no word of a command line
+            env={**os.environ, "MLFLOW_TRACKING_URI": self.server},  # may hold a password: not on a command line
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -97,12 +97,12 @@ class Arrears:
         while not self._ending.wait(self.tick):
             try:
                 self.look()
-            except SQLAlchemyError as problem:  # it comes back
+            except SQLAlchemyError as problem:  # the next look tries again
                 logger.debug("the ledger does not answer: %s", problem)
-            except Exception:  # the next look may do better, and others' runs are sent
+            except Exception:  # the next look may succeed, and other runs are sent
                 logger.exception("a look at what MLflow has missed failed")
 
 
 def _told(job: Job) -> Path | None:
-    """The folder of a run that tells MLflow; None where it does not, or was told not to."""
+    """Returns the folder of a run that logs to MLflow; None if the job has none or was told not to."""
     return None if (job.plan or {}).get("changed", {}).get("tracking.offline") else run_of(job)

@@ -1,4 +1,4 @@
-"""Corpus files that are named by an address: fetched once into this machine's cache, and again where they changed."""
+"""Corpus files at an address: downloads them into this machine's cache, and again if they changed."""
 
 import hashlib
 import logging
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 
 
 def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Patience) -> CorpusConfig:
-    """The same corpus with every file that is named by an address, or lies below a `corpus.root` that is one, here.
+    """Returns the same corpus with local copies of all files named by an address or below a remote `corpus.root`.
 
     Raises:
-        UserError: an address that is not allowed, a pattern of one, nothing stands there, or access is refused.
-        AwayError: nothing answers.
+        UserError: a forbidden address, a pattern in an address, a missing file, or refused access.
+        AwayError: the server does not answer.
     """
     below = config.root if config.root and is_address(config.root) else None
     splits = {split: getattr(config, split) for split in SPLITS}
@@ -62,7 +62,7 @@ def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Pati
 
 
 def _fetch(address: str, folder: Path, patience: Patience) -> Path:
-    """The file's path, under the name that it has there. It is fetched unless the server says that it is the same."""
+    """Returns the file's local path, under its remote name; downloads it unless the server says it is unchanged."""
     place = folder / hashlib.sha256(address.encode()).hexdigest()[:16]
     path = place / (PurePosixPath(urlsplit(address).path).name or "file")
     with exclusive(place / "lock", wait=True):

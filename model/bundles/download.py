@@ -1,4 +1,4 @@
-"""A bundle by address: its config.json, then each file that it names, checked, in a folder that stands for it."""
+"""Bundles at an address: downloads config.json, then each file that it names, checked, into a local folder."""
 
 import json
 from pathlib import Path
@@ -9,10 +9,10 @@ from model.storage.mirror import bring, bring_checked, local_folder, remote_of
 
 
 def bring_bundle(directory: Path) -> None:
-    """Have the bundle that stands at the directory's address, if one does; a plain folder is as it is.
+    """Downloads the bundle at the directory's address, if it stands for one; leaves a plain folder alone.
 
     Raises:
-        UserError: a file is not the one that config.json names.
+        UserError: a file differs from the one that config.json names.
         RefusedError, AwayError: as `model.storage.remote`.
     """
     if remote_of(directory) is None:
@@ -21,7 +21,7 @@ def bring_bundle(directory: Path) -> None:
     try:
         files = json.loads((directory / CONFIG).read_bytes())["files"]
         wanted = [(str(name), int(entry["bytes"]), str(entry["sha256"])) for name, entry in files.items()]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):  # no bundle: whoever opens it says so
+    except (FileNotFoundError, ValueError, KeyError, TypeError):  # no bundle: the caller that opens it reports this
         return
     for name, size, sha256 in wanted:
         path = directory / name
@@ -31,7 +31,7 @@ def bring_bundle(directory: Path) -> None:
 
 
 def bundle_folder(place: str, cache: str | Path) -> Path:
-    """The folder of this machine that holds the bundle at `place`, a path or an address. Raises as `bring_bundle`."""
+    """Returns the local folder that holds the bundle at `place`, a path or an address. Raises as `bring_bundle`."""
     directory = local_folder(place, str(cache))
     bring_bundle(directory)
     return directory

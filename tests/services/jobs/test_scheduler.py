@@ -13,8 +13,8 @@ from services.jobs.scheduling.entries import Capacity, Entry
 from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Node
 from services.jobs.scheduling.rules import Rules, Usage
-from services.jobs.service import passes
-from services.jobs.service.passes import Passes
+from services.jobs.service import scheduler
+from services.jobs.service.scheduler import Scheduler
 from services.jobs.states import State
 
 
@@ -22,13 +22,13 @@ def test_a_queue_that_follows_the_audit_trail_is_that_of_the_ledger(ledger: Ledg
     """Jobs are submitted, planned, moved, given another priority, stopped and removed in any order."""
     rng = random.Random(3)
     access = Access(ledger)
-    kept = Passes(ledger, access)
+    kept = Scheduler(ledger, access)
     kept.snapshot()  # the one comparison of the whole within this test
     names: list[str] = []
     for _ in range(60):
         act(ledger, rng, names)
         if rng.random() < 0.5:
-            queue, fresh = kept.snapshot()[0], Passes(ledger, access).snapshot()[0]
+            queue, fresh = kept.snapshot()[0], Scheduler(ledger, access).snapshot()[0]
             assert queue.jobs == fresh.jobs
             assert queue.active == fresh.active
             assert [entry.id for entry in walk(queue)] == [entry.id for entry in walk(fresh)]
@@ -40,7 +40,7 @@ def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
 ) -> None:
     clock = [1000.0]
     monkeypatch.setattr(ledger, "now", lambda: clock[0])
-    kept = Passes(ledger, Access(ledger), Rules(Usage(100.0)))
+    kept = Scheduler(ledger, Access(ledger), Rules(Usage(100.0)))
 
     def run_one(owner: str, seconds: float) -> None:
         job = ledger.submit(owner, "train", ["name=a"])
@@ -52,7 +52,7 @@ def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
         clock[0] += seconds
         ledger.end(job, State.SUCCEEDED, "succeeded", "end", "")
 
-    def used(passes: Passes, owner: str) -> tuple[float, float]:
+    def used(passes: Scheduler, owner: str) -> tuple[float, float]:
         usage = passes.snapshot()[2].usage
         assert usage is not None
         return usage.held(owner, clock[0])
@@ -64,9 +64,9 @@ def test_what_owners_have_used_is_derived_from_the_ledgers_attempts(
     run_one("anna", 100.0)
     assert used(kept, "anna") == pytest.approx((0.75 + 3.0, 0.1875 + 0.75))
     for owner in ("anna", "ben", "cleo"):
-        fresh = Passes(ledger, Access(ledger), Rules(Usage(100.0)))
+        fresh = Scheduler(ledger, Access(ledger), Rules(Usage(100.0)))
         assert used(fresh, owner) == pytest.approx(used(kept, owner))
-    assert Passes(ledger, Access(ledger)).snapshot()[2].usage is None
+    assert Scheduler(ledger, Access(ledger)).snapshot()[2].usage is None
 
 
 def walk(queue: Queue) -> Iterator[Entry]:
@@ -107,12 +107,12 @@ def act(ledger: Ledger, rng: random.Random, names: list[str]) -> None:
 def test_a_long_queue_is_out_of_the_collectors_sight_and_let_go_all_the_same(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "FROZEN", 3)
+    monkeypatch.setattr(scheduler, "FROZEN", 3)
     for _ in range(3):
         job = ledger.submit("anna", "train", ["name=a"])
         for state in (State.PLANNED, State.WAITING):
             job = ledger.change(job, state, "service", "", choices=[4], cpus=1.0)
-    kept = Passes(ledger, Access(ledger))
+    kept = Scheduler(ledger, Access(ledger))
     before = gc.get_freeze_count()
     try:
         kept.run(Capacity((Node("a", 1.0),), 1))

@@ -1,7 +1,7 @@
-"""Takes a request in whole, within bounds of size and time, and lets go of it as soon as its client has left.
+"""Limits the size and the duration of requests' bodies, and cancels a request when its client leaves.
 
-Without this a body of any size would be held in memory, a client that sends a byte a minute would be waited for, and
-what a client asked for would be worked off long after it has gone.
+Without this a body of any size would fill memory, a client that sends one byte per minute would hold a connection, and
+requests would be processed long after their clients have gone.
 """
 
 import asyncio
@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from services.endpoint.answer import refusal
 
 
-class Reception:
-    """ASGI middleware: 413 for a body of more than `limit` bytes, 408 for one that takes more than `patience` seconds.
+class BodyLimit:
+    """ASGI middleware: 413 for a body of more than `limit` bytes, 408 for one that takes over `patience` seconds.
 
     The application gets the body in one piece, and is cancelled when the client closes the connection.
     """
@@ -27,7 +27,7 @@ class Reception:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        closing = {"Connection": "close"}  # what is left of the body is not read
+        closing = {"Connection": "close"}  # the rest of the body is not read
         try:
             async with asyncio.timeout(self.patience):
                 body = await self._body(receive)
@@ -42,10 +42,10 @@ class Reception:
                 await self._answer(body, scope, receive, send)
 
     async def _body(self, receive: Receive) -> bytes | None:
-        """The whole body; None where the client left before its end.
+        """Returns the whole body; None if the client left before its end.
 
         Raises:
-            _TooLongError: it is over the limit, whatever the length header said.
+            _TooLongError: it exceeds the limit, whatever the length header said.
         """
         body = bytearray()
         while True:
@@ -59,7 +59,7 @@ class Reception:
                 return bytes(body)
 
     async def _answer(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.ensure_future(receive())  # behind the body comes only that the client has left
+        leaving = asyncio.ensure_future(receive())  # after the body only the disconnect message comes
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replay() -> Message:
@@ -70,10 +70,10 @@ class Reception:
             await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             leaving.cancel()
-            answering.cancel()  # where it is not done, nobody waits for it any more
+            answering.cancel()  # nobody waits for its answer any more
         with contextlib.suppress(asyncio.CancelledError):
             await answering
 
 
 class _TooLongError(Exception):
-    """A body of more bytes than are taken."""
+    """A body exceeds the limit."""

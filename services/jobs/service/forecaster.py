@@ -1,7 +1,7 @@
-"""Why each waiting job waits and about when it starts, for lists: one look at the queue answers for all of them.
+"""Forecasts for lists: why each waiting job waits and when it starts, from one look at the queue.
 
-A forecast plays the scheduler forward, which takes long with many jobs: it is made for the first of the queue, at most
-now and then, within a bounded time, and never while a page waits for it longer than a moment.
+A forecast simulates the scheduler, which takes long with many jobs. So it covers the first jobs of the queue, is made
+only now and then, within a time limit, and a page waits for it only for a moment.
 """
 
 import logging
@@ -17,10 +17,10 @@ from services.jobs.scheduling.why import sentence
 from services.jobs.service.loop import Loop
 from services.jobs.states import State
 
-FIRST = 200  # of the queue, whose start is forecast
+FIRST = 200  # jobs of the queue whose start is forecast
 BUDGET = 0.3  # seconds for a forecast
-FRESH = 2.0  # seconds that an outlook is good for, and
-SHARE = 20  # times as long as it took: looking may not keep the service from its work
+FRESH = 2.0  # seconds that a forecast stays valid, and
+SHARE = 20  # at least this many times its own duration: forecasting must not slow the service down
 PATIENCE = 0.05  # seconds that a page waits for a new one
 NEVER = ("never", "after")
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Forecast:
-    """Of one waiting job. Times are seconds since 1970; None: unknown."""
+    """The forecast of one waiting job. Times are seconds since 1970; None: unknown."""
 
     text: str
     ahead: int
@@ -38,16 +38,16 @@ class Forecast:
 
 @dataclass(frozen=True)
 class View:
-    """The queue at a moment."""
+    """The queue at one moment."""
 
     at: float = 0.0
     version: int = -1  # of the audit trail
-    took: float = 0.0  # seconds to make
+    took: float = 0.0  # seconds to make it
     forecasts: dict[str, Forecast] = field(default_factory=dict)  # by id, in the order of the queue
 
 
-class Outlook:
-    """Made anew in a thread of its own when somebody looks and something has changed."""
+class Forecaster:
+    """Forecasts, made again in a separate thread when a page asks and something has changed."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -56,7 +56,7 @@ class Outlook:
         self._working: threading.Event | None = None
 
     def view(self, patience: float = PATIENCE) -> View:
-        """The newest there is; waits at most `patience` seconds for a new one."""
+        """Returns the newest view; waits at most `patience` seconds for a new one."""
         version = self.loop.ledger.newest
         with self._lock:
             good = max(FRESH, SHARE * self._view.took) * (1 if self._view.version != version else 5)
@@ -74,7 +74,7 @@ class Outlook:
         try:
             found = self._forecasts()
         except Exception:  # a page without forecasts is better than none
-            logger.exception("no outlook")
+            logger.exception("the forecast failed")
             found = {}
         view = View(time.monotonic(), version, time.monotonic() - began, found)
         with self._lock:
@@ -85,7 +85,7 @@ class Outlook:
         capacity = self.loop.capacity
         if capacity is None or self.loop.trouble:
             return {}
-        jobs, quotas, rules = self.loop.passes.snapshot()
+        jobs, quotas, rules = self.loop.scheduler.snapshot()
         entries = list(jobs.jobs.values())
         now = self.loop.ledger.now()
         outcome = decide(entries, quotas, capacity, now, rules)
@@ -97,7 +97,7 @@ class Outlook:
         certain = all(one.high < UNKNOWN for one in active)
         found = {}
         for ahead, job in enumerate(queue):
-            known, certain = certain, certain and job.high < UNKNOWN  # whether the ends of all before it are
+            known, certain = certain, certain and job.high < UNKNOWN  # True if the ends of all jobs before it are known
             wait = outcome.waits.get(job.id)
             if wait is None:
                 found[job.id] = Forecast("it starts in the next pass of the scheduler", ahead, now, now)
@@ -113,7 +113,7 @@ class Outlook:
 def _starts(
     jobs: list[Entry], quotas: dict[str, Quota], capacity: Capacity, now: float, rules: Rules, seconds: Seconds
 ) -> dict[str, float]:
-    """When each starts first if every job runs for `seconds`, as far as the time allows to look."""
+    """Returns each job's first start if every job runs for `seconds`, as far as the time limit allows."""
     simulation, until = Simulation(jobs, quotas, capacity, now, seconds, rules), time.monotonic() + BUDGET
     wanted = {one.id for one in jobs if one.state == State.WAITING}
     while time.monotonic() < until:

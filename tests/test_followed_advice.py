@@ -1,0 +1,339 @@
+"""Advice is followed: a message is provoked, what it says is done as it is printed, and the trouble is gone.
+
+Each case is a command line and a pattern of its message; the pattern's groups are what the reader does:
+
+- `settings`: they are put into the line, each in the place of its key;
+- `out`: the setting that is to be left out;
+- `command`: it is run first; what it puts into a folder of its own (`paths.shards=...`) is used by the line then.
+
+Then the line is run again, and neither fails nor says the same.
+"""
+
+import json
+import re
+import shlex
+import tarfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from unittest.mock import ANY
+
+import pytest
+import torch
+
+from conf import compose
+from model.errors import UserError
+from services import cli
+from services.jobs.planning.plan import make_plan
+from tests.test_wrong_command_lines import WRONG
+
+VERBS = {"sees": "sieht", "hears": "hoert", "likes": "mag", "calls": "ruft", "meets": "trifft"}
+NOUNS = {"cat": "Katze", "dog": "Hund", "bird": "Vogel", "cow": "Kuh", "house": "Haus", "tree": "Baum"}
+NAMES = ("anna", "ben", "carl", "dora", "emil")
+PAIRS = [
+    (f"{name} {verb} the {noun} .", f"{name.title()} {VERBS[verb]} {NOUNS[noun]} .")
+    for name in NAMES
+    for verb in VERBS
+    for noun in NOUNS
+]
+QUICK = "cluster.backend=local tracking.system_metrics=false"
+TINY = (
+    f"{QUICK} model.width=16 model.heads=2 model.feed_forward=16 model.encoder_layers=1 model.decoder_layers=1 "
+    "train.max_steps=4 train.checkpoint_every=4 train.evaluate_every=4 train.optimizer.warmup_steps=1 "
+    "decode.length_penalty=1.0"
+)
+TSV = "corpus=tsv corpus.train.file=pairs.tsv tokenizer.vocabulary=100 cluster.backend=local"
+TEXT = "corpus=text corpus.train.file=text.txt pair=en cluster.backend=local"
+WORDS = f"{TEXT} tokenizer=vocabulary"
+
+
+@dataclass(frozen=True)
+class Case:
+    line: str
+    said: str  # a pattern of the message
+    by: str = "run"  # or `check`: rehearsed alone; `plan`: as a submission; `said`: run, and what it says is rehearsed
+    put_in: Mapping[str, str] = field(default_factory=dict)  # what the reader writes for a word in capitals
+    code: int = 2  # of the line before; 0 for a warning
+    also: str = ""  # what else the second line needs
+
+
+CASES = {
+    # shard
+    "no file": Case(
+        f"shard corpus=tsv paths.shards=given {QUICK}", r"give (?P<settings>\S+=FILE)", put_in={"FILE": "pairs.tsv"}
+    ),
+    "a bad line": Case(
+        f"shard corpus=tsv corpus.train.file=bad.tsv paths.shards=bad {QUICK}", r"(?P<settings>corpus\.on_error=skip)"
+    ),
+    "Latin-1": Case(
+        f"shard corpus=tsv corpus.train.file=latin.tsv paths.shards=latin {QUICK}",
+        r"(?P<settings>corpus\.encoding='\[.*?\]')",
+    ),
+    "UTF-16": Case(
+        f"shard corpus=tsv corpus.train.file=utf16.tsv paths.shards=utf16 {QUICK}",
+        r"(?P<settings>corpus\.encoding=\S+)",
+    ),
+    "two languages of a text": Case(
+        f"shard corpus=text corpus.train.file=text.txt paths.shards=alone {QUICK}", r"(?P<settings>pair=en)$"
+    ),
+    "fields of JSON": Case(
+        f"shard corpus=jsonl corpus.train.file=pairs.jsonl paths.shards=json {QUICK}",
+        r"(?P<settings>corpus\.fields='.*?')",
+        put_in={"source: NAME": "source: english", "target: NAME": "target: german"},
+    ),
+    "a tar": Case(
+        f"shard corpus=tsv corpus.train.file=pairs.tar paths.shards=tar {QUICK}", r"(?P<settings>corpus=webdataset)"
+    ),
+    "a small vocabulary": Case(
+        f"shard {TSV} tokenizer.vocabulary=12 paths.shards=small {QUICK}", r"needs (?P<settings>tokenizer\.\S+) or more"
+    ),
+    "shards of another configuration": Case(
+        f"shard {TSV} tokenizer.vocabulary=80 {QUICK}", r": (?P<command>dragoman .*)"
+    ),
+    "texts that nothing is cut from": Case(
+        f"shard {TEXT} tokenizer.vocabulary=60 paths.shards=uncut {QUICK}",
+        r"next: (?P<command>dragoman .*)",
+        "said",
+        code=0,
+    ),
+    # train
+    "no shards": Case(f"train {TSV} corpus.name=fresh", r"makes them: (?P<command>dragoman .*)", "check"),
+    "another vocabulary": Case(
+        f"train {TSV} tokenizer.vocabulary=90", r"make others: (?P<command>dragoman .*)", "check"
+    ),
+    "another vocabulary, left out": Case(f"train {TSV} tokenizer.vocabulary=90", r"Leave (?P<out>\S+) out", "check"),
+    "another file": Case(
+        "train corpus=tsv cluster.backend=local corpus.train.file=cut.tsv",
+        r"make others: (?P<command>dragoman .*)",
+        "check",
+    ),
+    "no test text": Case(
+        "train corpus=text pair=en tokenizer=vocabulary cluster.backend=local model=gpt_tiny registry=language "
+        "loader.batch_tokens=64 loader.context_length=16",
+        r"sets texts aside: (?P<command>dragoman .*)",
+        "check",
+    ),
+    "a text to translate from": Case(f"train {WORDS}", r": (?P<settings>model=skipgram registry=vectors)", "check"),
+    "vectors under a translation model's name": Case(
+        f"train {TSV} paths.shards=spaced model=skipgram vectors.side=source",
+        r"Choices: (?P<settings>registry=vectors)",
+        "check",
+    ),
+    "which side's vectors": Case(
+        f"train {TSV} paths.shards=spaced model=skipgram registry=vectors",
+        r"Choices: (?P<settings>vectors\.side=source)",
+        "check",
+    ),
+    "lanes": Case(
+        f"train {TSV} cluster.backend=ray cluster.workers=3 loader.lanes=4", r"(?P<settings>loader\.lanes=0)", "check"
+    ),
+    "few positions": Case(
+        f"train {TSV} model.max_positions=14", r"or (?P<settings>loader\.max_length=14), which", "check"
+    ),
+    "no decay": Case(
+        f"train {TSV} train.final_weights=ema", r"needs (?P<settings>train\.optimizer\.ema_decay=0\.999)", "check"
+    ),
+    "two regularisers": Case(
+        f"train {TSV} train.teachers=[tiny] train.loss.rdrop=1", r"or (?P<settings>train\.teachers=\[\])", "check"
+    ),
+    "two vocabularies": Case(
+        f"train {TSV} paths.shards=sides model.tie=none loader.both_directions=1",
+        r"or (?P<settings>loader\.\S+=0)$",
+        "check",
+    ),
+    "one table for two vocabularies": Case(
+        f"train {TSV} paths.shards=sides", r"(?P<settings>model\.tie=target)", "check"
+    ),
+    "another's tokenizer": Case(
+        f"train {TSV} paths.shards=sides train.teachers=[tiny]", r"shards with it: (?P<command>dragoman .*)", "check"
+    ),
+    "no GPU": Case(
+        f"train {TSV} {TINY} name=cpu registry.register=false cluster.device=cuda",
+        r"; (?P<settings>cluster\.device=cpu) trains",
+    ),
+    "a long warm-up": Case(
+        f"train {TSV} {TINY} train.max_steps=40 name=warm registry.register=false train.optimizer.warmup_steps=30",
+        r"and (?P<settings>train\.optimizer\.warmup_steps=4) would",
+        code=0,
+        also="name=warmer",
+    ),
+    # evaluate, promote
+    "no versions": Case(f"promote {TSV} registry.name=other", r"registers one: (?P<command>dragoman train .*)", "said"),
+    "force": Case(f"promote {TSV} promote.force=true", r"give one: (?P<settings>promote\.reason='.*?')"),
+    "a weak proof": Case(f"promote {TSV} promote.p_value=0.5", r"changes that: (?P<command>dragoman .*); or"),
+    "no such alias": Case(
+        "translate hello registry.name=corpus-en-de registry.alias=best", r"`(?P<command>dragoman promote .*)` gives"
+    ),
+    # translate, score
+    "no such model": Case(
+        "translate hello registry.name=corpus", r"; (?P<settings>registry\.name=NAME)", put_in={"NAME": "corpus-en-de"}
+    ),
+    "many translations": Case(
+        "translate hello translate.bundle=home/runs/tiny/bundle translate.nbest=9", r"; (?P<settings>decode\.beam=9)"
+    ),
+    "a long line": Case(
+        "translate translate.input=long.en translate.bundle=home/runs/tiny/bundle decode.too_long=error",
+        r"set (?P<settings>decode\.too_long=truncate)",
+    ),
+    "a long line, left empty": Case(
+        "translate translate.input=long.en translate.bundle=home/runs/tiny/bundle decode.too_long=error",
+        r"(?P<settings>translate\.on_error=skip)",
+    ),
+    "a file's name as a text": Case(
+        "translate pairs.tsv translate.bundle=home/runs/tiny/bundle",
+        r"(?P<out>pairs\.tsv): is a file; (?P<settings>\S+) reads it",
+    ),
+    "no columns": Case(
+        "score score.input=text.txt score.bundle=home/runs/tiny/bundle", r"(?P<settings>score\.on_error=skip)"
+    ),
+    # vectors
+    "a word that nobody knows": Case("neighbours zebra query.vectors=words", r"(?P<settings>query\.on_error=skip)"),
+    "no vectors": Case(
+        f"neighbours cat {WORDS} paths.runs=none tracking.uri=sqlite:///none.db",
+        r"train some: (?P<command>dragoman .*)",
+        "said",
+    ),
+    # serve, up, submit, sweep
+    "no service": Case("jobs", r"`(?P<command>dragoman up)`", "said"),
+    "submit what": Case("sweep", r"which verb: (?P<command>dragoman .*?) \[", "said"),
+    "a plan on shards of another kind": Case(f"train {TSV} tokenizer.vocabulary=90", r"Leave (?P<out>\S+) out", "plan"),
+    "a plan without shards": Case(f"train {TSV} corpus.name=planned", r"makes them: (?P<command>dragoman .*)", "plan"),
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Small corpora in the working folder; shards of them, a translation model, its champion, and word vectors."""
+    work = tmp_path_factory.mktemp("work")
+    write_corpora(work)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(work)
+        patch.setenv("DRAGOMAN_HOME", str(work / "home"))
+        for name in ("RAY_ADDRESS", "MLFLOW_TRACKING_URI", "DRAGOMAN_CONF"):
+            patch.delenv(name, raising=False)
+        for line in (
+            f"shard {TSV}",
+            f"shard {TSV} tokenizer.joint=false paths.shards=sides",
+            f"shard {TSV} tokenizer=words paths.shards=spaced",
+            f"shard {WORDS}",
+            f"train {TSV} {TINY} name=tiny",
+            f"promote {TSV}",
+            f"train {WORDS} {QUICK} name=words model=tfidf registry=vectors vectors.evaluate.pictures=false",
+        ):
+            assert cli.main(shlex.split(line)) == 0, line
+        yield work / "home"
+
+
+def write_corpora(folder: Path) -> None:
+    lines = ["\t".join(pair) for pair in PAIRS]
+    files = {
+        "pairs.tsv": lines,
+        "cut.tsv": lines[:120],
+        "bad.tsv": [*lines[:99], "a single column", *lines[99:]],
+        "text.txt": [source for source, _ in PAIRS],
+        "pairs.jsonl": [json.dumps({"english": source, "german": target}) for source, target in PAIRS],
+        "long.en": ["anna sees the cat . " * 300, "ben sees the dog ."],
+    }
+    for name, content in files.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+    (folder / "latin.tsv").write_text("".join(f"{line}\n" for line in [*lines, "größe\tgröße"]), encoding="latin-1")
+    (folder / "utf16.tsv").write_bytes("".join(f"{line}\n" for line in lines).encode("utf-16-le"))
+    with tarfile.open(folder / "pairs.tar", "w") as tar:
+        for number, pair in enumerate(PAIRS):
+            for language, text in zip(("en", "de"), pair, strict=True):
+                entry = tarfile.TarInfo(f"{number:06d}.{language}")
+                entry.size = len(text.encode())
+                tar.addfile(entry, BytesIO(text.encode()))
+
+
+Answer = tuple[int, str]  # the exit code, and all that was said
+
+
+@pytest.fixture
+def answer(
+    home: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> Callable[[list[str], str], Answer]:
+    """answer(words, by) -> what a command line comes to."""
+    caplog.set_level("INFO")
+
+    def of(words: list[str], by: str) -> Answer:
+        caplog.clear()
+        if by == "plan":
+            try:
+                make_plan(words[0], words[1:], [home, Path.cwd()], 0.0)
+            except UserError as problem:
+                return 2, str(problem)
+            return 0, ""
+        if by == "check":
+            with compose.rehearsal():
+                code = cli.main(words)
+        else:
+            code = cli.main(words)
+        said = capsys.readouterr()
+        return code, "\n".join([*caplog.messages, said.err])
+
+    return of
+
+
+def apart(said: str) -> tuple[str, str]:
+    """What was said without the command that goes on, and that command."""
+    lines = said.splitlines()
+    after = [line.removeprefix("next: ") for line in lines if line.startswith("next: ")]
+    return "\n".join(line for line in lines if not line.startswith("next: ")), "".join(after)
+
+
+def with_settings(words: list[str], settings: list[str], out: str = "") -> list[str]:
+    """The words with `settings` in the places of theirs, and without the setting or word `out`."""
+    changed = {word.partition("=")[0] for word in settings} | {out}
+    return [word for word in words if word.partition("=")[0] not in changed] + settings
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_message_advises_ends_the_trouble(name: str, answer: Callable[[list[str], str], Answer]) -> None:
+    case = CASES[name]
+    if "cuda" in case.line and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    words = shlex.split(case.line)
+    code, said = answer(words, "run" if case.by == "said" else case.by)
+    assert code == case.code, said
+    found = re.search(case.said, said, re.MULTILINE)
+    assert found is not None, said
+    given = found.groupdict()
+    settings = given.get("settings") or ""
+    for placeholder, value in case.put_in.items():
+        settings = settings.replace(placeholder, value)
+    changes = [*shlex.split(settings), *shlex.split(case.also)]
+    if given.get("command"):
+        program, *command = shlex.split(given["command"])
+        assert program == "dragoman"
+        done, told = answer(command, "check" if case.by in ("said", "plan") else "run")
+        assert done == 0, told
+        if after := apart(told)[1]:
+            assert answer(shlex.split(after)[1:], "check") == (0, ANY), after
+        changes += [word for word in command if word.startswith("paths.shards=")]
+        if case.by in ("said", "plan"):
+            return  # it was rehearsed
+    code, said = answer(with_settings(words, changes, given.get("out") or ""), case.by)
+    assert code == 0, said
+    assert not re.search(case.said, apart(said)[0], re.MULTILINE), said
+
+
+MEANT = {
+    line: found[1]
+    for line, _, words in WRONG
+    if (found := re.search(r"write (\S+=(?!VALUE)\S+)$", words)) and not line.startswith("train --cfg")
+}
+
+
+@pytest.mark.parametrize("line", MEANT)
+def test_what_is_meant_by_a_wrong_line_is_right(line: str, answer: Callable[[list[str], str], Answer]) -> None:
+    verb = line.split()[0]
+    code, said = answer(shlex.split(line), "check")
+    assert code == 2 and MEANT[line] in said
+    assert answer([verb, MEANT[line], "paths.root=out-of-sight"], "check") == (0, "")
+
+
+def test_enough_of_them_are_followed() -> None:
+    assert len(CASES) >= 20 and len(MEANT) >= 8
+    assert {case.line.split()[0] for case in CASES.values()} >= {"shard", "train", "promote", "translate", "neighbours"}
