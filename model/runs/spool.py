@@ -174,7 +174,7 @@ class Spool:
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[bool]:
-        """Whether this process (and thread) is now the one that sends; another one's turn gives False."""
+        """Yields True if this process (and thread) is now the one that sends; False while another one sends."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with exclusive(self.folder / "sender.lock") as held:
             yield held
@@ -194,7 +194,7 @@ class Spool:
             stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def writer_alive(self) -> bool:
-        """Whether a process holds this spool open for writing."""
+        """Returns True while a process holds this spool open for writing."""
         return is_locked(self.folder / WRITER)
 
     # ------------------------------------------------------------------ inside
