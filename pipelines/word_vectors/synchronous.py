@@ -52,8 +52,8 @@ class Likelihood(nn.Module):
         """Uses the memory of the tables (rows, D) and writes to it."""
         super().__init__()
         self.config = config
-        self.vectors = nn.Embedding.from_pretrained(vectors, freeze=False, sparse=True)
-        self.contexts = nn.Embedding.from_pretrained(contexts, freeze=False, sparse=True)
+        self.vectors = nn.Embedding.from_pretrained(vectors, freeze=False, sparse=True)  # type: ignore[no-untyped-call]
+        self.contexts = nn.Embedding.from_pretrained(contexts, freeze=False, sparse=True)  # type: ignore[no-untyped-call]
 
     def forward(self, windows: Windows) -> tuple[Tensor, Tensor]:
         """Returns (summed loss -log s(+-x.y), number of predictions)."""
