@@ -16,9 +16,9 @@ from deploy import defaults
 from model.errors import UserError
 from model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
 from model.ranges import ranges_of
+from model.schema import flat
 from pipelines import entries
 from pipelines.config import Config
-from pipelines.corpus.sharded import leaves
 from services.config import Config as ServicesConfig
 from services.jobs.planning.fields import fields
 
@@ -76,10 +76,10 @@ def test_a_variant_holds_only_what_it_changes(group: str) -> None:
     for choice in groups.choices(group):
         base = groups.beneath(group, choice)
         if base is not None:
-            below = dict(leaves(groups.merge_choice(group, base)))
+            below = dict(flat(groups.merge_choice(group, base)))
             own = groups.content(f"{group}/{choice}")
             del own["defaults"]
-            assert [key for key, value in leaves(own) if key in below and below[key] == value] == [], choice
+            assert [key for key, value in flat(own) if key in below and below[key] == value] == [], choice
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ class Shelf:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
+        self.cache = directory / "cache"
 
     def resolve(self, reference: str) -> ModelVersion:
         return ModelVersion(reference.removeprefix("models:/").partition("@")[0], "3", "q" * 32)
