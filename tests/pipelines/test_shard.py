@@ -75,7 +75,7 @@ def test_verify_names_the_file_that_changed(make: Make) -> None:
 
 def test_shards_of_another_configuration_are_refused_by_the_key_that_differs(make: Make) -> None:
     shard(make("shards"))
-    with pytest.raises(UserError, match=r"\(seed: 1 there, 2 here\); delete the folder or give another"):
+    with pytest.raises(UserError, match=r"\(seed: 1 there, 2 here\); delete the folder, or make these beside them: "):
         shard(make("shards", seed=2))
 
 

@@ -12,7 +12,7 @@ import pytest
 from model.errors import UserError
 from services.models.registry import Registry
 from services.sweeps.parent import Parent
-from services.sweeps.sweep import _ended
+from services.sweeps.sweep import _ensure_end
 
 RUN = "7" * 32
 
@@ -99,7 +99,7 @@ def test_a_sweep_goes_on_without_mlflow_and_says_so_once(caplog: pytest.LogCaptu
 def test_a_sweep_that_ends_early_says_so(problem: BaseException, state: str) -> None:
     client = Recorder()
     parent = Parent(Standing(client), "dragoman", "search")
-    with pytest.raises(type(problem)), _ended(parent):
+    with pytest.raises(type(problem)), _ensure_end(parent):
         parent.begin({}, "anna", "http://jobs.example")
         raise problem
     assert client.said[-1] == ("end", state)
