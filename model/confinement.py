@@ -86,7 +86,7 @@ def temporary_prefix() -> str:
 
 
 def _prefix() -> str:
-    """How those of all attempts of this job begin."""
+    """Returns the beginning of the names of all attempts of this job."""
     return f"dragoman-job-{os.environ.get('DRAGOMAN_JOB', '')}-"
 
 

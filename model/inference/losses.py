@@ -1,4 +1,4 @@
-"""What translations lost on their way: counted, and told once at the end or with an answer."""
+"""Counts of what translations lost on their way, told once at the end or with an answer."""
 
 import logging
 from collections import Counter

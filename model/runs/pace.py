@@ -1,4 +1,4 @@
-"""How long a run needs to stop in order, as it measures it: RUN/pace.json, for whoever kills what does not stop.
+"""Measures how long a run needs to stop in order: RUN/pace.json, for whoever kills a run that does not stop.
 
 A stop waits for the step that runs, with an evaluation where one is due, and for its checkpoint to be written and sent.
 """
@@ -8,16 +8,16 @@ import time
 from pathlib import Path
 
 from model.files import atomic_write
+from model.runs.paths import PACE
 
-NAME = "pace.json"
 SPARE = 5.0  # seconds for what is not measured: processes that end, a record that is closed
 
 
 class Pace:
-    """Of one start, on the first rank."""
+    """Measures one start, on the first rank."""
 
     def __init__(self, run: Path) -> None:
-        self._path = run / NAME
+        self._path = run / PACE
         self._step = self._checkpoint = 0.0
         self._last = time.monotonic()
 
