@@ -78,7 +78,7 @@ def open_input(
 
 
 def _check_stream(stream: BinaryIO, key: str) -> None:
-    """Refuse a stream of anything but lines of UTF-8: files of other kinds are read by their name."""
+    """Refuses a stream that is not lines of UTF-8: other kinds of files are read by name."""
     if not isinstance(stream, io.BufferedReader) or stream.isatty():
         return
     head = stream.peek(HEAD)[:HEAD]
