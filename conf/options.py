@@ -75,7 +75,7 @@ def each_run(overrides: Sequence[str]) -> list[list[str]]:
 
     Raises:
         UserError: `glob(...)`, which only Hydra's own sweeper knows.
-            HydraException: a setting cannot be read.
+        HydraException: a setting cannot be read.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Glob
