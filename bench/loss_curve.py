@@ -17,10 +17,10 @@ from statistics import fmean
 from bench.result import Result
 from bench.trainer import plain_paths, trainer
 from conf import compose
+from model.runs import journal, paths
 from model.settings import Precision
 from pipelines.config import Config
 from pipelines.shard import shard
-from pipelines.training import journal
 
 TOKENS, BLOCK, VOCABULARY = 1024, 200, 1000
 RATE, WARM_UP = 0.0015, 400
@@ -51,4 +51,4 @@ def curve(shards: Path, run: Path, precision: Precision, steps: int, seed: int) 
         optimizer = replace(made.config.optimizer, lr=RATE, warmup_steps=WARM_UP)
         made.config, made.seed = replace(made.config, max_steps=steps, optimizer=optimizer), seed
         made.run(lambda step, values: None)
-    return [line["nll"] for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line["nll"] for line in journal.lines(run / paths.STEPS) if "batch" in line]

@@ -19,9 +19,9 @@ from bench import eole_minutes
 from bench.quality import execute
 from bench.result import Result
 from bench.two_cores import at_once, corpus_arguments, corpus_overrides, train_command, two_cores
+from model.runs import journal, paths
 from pipelines.evaluation.metrics import score
 from pipelines.evaluation.translation import held_out
-from pipelines.training import journal
 
 TRIAL = 1.0  # minutes
 
@@ -84,4 +84,4 @@ def execute_and_tell(command: list[str], home: Path, done: Event) -> None:
 
 
 def steps_of(run: Path) -> list[dict[str, float]]:
-    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]

@@ -19,7 +19,7 @@ from typing import Any
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.result import Result
 from bench.s3_server import proxy_before, s3_server
-from pipelines.training import journal
+from model.runs import journal, paths
 from services.commands.contents import tensors
 
 HOME = "s3://bucket/home"
@@ -96,7 +96,7 @@ def train(
     if process.returncode:
         raise RuntimeError(out)
     facts = json.loads((run / "bundle" / "config.json").read_text(encoding="utf-8"))
-    items = sum(line["tokens"] for line in journal.lines(run / journal.NAME) if "tokens" in line)
+    items = sum(line["tokens"] for line in journal.lines(run / paths.STEPS) if "tokens" in line)
     verified = done(cluster, "verify", f"name={name}").strip().splitlines()[-1]
     scores = facts["scores"]["test"]
     return {
@@ -123,12 +123,12 @@ def disturb(cluster: Cluster, run: Path, steps: int, said: dict[str, float]) -> 
 
 def newest(run: Path) -> int:
     """The last step in the journal as it has come to the command's machine."""
-    return max((int(line["step"]) for line in journal.lines(run / journal.NAME)), default=0)
+    return max((int(line["step"]) for line in journal.lines(run / paths.STEPS)), default=0)
 
 
 def workers(run: Path) -> int:
     """How many workers the run's last start has."""
-    return max(((line["attempt"], line["workers"]) for line in journal.lines(run / journal.STARTS)), default=(0, 0))[1]
+    return max(((line["attempt"], line["workers"]) for line in journal.lines(run / paths.STARTS)), default=(0, 0))[1]
 
 
 def last_step(settings: list[str]) -> int:

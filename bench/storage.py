@@ -23,6 +23,7 @@ from bench.s3_server import Proxy, s3_server
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.trainer import trainer
+from model.runs import attempts
 from model.shards import remote
 from model.shards.manifest import MANIFEST, read_manifest
 from model.shards.stream import open_reader
@@ -139,7 +140,7 @@ def hold_ups(folder: Path, size: int) -> None:
     copied(tensors)
     copying = time.perf_counter() - began
     (folder / "plain").mkdir()
-    attempt = checkpoint.next_attempt(folder / "plain")
+    attempt = attempts.next_attempt(folder / "plain")
     began = time.perf_counter()
     timed(tensors, folder / "plain", attempt, 1)
     writing = time.perf_counter() - began

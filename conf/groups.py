@@ -60,7 +60,7 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
     values = content(f"{group}/{choice}")
     base = beneath(group, choice)
     values.pop("defaults", None)
-    return _over(merge_choice(group, base), values) if base else values
+    return over(merge_choice(group, base), values) if base else values
 
 
 @cache
@@ -133,12 +133,12 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Merges nested `values` over `below`."""
     found = dict(below)
     for key, value in values.items():
         both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-        found[key] = _over(found[key], value) if both else value
+        found[key] = over(found[key], value) if both else value
     return found
 
 

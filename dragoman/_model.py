@@ -12,6 +12,7 @@ from dragoman._errors import one_exception
 from dragoman._results import Alternative, Neighbour, Translation
 from dragoman._settings import Path, configure, words_of
 from model.errors import UserError
+from model.runs.paths import BUNDLE
 
 if TYPE_CHECKING:
     import numpy
@@ -70,7 +71,7 @@ class Model:
         from services.models.loaded_vectors import load_vectors_model
 
         self.kind = bundle_kind(folder)
-        self.name = version.name or (folder.parent.name if folder.name == "bundle" else folder.name)
+        self.name = version.name or (folder.parent.name if folder.name == BUNDLE else folder.name)
         self.version = version.version or None
         self.folder = folder
         self._device = device

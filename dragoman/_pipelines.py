@@ -1,6 +1,5 @@
 """The commands from a corpus to a champion. Our modules are imported in the call: torch takes seconds to load."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from dragoman._results import Evaluation, Promotion, Run, Shards
 from dragoman._settings import Path, configure, words_of
 from model.bundles.directory import read_facts
 from model.errors import UserError
+from model.runs.record import read_release
 
 
 def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shards:
@@ -57,8 +57,7 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
             bundle = launch(whole, say=lambda report: None)
         if bundle is None:
             raise UserError("train: this process is not the first rank of its group, which alone has the result")
-        released = whole.run_dir / "release.json"
-        record = json.loads(released.read_text(encoding="utf-8")) if released.is_file() else {}
+        record = read_release(whole.run_dir)
         return Run(
             name=whole.name,
             folder=whole.run_dir,

@@ -6,7 +6,7 @@ message, and no stored file can name a callable.
 
 import dataclasses
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from model.errors import UserError, unknown
@@ -118,3 +118,12 @@ def _names(members: tuple[Any, ...]) -> str:
 
 def _literal(member: Any) -> str:
     return " or ".join(map(repr, get_args(member))) if get_origin(member) is Literal else str(member)
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) of all that is no section of a nested configuration; an empty one is a value."""
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value

@@ -11,6 +11,8 @@ from model.errors import UserError
 from model.languages import check_language, is_single, split_pair
 from model.names import check_name
 from model.ranges import Positive, Seed, check_ranges
+from model.runs.bundles import is_released
+from model.runs.paths import BUNDLE
 from model.settings import DecodeConfig
 from model.shards.manifest import ShardsConfig
 from model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
@@ -146,9 +148,9 @@ class Config:
             UserError: it does not exist; the message says where it was looked for.
         """
         if wanted is None:
-            directory = self.run_dir / "bundle"
+            directory = self.run_dir / BUNDLE
             bring_bundle(directory)
-            if not (directory / "config.json").is_file():
+            if not is_released(self.run_dir):
                 raise UserError(
                     f"{key}: the run {self.name!r} has no bundle yet ({directory}); train it, or name another"
                 )

@@ -14,12 +14,12 @@ from typing import Any
 from conf import again, compose
 from model.errors import UserError
 from model.ranges import Range, all_ranges
+from model.runs import paths
 from model.shards.manifest import has_manifest, read_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, VerifyRoot
 from pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from pipelines.tracking.policy import policy_words
-from pipelines.training.run_record import RECORD
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
@@ -93,7 +93,7 @@ def names_run(word: str) -> bool:
 def set_run(config: Config, given: str) -> Config:
     """Returns the configuration of the run in the folder `given`, else of that name in `paths.runs`."""
     folder = Path(given).resolve()
-    if not (folder / RECORD).is_file():
+    if not paths.begun(folder):
         return replace(config, name=given)
     return replace(config, name=folder.name, paths=replace(config.paths, runs=str(folder.parent)))
 
@@ -102,7 +102,7 @@ def needs_ray(verb: str, config: Config) -> bool:
     """Returns True if the command will start its own Ray, as far as that is known without torch."""
     if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
         return False
-    return not (config.run_dir / "release.json").is_file()
+    return not (config.run_dir / paths.RELEASE).is_file()
 
 
 def refuse_without_gpu(config: Config) -> None:

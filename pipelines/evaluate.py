@@ -16,10 +16,10 @@ from model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from model.bundles.ensemble import load_ensemble
 from model.errors import UserError
 from model.inference.kinds import KINDS
+from model.runs import journal
 from pipelines.config import Config
 from pipelines.tasks.base import Measured, task_of
 from pipelines.tasks.openings import open_split
-from pipelines.training import journal
 
 logger = logging.getLogger(__name__)
 

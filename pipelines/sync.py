@@ -13,10 +13,10 @@ from typing import Literal
 from conf import compose
 from model.addresses import mask_address, mask_secrets
 from model.errors import UserError, unknown
+from model.runs.spool import Spool, spooled_runs
 from pipelines.config import Config
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, check, resolve_paths
-from pipelines.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ def sync(tracking: TrackingConfig, runs: Path, name: str | None = None) -> int:
     """
     check(tracking)
     tracking = resolve_paths(tracking)
-    found = {path.parent.parent.name: path.parent.parent for path in runs.glob("*/spool/records.jsonl")}
+    found = {path.name: path for path in spooled_runs(runs)}
     if name is not None and name not in found:
         raise unknown("name: no run", name, found) if found else UserError(f"{runs}: no runs here")
     chosen = [found[name]] if name is not None else sorted(found.values(), key=_began)

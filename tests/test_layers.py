@@ -260,6 +260,39 @@ def test_a_heavy_library_has_its_doors_only(library: str) -> None:
     assert not used, f"{library} is imported by {', '.join(sorted(used))}"
 
 
+@cache
+def run_names() -> frozenset[str]:
+    """The names of the files and folders of a run, as model/runs has them in its constants."""
+    found = set()
+    for path in sorted((ROOT / "model" / "runs").glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.Assign):
+                found |= {one.value for one in ast.walk(node.value) if isinstance(one, ast.Constant)}
+    return frozenset(name for name in found if isinstance(name, str) and re.fullmatch(r"[a-z]+(\.[a-z]+)?", name))
+
+
+def test_a_file_of_a_run_is_named_in_its_room_only() -> None:
+    """Everybody else asks model/runs: a name that stands twice is changed once, and a run of before is lost."""
+    names = run_names() - {"lock", "ray", "manifest.json", "sent.json"}  # of other folders too
+    assert {"run.json", "steps.jsonl", "checkpoints", "bundle", "records.jsonl"} <= names
+    wrong = []
+    for module, path in modules().items():
+        if module.startswith("model.runs"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+                texts = [one.value for one in (node.left, node.right) if isinstance(one, ast.Constant)]
+                bad = [text for text in texts if text in names]
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                last = node.value.rpartition("/")[2]
+                begins = node.value.startswith(("evaluation.", "hypotheses.", "checkpoints/", "spool/", "bundle/"))
+                bad = [node.value] if ("." in last and last in names) or begins else []
+            else:
+                continue
+            wrong += [f"{path.relative_to(ROOT)}:{node.lineno} names {text!r}" for text in bad]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_the_loop_runs_without_the_heavy_libraries() -> None:
     """On a machine without them: loop, networks, loader and reader import."""
     code = (

@@ -13,7 +13,7 @@ from model.errors import UserError
 from model.networks.architectures import model_config
 from pipelines.config import Config, PathsConfig
 from pipelines.settings import LoaderConfig
-from pipelines.tasks.run_directory import claim_run_dir
+from pipelines.tasks.identity import claim_run_dir
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
 from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, architecture, model_config
+from model.runs.paths import BUNDLE
 from model.schema import build
 from pipelines.config import Config
 from pipelines.evaluation.comparison_settings import SHORT, model_file
@@ -86,7 +87,7 @@ def label_of(item: str, bundle: Path) -> str:
     """Returns the folder of a path's run; any other item unchanged."""
     if not Path(item).exists():
         return item.removeprefix("models:/")
-    return bundle.parent.name if bundle.name == "bundle" else bundle.name
+    return bundle.parent.name if bundle.name == BUNDLE else bundle.name
 
 
 def run_config(config: Config, name: str) -> Config:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from pipelines.training import journal
+from model.runs import journal, paths
 
 PAUSE = 5.0  # a step this many times longer than usual includes an evaluation, a checkpoint or a start
 
@@ -25,7 +25,7 @@ class TrainingRecord:
 
 def training_record(run: Path) -> TrainingRecord | None:
     """Returns the record of a run's directory; None if it has no journal of a translation network."""
-    lines = list(journal.lines(run / journal.NAME))
+    lines = list(journal.lines(run / paths.STEPS))
     steps = [line for line in lines if "nll" in line and "tokens" in line]
     if not steps:
         return None

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from model.columns import columns
+from model.durations import duration
 from model.inference.bleu import tokeniser
 from pipelines.comparison.measures import Measures
 from pipelines.comparison.seeds import compare_seeds, covers
@@ -44,7 +46,7 @@ class Row:
             dash if self.step is None else (f"{self.step.difference:+z.1f}", self._significance(self.step)),
             (f"{one.chrf.score:z.1f}", f"{one.chrf.low:z.1f} to {one.chrf.high:z.1f}"),
             (amount(one.parameters), ""),
-            dash if record is None else (amount(record.tokens), duration(record.minutes)),
+            dash if record is None else (amount(record.tokens), duration(60 * record.minutes)),
             dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
             (f"{one.sentences_per_second:,.1f}", f"beam {one.beam}"),
         ]
@@ -88,15 +90,8 @@ def amount(number: int) -> str:
     return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,}"
 
 
-def duration(minutes: float) -> str:
-    """`2.5 min`, `40 s`."""
-    return f"{minutes:.1f} min" if minutes >= 1 else f"{60 * minutes:.0f} s"
-
-
 def as_text(table: Sequence[Row]) -> str:
     """Returns the table for a terminal."""
     lines = [[" ".join(filter(None, pair)) for pair in HEAD]]
     lines += [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in table]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-                     for line in lines)  # fmt: skip
+    return "\n".join(columns(lines))

@@ -10,15 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from model.errors import UserError
+from model.runs import checkpoints, paths
+from model.runs.lines import trained_seconds
 from model.shards.reader import ShardReader
 from pipelines.comparison.entries import Entry
 from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.tasks.base import task_for
+from pipelines.tasks.identity import claim_run_dir
 from pipelines.tasks.launch import train
 from pipelines.tasks.release import is_released
-from pipelines.tasks.run_directory import claim_run_dir, with_lanes
-from pipelines.training import checkpoint, journal
+from pipelines.tasks.workers import with_lanes
 
 logger = logging.getLogger(__name__)
 ROOM = 1.05  # a step or an evaluation may end a little after the limit
@@ -72,19 +74,15 @@ def with_limits(config: Config, steps: int) -> Config:
 
 def refuse_more(config: Config) -> None:
     """Refuses a run that was started with other settings, or has exceeded the others' budget."""
-    if (config.run_dir / "run.json").is_file():
+    if paths.begun(config.run_dir):
         try:
             claim_run_dir(config, task_for(config.model).fingerprint(config))
         except UserError as problem:
             raise UserError(f"{problem} (of a comparison: choose another compare.name=)") from None
-    newest = checkpoint.newest(config.run_dir)
-    if newest is None:
-        return
-    step = checkpoint.state(newest)["step"]
-    minutes = max((line["seconds"] for line in journal.lines(config.run_dir / journal.NAME)), default=0.0) / 60
+    step, minutes = checkpoints.newest_step(config.run_dir), (trained_seconds(config.run_dir) or 0.0) / 60
     limits = config.train
     over = step > limits.max_steps or (limits.max_minutes and minutes > ROOM * limits.max_minutes + 1)
-    if over:
+    if step and over:
         raise UserError(
             f"compare.max_tokens, compare.max_minutes: the run {config.name!r} has had {step:,} steps and "
             f"{minutes:.1f} minutes, more than this budget ({limits.max_steps:,} steps, {limits.max_minutes:g} "
@@ -97,7 +95,7 @@ def bundle_of(one: Entry) -> Path:
     if one.config is None:
         assert one.bundle is not None
         return one.bundle
-    bundle = one.config.run_dir / "bundle"
+    bundle = one.config.run_dir / paths.BUNDLE
     if is_finished(one.config):
         logger.info(f"{one.label}: trained before, in {one.config.run_dir}")
     else:
@@ -108,5 +106,5 @@ def bundle_of(one: Entry) -> Path:
 def is_finished(config: Config) -> bool:
     """Returns True if the run has finished and its bundle has its last weights."""
     task = task_for(config.model)
-    known = (config.run_dir / "run.json").is_file() and checkpoint.newest(config.run_dir) is not None
+    known = paths.begun(config.run_dir) and checkpoints.newest(config.run_dir) is not None
     return known and not task.needs_training(config) and is_released(config, task)

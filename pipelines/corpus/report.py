@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from model.columns import columns
 from model.files import file_sha256
 from model.shards.manifest import Manifest
 from pipelines.corpus.misalignment import Misaligned
@@ -104,8 +105,7 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
         sides = (split.source_tokens, split.target_tokens) if parallel else (split.source_tokens,)
         numbers = (split.records, *sides, len(split.shards), chunks)
         rows.append((name, *(f"{number:,}" for number in numbers)))
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows]
+    lines = columns(rows, right=True)
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))

@@ -9,7 +9,7 @@ name with the same content.
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from conf import again, groups
 from model.addresses import mask_address
 from model.errors import UserError
 from model.files import file_sha256
-from model.schema import build
+from model.schema import build, flat
 from model.shards.manifest import Manifest, has_manifest, read_manifest
 from model.storage.mirror import local_folder
 from pipelines.corpus.identity import UNSAID, look_up
@@ -60,9 +60,9 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
     found: dict[str, Any] = {"paths.shards": values["paths"]["shards"]}  # its default depends on the others
     if "pair" not in chosen:
         found["pair"] = "-".join(manifest.languages)
-    for key, ours in leaves({section: values[section] for section in SECTIONS}):
+    for key, ours in flat({section: values[section] for section in SECTIONS}):
         theirs = look_up(manifest.config, key)
-        if theirs is UNSAID or theirs == ours or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
+        if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
             file = training_file(manifest, values["corpus"]["train"].get("file"))
@@ -164,22 +164,13 @@ def find_given_keys(words: Sequence[str], values: Mapping[str, Any]) -> set[str]
     return keys
 
 
-def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields (dotted key, value) of everything that is not a section."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
 def _list_experiment_keys(name: str, values: Mapping[str, Any]) -> set[str]:
     if name not in groups.choices("experiment"):
         return set()
     content = groups.content(f"experiment/{name}")
     defaults: Iterable[Any] = content.pop("defaults", ())
     chosen = {group.removeprefix("override ").lstrip("/") for one in defaults if isinstance(one, dict) for group in one}
-    return {key for key, _ in leaves(content)}.union(*(_keys_of(group, values) for group in chosen))
+    return {key for key, _ in flat(content)}.union(*(_keys_of(group, values) for group in chosen))
 
 
 def _keys_of(key: str, values: Mapping[str, Any]) -> set[str]:

@@ -1,7 +1,6 @@
 """Evaluates a bundle on a held-out set: its scores, its hypotheses and their files."""
 
 import hashlib
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,6 +13,7 @@ from model.files import atomic_write
 from model.inference.losses import Losses
 from model.inference.translator import Translator, open_translator
 from model.languages import languages_of
+from model.runs import paths, record
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.excerpt import excerpt
@@ -212,18 +212,14 @@ def gate_split(shards: Path, wanted: str) -> str:
 
 def hypotheses_file(evaluation: Evaluation, directory: Path) -> Path:
     """Returns the path of the translations that `write_evaluation` writes."""
-    return directory / f"hypotheses.{evaluation.split}.{languages_of(evaluation.pair)[-1]}.txt"
+    return paths.hypotheses(directory, evaluation.split, languages_of(evaluation.pair)[-1])
 
 
 def write_evaluation(evaluation: Evaluation, directory: Path) -> tuple[Path, Path]:
     """Writes `evaluation.SPLIT.json` and `hypotheses.SPLIT.LANGUAGE.txt`; returns their paths."""
-    record = directory / f"evaluation.{evaluation.split}.json"
     texts = hypotheses_file(evaluation, directory)
-    content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
-    lines = "".join(f"{line}\n" for line in evaluation.hypotheses)
-    for path, text in ((texts, lines), (record, content)):
-        atomic_write(path, text)
-    return record, texts
+    atomic_write(texts, "".join(f"{line}\n" for line in evaluation.hypotheses))
+    return record.write_evaluation(directory, evaluation.split, evaluation.record()), texts
 
 
 def report(evaluation: Evaluation) -> str:

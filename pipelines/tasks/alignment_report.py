@@ -13,10 +13,10 @@ from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.files import atomic_write
 from model.inference.aligner import open_aligner
+from model.runs import checkpoints
 from pipelines.config import Config
 from pipelines.corpus.gold import Links, gold_words
 from pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
-from pipelines.tasks.run_directory import newest_step
 from pipelines.tracking.plots import Figure, panels
 from pipelines.tracking.run import TrackedRun
 
@@ -39,7 +39,7 @@ def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluatio
     logger.info(f"kept in {', '.join(str(file) for file in files)}")
     if bundle.directory.parent == config.run_dir:
         with TrackedRun(config.tracking, config.run_dir, config.name, system=False) as tracked:
-            log(tracked, newest_step(config), evaluation, pictures, files)
+            log(tracked, checkpoints.newest_step(config.run_dir), evaluation, pictures, files)
     return evaluation
 
 

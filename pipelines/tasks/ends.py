@@ -4,24 +4,25 @@ import secrets
 from functools import partial
 from pathlib import Path
 
+from model.runs.paths import ATTEMPT, BEHIND, PACE, PAUSE, PRECISION, RAY, STARTS, STEPS
 from model.storage.mirror import remote_of
 from pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
 from pipelines.config import Config, PathsConfig
-from pipelines.training import journal, pace, progress, publishing, stopping
+from pipelines.training import stopping
 
 FILES = (
-    journal.NAME,
-    journal.STARTS,
-    "attempt",
-    progress.DECISION,
-    pace.NAME,
+    STEPS,
+    STARTS,
+    ATTEMPT,
+    PRECISION,
+    PACE,
 )  # of the first rank, for whoever follows the run at the command
 
 
 def ends_of(config: Config) -> Ends:
     """Those of the run of `config`. A mark in its folder tells the first rank whether it works in that very folder."""
     run = config.run_dir
-    mark = run / "ray" / f"command-{secrets.token_hex(8)}"
+    mark = run / RAY / f"command-{secrets.token_hex(8)}"
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
     there = (config.paths, config.name, mark.name)
@@ -43,16 +44,16 @@ def _folder(paths: PathsConfig, name: str) -> Path:
 
 def _own(paths: PathsConfig, name: str, mark: str) -> bool:
     """Whether the first rank's folder is the command's."""
-    return (_folder(paths, name) / "ray" / mark).exists()
+    return (_folder(paths, name) / RAY / mark).exists()
 
 
 def _begin(paths: PathsConfig, name: str, mark: str) -> None:
     run = _folder(paths, name)
-    (run / stopping.PAUSE).unlink(missing_ok=True)
+    (run / PAUSE).unlink(missing_ok=True)
     if not _own(paths, name, mark):
         stopping.forget(run)
         run.mkdir(parents=True, exist_ok=True)
-        (run / publishing.BEHIND).touch()  # what lies here may be of long ago, until the rank has fetched the rest
+        (run / BEHIND).touch()  # what lies here may be of long ago, until the rank has fetched the rest
 
 
 def _ask(paths: PathsConfig, name: str, mark: str, text: str) -> None:
@@ -67,7 +68,7 @@ def _pause(paths: PathsConfig, name: str, mark: str) -> None:
 
 def _tell(paths: PathsConfig, name: str, mark: str, have: Have) -> dict[str, Piece]:
     run = _folder(paths, name)
-    behind = (run / publishing.BEHIND).exists()
+    behind = (run / BEHIND).exists()
     return {} if behind or _own(paths, name, mark) else new_pieces(run, have, FILES)
 
 

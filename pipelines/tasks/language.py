@@ -29,6 +29,7 @@ from pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
 from pipelines.loaders.text import SplitText
 from pipelines.tasks import warm_start
 from pipelines.tasks.base import Plan, Task
+from pipelines.tasks.identity import check_shards, network_fingerprint
 from pipelines.tasks.language_release import (
     compare,
     evaluate,
@@ -39,16 +40,10 @@ from pipelines.tasks.language_release import (
     text_tokenizer,
     write,
 )
-from pipelines.tasks.network import train_network
+from pipelines.tasks.network import needs_training, train_network
 from pipelines.tasks.precision import refuse_unrunnable
-from pipelines.tasks.run_directory import (
-    check_lanes_of,
-    check_shards,
-    needs_training,
-    network_fingerprint,
-    warn_of_warmup,
-    worker_count,
-)
+from pipelines.tasks.schedule import warn_of_warmup
+from pipelines.tasks.workers import check_lanes_of, worker_count
 from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress
 from pipelines.training.verification import replay_lanes

@@ -30,7 +30,7 @@ from pipelines.loaders.segments import side_number
 from pipelines.loaders.text import side_tokenizer
 from pipelines.tasks import warm_start
 from pipelines.tasks.base import Measured
-from pipelines.tasks.run_directory import origin_facts
+from pipelines.tasks.identity import origin_facts
 from pipelines.tracking.gate import set_name
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version

@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Any
 from conf import compose
 from model.errors import ServiceError, UserError, interrupt_in
 from model.memory import keep_few_products
+from model.runs import lock, paths
+from model.runs.attempts import StaleAttemptError
+from model.runs.spool import Spool
 from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
 from pipelines.cluster.pause import PausedError
 from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
+from pipelines.tasks.identity import check_run_dir, claim_run_dir
 from pipelines.tasks.release import release
-from pipelines.tasks.run_directory import check_run_dir, claim_run_dir, is_first, with_lanes, worker_sizes
 from pipelines.tasks.schedule import describe_plans, settle_schedule
+from pipelines.tasks.workers import is_first, with_lanes, worker_sizes
 from pipelines.tracking.lineage import log_training
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import is_database, resolve_paths
-from pipelines.tracking.spool import Spool
-from pipelines.training import progress, publishing, run_lock
-from pipelines.training.checkpoint import StaleAttemptError
-from pipelines.training.run_record import RECORD
+from pipelines.training import progress, publishing
 from pipelines.training.stopping import Signals, is_paused, read_reason, signals
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
     new = not (config.run_dir.exists() and any(config.run_dir.iterdir()))
     if is_first():
         publishing.pull(config.run_dir)
-        new = new and not (config.run_dir / RECORD).exists()
+        new = new and not paths.begun(config.run_dir)
     try:
         return _train(with_lanes(config, [config.run_dir]), say)
     except UserError:
-        if new and not (config.run_dir / "spool").exists():  # it has not begun
+        if new and not (config.run_dir / paths.SPOOL).exists():  # it has not begun
             shutil.rmtree(config.run_dir, ignore_errors=True)
         raise
 
@@ -99,7 +100,7 @@ def claim_run(config: Config) -> Iterator[Signals]:
         UserError: another command trains it.
         Interrupted: a signal came.
     """
-    claimed = run_lock.hold_run(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
+    claimed = lock.hold_run(config.run_dir, config.name) if is_first() else contextlib.nullcontext()
     with claimed, signals(config.run_dir) as received:
         yield received
 
@@ -118,7 +119,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
     config = replace(config, cluster=plan.cluster)
     connected = ray_train.connect_ray(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
     shown = progress.show_progress(config.run_dir, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
-    with connected, closed_record(config):  # a cluster that refuses leaves no run behind
+    with connected:  # a cluster that refuses leaves no run behind
         record_start(config, values)
         publishing.publish(config.run_dir)
         train_rank = partial(train_here, task.train_rank)
@@ -126,7 +127,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
             if config.cluster.backend == "local":
                 train_rank(config, from_environment(config.cluster.device))
             else:
-                storage, sizes = config.run_dir / "ray", worker_sizes(config)
+                storage, sizes = config.run_dir / paths.RAY, worker_sizes(config)
                 crosses = remote_of(config.run_dir) is not None or len(sizes) > 1
                 ends = partial(open_ends, config) if crosses else None
                 ray_train.fit(train_rank, config, config.cluster, storage, config.name, sizes, ends)

@@ -1,16 +1,20 @@
 """What one training process of a network does, whatever the network's kind: its record, its trainer, its end."""
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from model.networks.architectures import architecture
 from model.networks.network import Network
+from model.runs import checkpoints
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.tasks.precision import settle_precision
 from pipelines.tracking.run import TrackedRun
-from pipelines.training.loop import Loader, Progress, Trainer
+from pipelines.training.loop import Loader, Progress, Trainer, limits
+
+logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
@@ -50,3 +54,16 @@ def train_network(
             bleu=bleu,
         )
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+
+
+def needs_training(config: Config) -> bool:
+    """Whether there is anything left to train of a network."""
+    newest = checkpoints.newest(config.run_dir)
+    if newest is None:
+        return True
+    state = checkpoints.state(newest)
+    step, max_steps = state["step"], config.train.max_steps
+    over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
+    then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
+    logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
+    return not over

@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import ServiceError, UserError
+from model.runs import journal
+from model.runs.paths import OPENINGS, SPOOL
+from model.runs.record import PLANS, read_record
 from model.shards.manifest import has_manifest, read_manifest
 from pipelines.config import Config
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import now
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig, connect, resolve_paths
-from pipelines.training import journal
-from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
-NAME, TAG = "openings.jsonl", "opened."
+TAG = "opened."
 CHOSEN_ON = ("train", "valid", "gate")  # splits that settings and promotions are chosen on
 NOT_THE_RECIPE = {PLANS, "seed", "shards"}
 
@@ -89,7 +90,7 @@ def open_split(config: Config, kind: str, folder: Path, run: str, tracked: Track
     before = tuple(counted([*_local(config, digest), *_registered(config.tracking, digest)]))
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a fetched bundle
     line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}
-    journal.append(folder, NAME, line)
+    journal.append(folder, OPENINGS, line)
     times = 1 + sum(one.times for one in before if (one.run, one.recipe) == (run, recipe))
     _tag(config, folder, run, tracked, {TAG + digest: json.dumps({"recipe": recipe, "times": times})})
     return Opening(split, digest, recipe, before)
@@ -104,7 +105,7 @@ def set_digest(shards: Path, split: str) -> str:
 
 def recipe_of(folder: Path) -> str:
     """Return the digest of a run's recipe; empty for what is no run."""
-    record = read(folder / RECORD)
+    record = read_record(folder)
     if record is None:
         return ""
     return journal.digest({key: value for key, value in record.items() if key not in NOT_THE_RECIPE}, True)[:12]
@@ -123,7 +124,7 @@ def counted(found: Iterable[Opened]) -> Iterator[Opened]:
 def _local(config: Config, digest: str) -> Iterator[Opened]:
     """Yield what the folders of this machine's runs and evaluations know."""
     root, runs = config.paths.local(config.paths.root), config.paths.local(config.paths.runs)
-    for path in {*runs.glob(f"*/{NAME}"), *root.glob(f"*/*/{NAME}")}:
+    for path in {*runs.glob(f"*/{OPENINGS}"), *root.glob(f"*/*/{OPENINGS}")}:
         lines = [line for line in journal.lines(path) if line["set"] == digest]
         for run, recipe in {(line["run"], line["recipe"]) for line in lines}:
             times = sum((line["run"], line["recipe"]) == (run, recipe) for line in lines)
@@ -158,7 +159,7 @@ def _tag(config: Config, folder: Path, run: str, tracked: TrackedRun | None, tag
     """Tag the MLflow run: by its record, or at once where the bundle was fetched and the run's folder is elsewhere."""
     if tracked is not None:
         tracked.tags(tags)
-    elif (folder / "spool").is_dir():
+    elif (folder / SPOOL).is_dir():
         record = TrackedRun(config.tracking, folder, run, system=False, begin=False)
         record.tags(tags)
         record.leave()

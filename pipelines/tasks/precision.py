@@ -14,14 +14,13 @@ from model.device import pick_device
 from model.errors import UserError
 from model.files import atomic_write
 from model.precision import Decision, cannot_run, decide
+from model.runs.paths import PRECISION, begun
+from model.runs.record import read, read_record
 from model.settings import Precision
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
 from pipelines.tracking.run import TrackedRun
-from pipelines.training.run_record import RECORD, read
-
-NAME = "precision.json"  # {"precision", "because"}
 
 
 def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
@@ -37,7 +36,7 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
         everywhere = ranks.gather(decide(network, ranks.device, config.paths.local(config.paths.root)))
         decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
         if ranks.first:
-            atomic_write(config.run_dir / NAME, json.dumps(asdict(decision), indent=2))
+            atomic_write(config.run_dir / PRECISION, json.dumps(asdict(decision), indent=2))
     for reason in ranks.gather(cannot_run(network, decision.precision, ranks.device)):
         if reason:
             raise precision_error(config, decision.precision, reason)
@@ -48,11 +47,11 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
 
 def begun_in(config: Config) -> Decision | None:
     """What the run trains in already: decided before, asked for now, or asked for when it began; None: undecided."""
-    kept = read(config.run_dir / NAME)
+    kept = read(config.run_dir / PRECISION)
     if kept is not None:
         return Decision(**kept)
     wanted, because = config.train.precision, f"train.precision={config.train.precision}"
-    identity = read(config.run_dir / RECORD)
+    identity = read_record(config.run_dir)
     if wanted == "auto" and identity is not None:
         wanted = identity["train"]["precision"]
         because = f"the run began with train.precision={wanted}"
@@ -61,7 +60,7 @@ def begun_in(config: Config) -> Decision | None:
 
 def read_precision(run: Path) -> str | None:
     """What a run trains in that has decided it before; None: it has not yet."""
-    kept = read(run / NAME)
+    kept = read(run / PRECISION)
     return None if kept is None else str(kept["precision"])
 
 
@@ -85,7 +84,7 @@ def precision_error(config: Config, precision: Precision, reason: str) -> UserEr
     """The error for a `precision` that does not run; a run that began in it cannot change it."""
     remedy = (
         "Choices: auto, fp32"
-        if config.train.precision == precision and not (config.run_dir / RECORD).is_file()
+        if config.train.precision == precision and not begun(config.run_dir)
         else f"The run {config.name} began in it: go on where it runs, or choose another name= to begin in another"
     )
     return UserError(f"train.precision={precision}: {reason}. {remedy}")

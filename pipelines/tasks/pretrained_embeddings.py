@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from model.bundles.vectors import VectorsBundle, load_vectors
 from model.errors import UserError
 from model.networks.network import TranslationNetwork
+from model.runs.paths import EMBEDDINGS
 from model.settings import Side
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
@@ -32,7 +33,7 @@ from pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
 
-FILE = "embeddings.safetensors"
+FILE = EMBEDDINGS
 SUBWORDS = ("bpe", "unigram")
 WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 

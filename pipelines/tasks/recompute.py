@@ -5,12 +5,11 @@ where several processes summed their gradients, rounding differs and grows: ther
 NOISE.
 """
 
-import contextlib
 import math
 import random
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,16 +18,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.device import pick_device
+from model.device import machine, pick_device
 from model.errors import UserError
+from model.runs import checkpoints, paths
+from model.runs.record import PLANS
 from model.settings import LossConfig
+from model.word_vectors.batched import torch_threads
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig
 from pipelines.tasks.base import task_for
 from pipelines.tracking.server import TrackingConfig
-from pipelines.training import checkpoint, journal
-from pipelines.training.run_record import BEGINNING, PLANS, RECORD
+from pipelines.training import checkpoint
 from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the way that the weights went: what rounding makes of a few hundred steps
@@ -58,8 +59,8 @@ def check_recomputed(config: Config, record: Mapping[str, Any], wanted: str) -> 
 
 def intervals(run: Path) -> list[tuple[int, int]]:
     """Return (first, last) of all neighbouring checkpoints; 0 where the steps from the beginning are still in one."""
-    steps = [step for step, path in checkpoint.every(run).items() if (path / NETWORK).is_file()]
-    lines = [int(line["step"]) for _, line in read_lines(run / journal.NAME) if "batch" in line]
+    steps = [step for step, path in checkpoints.every(run).items() if (path / NETWORK).is_file()]
+    lines = [int(line["step"]) for _, line in read_lines(run / paths.STEPS) if "batch" in line]
     first = [0] if steps and lines and lines[0] == 1 else []
     return list(pairwise([*first, *steps]))
 
@@ -80,19 +81,19 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
         DifferenceError: it comes out otherwise.
     """
     run, named, device = config.run_dir, f"steps {begin + 1:,} to {end:,}", pick_device(config.cluster.device)
-    starts, here = _starts_of(run, begin, end), journal.machine(device)
+    starts, here = _starts_of(run, begin, end), machine(device)
     threads = {int(one.get("threads", 0)) for one in starts}
     exact = len(threads) == 1 and all(one.get("machine") == here and one["workers"] == 1 for one in starts)
-    with tempfile.TemporaryDirectory() as folder, _threads(threads.pop() if exact else 0):
+    with tempfile.TemporaryDirectory() as folder, torch_threads(threads.pop() if exact else 0):
         again = Path(folder) / run.name
         _begin(run, again, begin)
         changes = [int(one["from_step"]) for one in record.get(PLANS, []) if begin < int(one["from_step"]) < end]
         for stop in (*changes, end):
-            settings = _settings(config, record, again, newest_step_of(again), stop)
+            settings = _settings(config, record, again, checkpoints.newest_step(again), stop)
             task_for(settings.model).train_rank(settings, Ranks(0, 1, device))
         _compare_losses(run, again, begin, end, ROUNDED if exact else NOISE)
-        theirs, ours = (checkpoint.read(checkpoint.every(where)[end])[0] for where in (run, again))
-        before = checkpoint.read(checkpoint.every(run)[begin])[0]["network"] if begin else None
+        theirs, ours = (checkpoint.read(checkpoints.every(where)[end])[0] for where in (run, again))
+        before = checkpoint.read(checkpoints.every(run)[begin])[0]["network"] if begin else None
     if exact:
         _compare_bits(named, theirs, ours)
         return f"{named}: every bit"
@@ -100,14 +101,9 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
     return f"{named}: losses within {NOISE:.0%} (not bit by bit: another kind of machine, or several workers)"
 
 
-def newest_step_of(run: Path) -> int:
-    """Return the step of the newest checkpoint in the folder, 0 for none."""
-    return max(checkpoint.every(run), default=0)
-
-
 def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
     """Return the starts that trained a step of the interval."""
-    starts = [start for _, start in read_lines(run / journal.STARTS)]
+    starts = [start for _, start in read_lines(run / paths.STARTS)]
     found = []
     for place, start in enumerate(starts):
         until = min([int(later["step"]) for later in starts[place + 1 :]], default=end)
@@ -116,26 +112,15 @@ def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
     return found
 
 
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Compute on so many threads for the length of the block; 0: as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def _begin(run: Path, again: Path, step: int) -> None:
     """Make the folder of a run that goes on after `step` as `run` did."""
     again.mkdir(parents=True)
-    for name in (RECORD, *BEGINNING):
+    for name in (paths.RECORD, *paths.BEGINNING):
         if (run / name).is_file():
             shutil.copyfile(run / name, again / name)
     if step:
-        found = checkpoint.every(run)[step]
-        shutil.copytree(found, again / "checkpoints" / found.name)
+        found = checkpoints.every(run)[step]
+        shutil.copytree(found, again / paths.CHECKPOINTS / found.name)
 
 
 def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
@@ -171,7 +156,7 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
 def _compare_losses(run: Path, again: Path, begin: int, end: int, tolerance: float) -> None:
     """Raises DifferenceError for the first step of the interval whose loss is another one."""
     theirs, ours = (
-        {int(line["step"]): line["loss"] for _, line in read_lines(where / journal.NAME) if "batch" in line}
+        {int(line["step"]): line["loss"] for _, line in read_lines(where / paths.STEPS) if "batch" in line}
         for where in (run, again)
     )
     for step in range(begin + 1, end + 1):

@@ -9,14 +9,14 @@ from typing import Any
 
 from model.bundles.directory import CONFIG, read_facts
 from model.inference.kinds import open_bundle
+from model.runs import checkpoints, journal, paths, record
 from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
 from pipelines.tasks.openings import open_split
-from pipelines.tasks.run_directory import newest_step, write_release
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import journal, publishing
+from pipelines.training import publishing
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +28,7 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
 
     Returns the bundle's directory.
     """
-    directory = config.run_dir / "bundle"
-    publishing.pull(config.run_dir)  # the first rank may have trained elsewhere
+    directory = config.run_dir / paths.BUNDLE
     config = replace(config, evaluate=replace(config.evaluate, bundle=None))
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         if stored_origin(task, directory) == plain(task.weights_origin(config)):
@@ -45,28 +44,42 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
         written = task.write(measured, config.run_dir)
         journal.note_evaluation(config.run_dir, written[0])
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(newest_step(config), {**measured.scores, **openings})
+        tracked.metrics(checkpoints.newest_step(config.run_dir), {**measured.scores, **openings})
         tracked.text(f"{told}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
         say(told)
-        publishing.publish(config.run_dir, "bundle", f"evaluation.{config.evaluate.split}.json")
+        publishing.publish(config.run_dir, paths.BUNDLE, paths.evaluation(config.run_dir, config.evaluate.split).name)
         if config.registry.register:
             version = register_bundle(config.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
-            write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
-            publishing.publish(config.run_dir, "release.json")
+            _write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
+            publishing.publish(config.run_dir, paths.RELEASE)
     return directory
 
 
 def is_released(config: Config, task: Task) -> bool:
     """Whether the run's bundle is of its last weights, and has been evaluated."""
-    evaluated = (config.run_dir / f"evaluation.{config.evaluate.split}.json").is_file()
-    return evaluated and stored_origin(task, config.run_dir / "bundle") == plain(task.weights_origin(config))
+    evaluated = paths.evaluation(config.run_dir, config.evaluate.split).is_file()
+    return evaluated and stored_origin(task, config.run_dir / paths.BUNDLE) == plain(task.weights_origin(config))
 
 
 def stored_origin(task: Task, bundle: Path) -> Any:
     """What the task's `weights_origin` gave when the bundle was made; None where there is none."""
     return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
+
+
+def _write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
+    """RUN/release.json: where everything is and what was `measured`, for whoever comes next."""
+    content = {
+        "run": config.name,
+        "run_id": tracked.run_id,
+        "bundle": str(config.run_dir / paths.BUNDLE),
+        "model": config.registry.name,
+        "version": version,
+        "shards": str(config.shard_dir),
+        **measured,
+    }
+    record.write_release(config.run_dir, content)
 
 
 def plain(value: Any) -> Any:

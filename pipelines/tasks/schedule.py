@@ -5,18 +5,17 @@ with another one would go on with a rate that jumps, and nothing would say so. E
 order: `{"from_step", "max_steps", "schedule_steps"}`.
 """
 
-import json
 import logging
 from dataclasses import replace
 from typing import Any
 
-from model.files import atomic_write
+from model.runs import checkpoints
+from model.runs.record import PLANS, read_record, write_record
+from model.runs.spool import Spool
 from pipelines.config import Config
 from pipelines.settings import TrainConfig
-from pipelines.tasks.run_directory import is_first, newest_step
-from pipelines.tracking.spool import Spool
+from pipelines.tasks.workers import is_first
 from pipelines.training.optimizer import WITH_AN_END, learning_rate
-from pipelines.training.run_record import PLANS, RECORD, read
 
 logger = logging.getLogger(__name__)
 
@@ -27,11 +26,10 @@ def settle_schedule(config: Config) -> Config:
     It is what is asked for; else that of the run's last plan; else, for a run that has no checkpoint, `max_steps`.
     Other models and schedules have no such end: they are left as they are.
     """
-    path, train = config.run_dir / RECORD, config.train
-    record = read(path)
+    train, record = config.train, read_record(config.run_dir)
     if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
         return config
-    begun = newest_step(config)
+    begun = checkpoints.newest_step(config.run_dir)
     plans = (record.get(PLANS) or _earlier_plan(config)) if begun else []
     kept = plans[-1]["schedule_steps"] if plans else train.max_steps
     settled = replace(train, schedule_steps=train.schedule_steps or kept)
@@ -41,13 +39,13 @@ def settle_schedule(config: Config) -> Config:
     if not plans or plan != {**plans[-1], "from_step": begun}:
         plans = [*plans, plan]
     if is_first() and plans != record.get(PLANS):
-        atomic_write(path, json.dumps({**record, PLANS: plans}, indent=2, sort_keys=True))
+        write_record(config.run_dir, {**record, PLANS: plans})
     return replace(config, train=settled)
 
 
 def describe_plans(config: Config) -> str:
     """The run's plans in a line; empty where its schedule has no end."""
-    plans = (read(config.run_dir / RECORD) or {}).get(PLANS, [])
+    plans = (read_record(config.run_dir) or {}).get(PLANS, [])
     return "; ".join(
         f"from step {one['from_step']:,}: {config.train.optimizer.schedule} to step {one['schedule_steps']:,}, "
         f"trained to step {one['max_steps']:,}"
@@ -75,4 +73,15 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
             f"train.max_steps={end}: the {optimizer.schedule} schedule of this run ends at step {steps:,} as it was "
             f"planned; the rate at step {end:,} is {learning_rate(optimizer, end, steps):.3g}. "
             f"train.schedule_steps={end} moves its end there"
+        )
+
+
+def warn_of_warmup(config: Config) -> None:
+    """Say that a run will hardly train at its learning rate: most such warm-ups were meant for a longer run."""
+    warmup, steps = config.train.optimizer.warmup_steps, config.train.max_steps
+    if 3 * warmup > steps and warmup > max(1, steps // 10):
+        logger.warning(
+            f"train.optimizer.warmup_steps={warmup}: more than a third of train.max_steps={steps}; the learning rate "
+            + (f"reaches {config.train.optimizer.lr:g} late" if warmup < steps else "never reaches its height")
+            + f", and train.optimizer.warmup_steps={max(1, steps // 10)} would leave it time to fall"
         )

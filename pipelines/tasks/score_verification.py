@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG, read_facts
+from model.bundles.directory import read_facts
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
 from model.inference.translator import open_translator
 from model.languages import languages_of
+from model.runs import journal, paths
+from model.runs.bundles import is_released
+from model.runs.record import read_release
 from model.settings import DecodeConfig, EngineName
+from model.untrusted import read_json
 from pipelines.evaluation.metrics import quick_bleu, quick_chrf
 from pipelines.evaluation.translation import held_out_lines
 from pipelines.tasks.openings import CHOSEN_ON, set_digest
-from pipelines.tasks.openings import NAME as OPENINGS
-from pipelines.training import journal
-from pipelines.training.chain import evaluations, read_evaluation
-from pipelines.training.run_record import read
 from pipelines.training.verification import Check, DifferenceError, read_lines
 
 SAMPLE = 16  # sentences
@@ -46,13 +46,13 @@ def check_scores(run: Path, find: Callable[[str], Path]) -> Check:
     counted = 0
     try:
         check_released_scores(run)
-        for path in evaluations(run):
-            record = read_evaluation(path)
+        for path in paths.evaluations(run):
+            record = read_json(path) or {}
             scores = record.get("scores", {})
             if "bleu" not in scores:
                 continue
             language = languages_of(str(record["pair"]))[-1]
-            texts = run / f"hypotheses.{record['split']}.{language}.txt"
+            texts = paths.hypotheses(run, record["split"], language)
             if not texts.is_file():
                 raise DifferenceError(f"{path}: its translations, {texts.name}, are missing")
             ours = texts.read_text(encoding="utf-8").split("\n")[:-1]
@@ -64,8 +64,8 @@ def check_scores(run: Path, find: Callable[[str], Path]) -> Check:
             for name, value in (("bleu", again), ("chrf", quick_chrf(ours, references))):
                 if not math.isclose(value, scores[name], abs_tol=1e-6):
                     raise DifferenceError(f"{path}: {name} {scores[name]:g}, its translations have {value:g}")
-            if (run / "bundle" / CONFIG).is_file():
-                bundle = load_bundle(run / "bundle")
+            if is_released(run):
+                bundle = load_bundle(run / paths.BUNDLE)
                 sources = held_out_lines(shards, record["split"], bundle.languages[0], len(ours))
                 check_translations(path, record, bundle, sources, ours)
             counted += 1
@@ -82,17 +82,17 @@ def check_scores(run: Path, find: Callable[[str], Path]) -> Check:
 
 def check_released_scores(run: Path) -> None:
     """Raises DifferenceError where the bundle or RUN/release.json has scores that no evaluation had."""
-    lines = [line for _, line in read_lines(run / journal.EVALUATIONS) if "scores" in line]
-    if not lines or not (run / "bundle" / CONFIG).is_file():
+    lines = [line for _, line in read_lines(run / paths.EVALUATIONS) if "scores" in line]
+    if not lines or not is_released(run):
         return
-    scores = read_facts(run / "bundle").get("scores") or {}
+    scores = read_facts(run / paths.BUNDLE).get("scores") or {}
     for split, found in scores.items():
-        of_split = [line["scores"] for line in lines if line["file"] == f"evaluation.{split}.json"]
+        of_split = [line["scores"] for line in lines if line["file"] == paths.evaluation(run, split).name]
         if of_split and journal.scores_digest(found) not in of_split:
-            raise DifferenceError(f"{run / 'bundle'}: its scores on {split} are those of no evaluation of the run")
-    told = (read(run / "release.json") or {}).get("bleu")
+            raise DifferenceError(f"{run / paths.BUNDLE}: its scores on {split} are those of no evaluation of the run")
+    told = read_release(run).get("bleu")
     if told and told not in [found["lines"]["bleu"] for found in scores.values() if "lines" in found]:
-        raise DifferenceError(f"{run / 'release.json'}: {told!r} is not the bundle's score")
+        raise DifferenceError(f"{run / paths.RELEASE}: {told!r} is not the bundle's score")
 
 
 def check_opened(run: Path, path: Path, split: str, shards: Path) -> None:
@@ -100,12 +100,12 @@ def check_opened(run: Path, path: Path, split: str, shards: Path) -> None:
     if split in CHOSEN_ON:
         return
     digest = set_digest(shards, split)
-    scored = sum(line["file"] == path.name for _, line in read_lines(run / journal.EVALUATIONS))
-    opened = sum(line["split"] == split for _, line in read_lines(run / OPENINGS))
-    of_set = any(line["set"] == digest for _, line in read_lines(run / OPENINGS))
+    scored = sum(line["file"] == path.name for _, line in read_lines(run / paths.EVALUATIONS))
+    opened = sum(line["split"] == split for _, line in read_lines(run / paths.OPENINGS))
+    of_set = any(line["set"] == digest for _, line in read_lines(run / paths.OPENINGS))
     if opened < scored or (scored and not of_set):
         raise DifferenceError(
-            f"{path}: {split} was scored {scored:,} times, and {OPENINGS} knows of {opened:,} openings of it"
+            f"{path}: {split} was scored {scored:,} times, and {paths.OPENINGS} knows of {opened:,} openings of it"
         )
 
 

@@ -27,6 +27,7 @@ from model.errors import UserError
 from model.languages import same_pair
 from model.networks.ensemble import Ensemble
 from model.networks.network import TranslationNetwork
+from model.runs.paths import TAUGHT
 from model.shards.manifest import read_manifest
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
@@ -42,7 +43,7 @@ from pipelines.training.progress import LINE_SECONDS
 
 logger = logging.getLogger(__name__)
 
-FILE, KEY = "taught.safetensors", "train.teachers"
+FILE, KEY = TAUGHT, "train.teachers"
 KEPT = 8  # tokens in the place of a target: they hold nearly all of the probability
 BATCH_TOKENS = 4096
 

@@ -29,17 +29,12 @@ from pipelines.evaluation.translation import held_out as held_out_texts
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
 from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.network import train_network
+from pipelines.tasks.identity import check_shards, network_fingerprint
+from pipelines.tasks.network import needs_training, train_network
 from pipelines.tasks.precision import refuse_unrunnable
-from pipelines.tasks.run_directory import (
-    check_lanes_of,
-    check_shards,
-    needs_training,
-    network_fingerprint,
-    warn_of_warmup,
-    worker_count,
-)
+from pipelines.tasks.schedule import warn_of_warmup
 from pipelines.tasks.translation_release import compare, evaluate, judge, measure_more, record, save_bundle, write
+from pipelines.tasks.workers import check_lanes_of, worker_count
 from pipelines.training.final_weights import stored_weights, weights_hashes
 from pipelines.training.loop import Progress
 from pipelines.training.verification import replay_lanes

@@ -14,6 +14,7 @@ from model.inference.translator import open_translator
 from model.languages import languages_of
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
+from model.runs import checkpoints
 from model.shards.manifest import read_manifest
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
@@ -32,7 +33,7 @@ from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured
-from pipelines.tasks.run_directory import newest_step, origin_facts
+from pipelines.tasks.identity import origin_facts
 from pipelines.tasks.translation_pictures import save_pictures
 from pipelines.tracking.gate import set_name
 from pipelines.tracking.hypotheses import hypotheses
@@ -124,7 +125,7 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
     """Samples, curves, the hypotheses of the whole split, the alignment where it was asked for."""
     evaluation: Evaluation = measured.details
     if config.evaluate.alignment:
-        record_alignment(config, bundle, tracked, newest_step(config))
+        record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
     rows = [[one.source, one.hypothesis, one.reference] for one in evaluation.samples]
     tracked.table(["source", "translation", "reference"], rows, "samples.json")
     for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):

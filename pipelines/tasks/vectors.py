@@ -6,16 +6,17 @@ from dataclasses import replace
 
 from model.errors import UserError
 from model.networks.architectures import architecture, model_config
+from model.runs import checkpoints
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.config import Config
 from pipelines.loaders.segments import shard_vocabulary, side_number
 from pipelines.settings import ClusterConfig
 from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.run_directory import check_shards, is_first, worker_count
+from pipelines.tasks.identity import check_shards
 from pipelines.tasks.vectors_comparison import compare, judge
 from pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle, write
 from pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
-from pipelines.training import checkpoint
+from pipelines.tasks.workers import is_first, worker_count
 from pipelines.word_vectors.loop import replay_segments
 
 logger = logging.getLogger(__name__)
@@ -85,10 +86,10 @@ def with_device(config: Config) -> ClusterConfig:
 
 def needs_training(config: Config) -> bool:
     """Whether there is anything left to train; what is counted whole is counted again, in seconds."""
-    newest = checkpoint.newest(config.run_dir)
+    newest = checkpoints.newest(config.run_dir)
     if newest is None:
         return True
-    state = checkpoint.state(newest)
+    state = checkpoints.state(newest)
     over = int(state["epoch"]) >= config.vectors.epochs
     then = "is trained to its end" if over else f"goes on in epoch {state['epoch'] + 1} of {config.vectors.epochs}"
     logger.info(f"{config.name}: found the checkpoint of step {state['step']:,}; the run {then}")

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from model.bundles.vectors import VectorsBundle, load_vectors
+from model.columns import columns
 from model.errors import UserError, unknown
 from model.word_vectors.embeddings import Embeddings
 from pipelines.config import Config
 from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
-from pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets, table
+from pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets
 from pipelines.evaluation.word_vectors.plots import methods
 from pipelines.tasks.base import Measured
 from pipelines.tasks.vectors_release import Details, draw
@@ -65,7 +66,7 @@ def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str])
     rows = [
         [key, *("-" if row[name] is None else f"{row[name]:.1f}" for name in names)] for key, row in compared.items()
     ]
-    return table(["on the words that all have", *names], rows)
+    return columns([["on the words that all have", *names], *rows], right=True)
 
 
 def judge(

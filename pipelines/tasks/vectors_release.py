@@ -12,8 +12,10 @@ import torch
 from conf import compose
 from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
 from model.errors import UserError
-from model.files import atomic_path, atomic_write
+from model.files import atomic_path
 from model.networks.architectures import architecture, model_config
+from model.runs import checkpoints
+from model.runs.record import write_evaluation
 from model.shards.manifest import has_manifest
 from model.text.tokenizer import TokenizerPair
 from model.word_vectors.counting import count_vectors
@@ -25,7 +27,7 @@ from pipelines.evaluation.word_vectors.plots import all_pictures, losses
 from pipelines.evaluation.word_vectors.retrieval import Records, held_out
 from pipelines.loaders.segments import language, shard_vocabulary
 from pipelines.tasks.base import Measured
-from pipelines.tasks.run_directory import origin_facts
+from pipelines.tasks.identity import origin_facts
 from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
 from pipelines.tracking.plots import Figure
 from pipelines.tracking.run import TrackedRun
@@ -78,7 +80,7 @@ def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
 
     Its tables take the place of fresh ones as they lie in the file, so that memory never holds more than one of both.
     """
-    newest = checkpoint.last(config.run_dir)
+    newest = checkpoints.last(config.run_dir)
     groups, _ = checkpoint.read(newest)
     on_cpu = replace(config, vectors=replace(config.vectors, backend="numba"))
     learner = make_learner(on_cpu, vocabulary, Ranks(0, 1, torch.device("cpu")))
@@ -99,10 +101,11 @@ def origin(config: Config) -> dict[str, Any]:
     exports = sorted(config.vectors.export)
     if architecture(config.model["architecture"]).counted:
         return {"settings": compose.fingerprint(fingerprint(config)), "exports": exports}
-    newest = checkpoint.last(config.run_dir)
-    manifest = json.loads((newest / "manifest.json").read_text(encoding="utf-8"))
-    state = checkpoint.state(newest)
-    tables = {name: digest for name, digest in manifest["files"].items() if name.endswith(".safetensors")}
+    newest = checkpoints.last(config.run_dir)
+    state = checkpoints.state(newest)
+    tables = {
+        name: digest for name, digest in checkpoints.manifest(newest)["files"].items() if name.endswith(".safetensors")
+    }
     return {"step": state["step"], "tables": tables, "losses": state["losses"], "exports": exports}
 
 
@@ -136,12 +139,10 @@ def asked_records(config: Config) -> Records:
 def write(measured: Measured, folder: Path) -> Sequence[Path]:
     """`evaluation.vectors.json` and `pictures/NAME.png` into `folder`; the record's path."""
     details: Details = measured.details
-    record = folder / "evaluation.vectors.json"
     heads = details.bundle.facts.get("records") or {}
     values = {**details.evaluation.record(), "scores": details.evaluation.scores(), "run_records": heads}
-    atomic_write(record, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
     draw(details.pictures, folder)
-    return [record]
+    return [write_evaluation(folder, "vectors", values)]
 
 
 def draw(pictures: Mapping[str, Figure], folder: Path) -> None:

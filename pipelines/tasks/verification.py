@@ -15,6 +15,9 @@ from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
 from model.files import file_sha256
 from model.renamed import current_values
+from model.runs import checkpoints, journal
+from model.runs.paths import BUNDLE, RECORD, STEPS
+from model.runs.record import read_record, read_release
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
 from pipelines.config import Config, VerifyRoot
@@ -22,9 +25,8 @@ from pipelines.settings import LoaderConfig
 from pipelines.tasks.base import task_for
 from pipelines.tasks.recompute import check_recomputed
 from pipelines.tasks.score_verification import check_scores
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from pipelines.training.chain import check_records, is_whole
-from pipelines.training.run_record import RECORD, read
 from pipelines.training.verification import (
     Check,
     DifferenceError,
@@ -43,7 +45,7 @@ def verify(config: VerifyRoot) -> list[Check]:
         UserError: there is no such run, or its shards are out of sight.
     """
     run = config.run_dir
-    record = read(run / RECORD)
+    record = read_record(run)
     if record is None:
         found = sorted(path.parent.name for path in run.parent.glob(f"*/{RECORD}"))
         raise unknown(f"no run in {run.parent}", config.name, found)
@@ -105,7 +107,7 @@ def find_shards(config: Config, digest: str) -> Path:
     Raises:
         UserError: in none of these.
     """
-    released = (read(config.run_dir / "release.json") or {}).get("shards")
+    released = read_release(config.run_dir).get("shards")
     beside = sorted(path.parent for path in (config.run_dir.parent.parent / "shards").glob(f"*/{MANIFEST}"))
     places = [config.shard_dir, *([Path(released)] if released else []), *beside]
     for place in places:
@@ -132,7 +134,7 @@ def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
 
     `of_network`: it must name the weights that it was made from.
     """
-    bundle = run / "bundle"
+    bundle = run / BUNDLE
     if not (bundle / CONFIG).is_file():
         return Check("bundle", "not recorded", "there is none yet")
     try:
@@ -158,35 +160,35 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     weights, made_from = facts.get("weights") or {}, facts.get("made_from") or {}
     steps, digests = weights.get("steps", []), weights.get("sha256", [])
     if len(steps) != len(digests):
-        raise DifferenceError(f"{run / 'bundle'}: names {len(steps)} steps and {len(digests)} digests of their weights")
+        raise DifferenceError(f"{run / BUNDLE}: names {len(steps)} steps and {len(digests)} digests of their weights")
     named = list(zip(steps, digests, strict=True))
     named += [(made_from["step"], digest) for digest in made_from.get("tables", {}).values() if "step" in made_from]
     if of_network and not named:
-        raise DifferenceError(f"{run / 'bundle'}: does not name the weights that it was made from")
-    checkpoints, kept = checkpoint.every(run), checkpoint.weights_by_step(run)
+        raise DifferenceError(f"{run / BUNDLE}: does not name the weights that it was made from")
+    found, kept = checkpoints.every(run), checkpoints.weights_by_step(run)
     there, source = 0, weights.get("from")
     for step, digest in named:
-        known = [set(checkpoint.check(checkpoints[step]).values())] if step in checkpoints else []
+        known = [set(checkpoints.check(found[step]).values())] if step in found else []
         if step in kept and source != "ema":
-            checkpoint.recorded_hash(kept[step])
+            checkpoints.recorded_hash(kept[step])
             known.append({file_sha256(kept[step])})  # with or without a note beside it
         if any(digest not in digests for digests in known):  # each by itself: one may be edited
-            raise DifferenceError(f"{run / 'bundle'}: made from weights of step {step:,} that are not those of the run")
+            raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,} that are not those of the run")
         if not known and is_last(run, facts):
-            raise DifferenceError(f"{run / 'bundle'}: made from weights of step {step:,}, which the run has not got")
+            raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,}, which the run has not got")
         there += bool(known)
     expected = None
-    if named and source == "ema" and named[0][0] in checkpoints:
-        expected = checkpoint.read(checkpoints[named[0][0]])[0]["average"]
+    if named and source == "ema" and named[0][0] in found:
+        expected = checkpoint.read(found[named[0][0]])[0]["average"]
     elif named and source not in (None, "ema") and all(step in kept for step, _ in named):
         # The loop above has compared each with the digest that the bundle names, so none needs a note of its own.
         expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
     if expected is not None:
-        stored = load_file(run / "bundle" / WEIGHTS)
+        stored = load_file(run / BUNDLE / WEIGHTS)
         if not expected.keys() <= stored.keys() or (source != "ema" and expected.keys() != stored.keys()):
-            raise DifferenceError(f"{run / 'bundle' / WEIGHTS}: holds other tensors than the weights that it names")
+            raise DifferenceError(f"{run / BUNDLE / WEIGHTS}: holds other tensors than the weights that it names")
         if not all(torch.equal(value, stored[name]) for name, value in expected.items()):
-            raise DifferenceError(f"{run / 'bundle' / WEIGHTS}: is not the mean of the weights that it names")
+            raise DifferenceError(f"{run / BUNDLE / WEIGHTS}: is not the mean of the weights that it names")
     if not named:
         return "of no weights of the run's"
     return f"made from weights of the run: {there} of {len(named)} are still there"
@@ -194,4 +196,4 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
 
 def is_last(run: Path, facts: Mapping[str, Any]) -> bool:
     """Return True if nothing was trained since the bundle was made: then what it was made from is still there."""
-    return bool(facts.get("records")) and facts["records"]["journal"] == journal.head(run, journal.NAME)
+    return bool(facts.get("records")) and facts["records"]["journal"] == journal.head(run, STEPS)

@@ -15,6 +15,7 @@ from model.bundles.translation import fill
 from model.errors import UserError
 from model.networks.architectures import model_config
 from model.networks.network import Network
+from model.runs.paths import FIRST_WEIGHTS
 from model.shards.manifest import read_manifest
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
@@ -23,7 +24,7 @@ from pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
 
-FILE, KEY = "init.safetensors", "train.init_from"
+FILE, KEY = FIRST_WEIGHTS, "train.init_from"
 MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
 
 

@@ -27,7 +27,7 @@ KNOWN_BY = (  # shown for every run, so that runs can be compared by them
 def shown_values(config: Mapping[str, Any]) -> dict[str, str]:
     """Dotted key -> value of what is worth a parameter, in the order of the configuration."""
     defaults = _defaults(config)
-    given = names.flat(config)
+    given = names.flat_texts(config)
     return {key: text for key, text in given.items() if key in KNOWN_BY or not _same(text, defaults.get(key))}
 
 
@@ -37,7 +37,7 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, str]:
     for section, values in config.items():
         choice = values.get("name") if isinstance(values, Mapping) else None
         if choice in choices(section):
-            found |= names.flat({section: merge_choice(section, str(choice))})
+            found |= names.flat_texts({section: merge_choice(section, str(choice))})
     return found
 
 

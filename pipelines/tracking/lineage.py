@@ -19,6 +19,7 @@ from model.addresses import mask_credentials
 from model.bundles.directory import bundle_hash
 from model.confinement import make_folder, read_grant
 from model.names import check_name
+from model.runs.spool import Spool
 from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
 from pipelines.tracking import plots
 from pipelines.tracking.author import user
@@ -28,7 +29,6 @@ from pipelines.tracking.descriptions import NOTE, describe_run, job_tags
 from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.spool import Spool
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)

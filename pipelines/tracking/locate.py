@@ -3,11 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
-from model.bundles.download import bring_bundle
 from model.errors import UserError
 from model.names import check_name
-from model.storage.mirror import local_folder
-from model.storage.places import is_address
+from model.runs.bundles import find_bundle
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
 
@@ -25,15 +23,9 @@ def locate_bundle(
     Raises:
         UserError: nothing of that name; says where it was looked for.
     """
-    if is_address(wanted):
-        given = local_folder(wanted, str(cache))
-        places = [given, given / "bundle"]
-    else:
-        places = [Path(wanted), Path(wanted) / "bundle", runs / wanted / "bundle"]
-    for directory in places:
-        bring_bundle(directory)
-        if (directory / "config.json").is_file():
-            return directory.absolute()
+    directory = find_bundle(wanted, runs, cache)
+    if directory is not None:
+        return directory.absolute()
     reference = wanted.removeprefix("models:/")
     for separator in ("@", "/"):
         name, found, version = reference.partition(separator)

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from model.errors import UserError
+from model.schema import flat
 
 KEY_LENGTH = 250
 PARAMETER_LENGTH = 6_000
@@ -43,15 +44,9 @@ def number(value: object) -> float:
     return float(value)  # type: ignore[arg-type]  # a float, an int or one of three words
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A nested configuration as `section.key` -> text."""
-    result: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            result |= flat(value, f"{prefix}{name}.")
-        else:
-            result[f"{prefix}{name}"] = str(value)
-    return result
+def flat_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return a nested configuration as `section.key` -> text."""
+    return {key: str(value) for key, value in flat(values)}
 
 
 def artifact_path(to: str) -> str:

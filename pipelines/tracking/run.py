@@ -11,13 +11,14 @@ from typing import Any, Literal, Self
 from model.addresses import mask_address
 from model.errors import interrupt_in
 from model.files import atomic_path
+from model.runs.record import read_tracked
+from model.runs.spool import Spool
 from pipelines.tracking import names
 from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.owner import expected_owner, new_owner
 from pipelines.tracking.plots import Figure
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, check, resolve_paths
-from pipelines.tracking.spool import Spool
 from pipelines.tracking.system import SystemSampler
 
 logger = logging.getLogger(__name__)
@@ -67,11 +68,8 @@ class TrackedRun:
     @property
     def run_id(self) -> str | None:
         """MLflow's id of the run; None until the server answered for the first time."""
-        path = self.run_dir / "mlflow.json"
-        if not path.exists():
-            return None
-        note = json.loads(path.read_text(encoding="utf-8"))
-        return str(note["run_id"]) if note["server"] == mask_address(self.config.uri) else None
+        note = read_tracked(self.run_dir)
+        return str(note["run_id"]) if note and note["server"] == mask_address(self.config.uri) else None
 
     @property
     def trouble(self) -> str | None:
@@ -82,7 +80,7 @@ class TrackedRun:
 
     def params(self, values: Mapping[str, Any]) -> None:
         """Parameters; nested sections become `section.key`. A value that changed on resume becomes a tag."""
-        self.spool.append("params", values=names.keys(names.flat(values)))
+        self.spool.append("params", values=names.keys(names.flat_texts(values)))
 
     def tags(self, values: Mapping[str, Any]) -> None:
         """Tags; a later value replaces an earlier one."""

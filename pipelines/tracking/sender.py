@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from model.addresses import mask_address
+from model.bundles.directory import CONFIG
 from model.errors import UserError
 from model.files import atomic_write
 from model.mlflow_pages import run_page, version_page
+from model.runs.record import read, write_tracked
+from model.runs.spool import REGISTRATIONS, Mark, Record, Spool
 from pipelines.tracking import names
 from pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
 from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
-from pipelines.tracking.spool import Mark, Record, Spool
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +26,6 @@ BATCH_METRICS = 500  # MLflow takes 1,000 and a megabyte
 BATCH_TEXTS = 100  # parameters and tags
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 SPOOL_TAG = "dragoman.spool"
-REGISTRATIONS = "versions.json"
 OF_SHARDS = "/shards"  # how the experiment of shardings is called, behind the name of the trainings'
 SHARDING = re.compile(r"shard-.+-[0-9a-f]{12}")  # what `record_sharding` calls a run
 # What MLflow's pages call "model training"; pages that go by it guess without it.
@@ -93,10 +94,7 @@ class Sender:
                 self._mark = mark
                 return mark
         mark = Mark(0, server, self._find() or self._create())
-        atomic_write(
-            self.spool.run_dir / "mlflow.json",
-            json.dumps({"run_id": mark.run_id, "name": self.name, "server": server}, indent=1) + "\n",
-        )
+        write_tracked(self.spool.run_dir, {"run_id": mark.run_id, "name": self.name, "server": server})
         self.spool.set_mark(mark)
         self._mark = mark
         return mark
@@ -289,12 +287,12 @@ class Sender:
 
         fields = record.fields
         bundle = self.spool.run_dir / fields["bundle"]
-        if not (bundle / "config.json").exists():
+        if not (bundle / CONFIG).exists():
             raise UserError(f"the bundle {bundle} was gone before it could be registered")
         owners = {key: str(fields.get(key) or "") for key in ("owner", "expected")}
         version = create_version(self._client, run_id, bundle, fields["name"], dict(fields["tags"]), **owners)
         path = self.spool.folder / REGISTRATIONS
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        known = read(path) or {}
         atomic_write(path, json.dumps(known | {fields["key"]: {"name": fields["name"], "version": version}}))
         logger.info("registered %s version %s", fields["name"], version)
         name = fields["name"]
@@ -336,8 +334,4 @@ def _parts(entries: list[Any], size: int) -> Iterable[list[Any]]:
 
 def find_registration(run_dir: Path, key: str) -> dict[str, str] | None:
     """Name and version of a bundle that was registered from this run, or None as long as it was not."""
-    path = run_dir / "spool" / REGISTRATIONS
-    if not path.exists():
-        return None
-    found: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
-    return found.get(key)
+    return (read(Spool(run_dir).folder / REGISTRATIONS) or {}).get(key)

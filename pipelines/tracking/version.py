@@ -1,6 +1,5 @@
 """One bundle directory -> one version of a registered model."""
 
-import json
 import re
 import tempfile
 from collections.abc import Mapping
@@ -8,8 +7,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import bundle_hash
+from model.bundles.directory import CONFIG, bundle_hash
 from model.mlflow_pages import run_page
+from model.untrusted import read_json
 from pipelines.tracking import names
 from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
 from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
@@ -43,7 +43,7 @@ def create_version(
     for found in client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'"):
         if found.tags.get(BUNDLE_TAG) == digest:
             return str(found.version)
-    config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
+    config = read_json(bundle / CONFIG) or {}
     run = client.get_run(run_id)
     of_run = {key: value for key, value in run.data.tags.items() if key in INHERITED}
     author = {AUTHOR_TAG: run.data.tags[USER]} if USER in run.data.tags else {}
@@ -158,7 +158,7 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
     from mlflow.types import ColSpec, DataType, Schema
     from mlflow.types.schema import Array
 
-    config = json.loads((bundle / "config.json").read_text(encoding="utf-8"))
+    config = read_json(bundle / CONFIG) or {}
     card = card_of(kind_of(config))
     run = client.get_run(run_id)
     model = client.create_logged_model(

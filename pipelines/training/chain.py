@@ -1,21 +1,22 @@
 """The chain of a run's records: a line that is changed, taken out or put in does not fit the heads that others name.
 
-`pipelines/training/journal.py` writes it. Whoever changes a line must write every later one again, then the
+`model/runs/journal.py` writes it. Whoever changes a line must write every later one again, then the
 checkpoints, the bundle and the evaluations that name the head; and then the bundle is another one than the registry's.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG, read_facts
+from model.bundles.directory import read_facts
 from model.errors import UserError
 from model.files import file_sha256
-from pipelines.training import checkpoint, journal
+from model.runs import attempts, checkpoints, journal, paths
+from model.runs.bundles import is_released
+from model.untrusted import read_json
 from pipelines.training.verification import Check, DifferenceError, read_lines
 
-CHAINS = (journal.NAME, journal.STARTS, journal.EVALUATIONS, "openings.jsonl")
+CHAINS = (paths.STEPS, paths.STARTS, paths.EVALUATIONS, paths.OPENINGS)
 
 
 def is_chained(run: Path) -> bool:
@@ -26,18 +27,18 @@ def is_chained(run: Path) -> bool:
 
 def is_whole(run: Path) -> bool:
     """Return True if the journal is a chain from its first line on: then nothing may be without a record."""
-    first = next(iter(read_lines(run / journal.NAME)), None)
+    first = next(iter(read_lines(run / paths.STEPS)), None)
     return first is not None and journal.BEFORE in first[1]
 
 
 def named_heads(run: Path) -> Iterator[tuple[str, Mapping[str, str] | None]]:
     """Yield everything that names the heads of the chains, and what it names; None where it names none."""
-    for path in checkpoint.every(run).values():
-        yield str(path), checkpoint.state(path).get("records")
-    if (run / "bundle" / CONFIG).is_file():
-        yield str(run / "bundle"), read_facts(run / "bundle").get("records")
-    for path in evaluations(run):
-        yield str(path), read_evaluation(path).get("run_records")
+    for path in checkpoints.every(run).values():
+        yield str(path), checkpoints.state(path).get("records")
+    if is_released(run):
+        yield str(run / paths.BUNDLE), read_facts(run / paths.BUNDLE).get("records")
+    for path in paths.evaluations(run):
+        yield str(path), (read_json(path) or {}).get("run_records")
 
 
 def check_records(run: Path) -> Check:
@@ -48,10 +49,10 @@ def check_records(run: Path) -> Check:
         known, since = {}, {}
         for name in CHAINS:
             known[name], since[name] = follow(run, name)
-        _check_heads(run, known, since[journal.NAME])
-        for number, start in read_lines(run / journal.STARTS):
-            if journal.BEFORE in start and start["journal"] not in known[journal.NAME]:
-                raise DifferenceError(f"{journal.STARTS}, line {number}: its start saw a journal that is not this one")
+        _check_heads(run, known, since[paths.STEPS])
+        for number, start in read_lines(run / paths.STARTS):
+            if journal.BEFORE in start and start["journal"] not in known[paths.STEPS]:
+                raise DifferenceError(f"{paths.STARTS}, line {number}: its start saw a journal that is not this one")
             if journal.BEFORE in start:
                 _check_origin(run, number, start)
         _check_beginning(run)
@@ -60,9 +61,9 @@ def check_records(run: Path) -> Check:
         return Check("records", "differs", str(problem))
     except (KeyError, TypeError, ValueError) as problem:
         return Check("records", "differs", f"damaged ({problem!r})")
-    lines, first = len(known[journal.NAME]) - 1, since[journal.NAME]
+    lines, first = len(known[paths.STEPS]) - 1, since[paths.STEPS]
     before = f", from line {first} on: what comes before has no chain" if first > 1 else ""
-    return Check("records", "same", f"a chain of {lines:,} lines, head {journal.head(run, journal.NAME)[:12]}{before}")
+    return Check("records", "same", f"a chain of {lines:,} lines, head {journal.head(run, paths.STEPS)[:12]}{before}")
 
 
 def follow(run: Path, name: str) -> tuple[set[str], int]:
@@ -93,30 +94,30 @@ def _check_heads(run: Path, known: Mapping[str, set[str]], since: int) -> None:
             raise DifferenceError(f"{what}: names no head of the run's records")
         if not heads:
             continue
-        if heads["journal"] not in known[journal.NAME]:
-            raise DifferenceError(f"{what}: was made from other records than {journal.NAME} holds")
-        if heads["starts"] not in known[journal.STARTS]:
-            raise DifferenceError(f"{what}: was made from other records than {journal.STARTS} holds")
-    for step, path in checkpoint.every(run).items():
-        heads = checkpoint.state(path).get("records")
-        last = next((line for _, line in reversed(read_lines(run / journal.NAME)) if line["step"] <= step), None)
+        if heads["journal"] not in known[paths.STEPS]:
+            raise DifferenceError(f"{what}: was made from other records than {paths.STEPS} holds")
+        if heads["starts"] not in known[paths.STARTS]:
+            raise DifferenceError(f"{what}: was made from other records than {paths.STARTS} holds")
+    for step, path in checkpoints.every(run).items():
+        heads = checkpoints.state(path).get("records")
+        last = next((line for _, line in reversed(read_lines(run / paths.STEPS)) if line["step"] <= step), None)
         if heads and (journal.first_link(run) if last is None else journal.digest(last)) != heads["journal"]:
-            raise DifferenceError(f"{path}: was made from other records than {journal.NAME} holds up to step {step:,}")
+            raise DifferenceError(f"{path}: was made from other records than {paths.STEPS} holds up to step {step:,}")
 
 
 def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
     """Raises DifferenceError where the checkpoint that a start went on from is there and is another one."""
     if start["step"] and not start["checkpoint"]:
-        raise DifferenceError(f"{journal.STARTS}, line {number}: from step {start['step']:,}, but from no checkpoint")
-    path = checkpoint.every(run).get(int(start["step"]))
-    if path and start["checkpoint"] and file_sha256(path / checkpoint.MANIFEST) != start["checkpoint"]:
+        raise DifferenceError(f"{paths.STARTS}, line {number}: from step {start['step']:,}, but from no checkpoint")
+    path = checkpoints.every(run).get(int(start["step"]))
+    if path and start["checkpoint"] and file_sha256(path / checkpoints.MANIFEST) != start["checkpoint"]:
         raise DifferenceError(f"{path}: is not the checkpoint that attempt {start['attempt']} went on from")
 
 
 def _check_beginning(run: Path) -> None:
     """Raises DifferenceError where the run begins from other files than its last start did."""
-    recorded = [start["beginning"] for _, start in read_lines(run / journal.STARTS) if "beginning" in start]
-    found = journal.beginning(run)
+    recorded = [start["beginning"] for _, start in read_lines(run / paths.STARTS) if "beginning" in start]
+    found = attempts.beginning(run)
     for name in sorted({*found, *recorded[-1]}) if recorded else ():
         if found.get(name) != recorded[-1].get(name):
             raise DifferenceError(f"{run / name}: is not what the run's last start began from")
@@ -124,32 +125,12 @@ def _check_beginning(run: Path) -> None:
 
 def _check_evaluations(run: Path) -> None:
     """Raises DifferenceError where an evaluation is not the one that was written last."""
-    written = {line["file"]: line["sha256"] for _, line in read_lines(run / journal.EVALUATIONS)}
-    there = {path.name: path for path in evaluations(run)}
+    written = {line["file"]: line["sha256"] for _, line in read_lines(run / paths.EVALUATIONS)}
+    there = {path.name: path for path in paths.evaluations(run)}
     for name, path in there.items():
         if name not in written:
-            raise DifferenceError(f"{path}: {journal.EVALUATIONS} does not know it")
+            raise DifferenceError(f"{path}: {paths.EVALUATIONS} does not know it")
         if file_sha256(path) != written[name]:
             raise DifferenceError(f"{path}: was changed after it was written")
     for name in written.keys() - there.keys():
-        raise DifferenceError(f"{run / name}: is missing, and {journal.EVALUATIONS} knows it")
-
-
-def evaluations(run: Path) -> list[Path]:
-    """Return the evaluations in a run's folder."""
-    return sorted(run.glob("evaluation.*.json"))
-
-
-def read_evaluation(path: Path) -> dict[str, Any]:
-    """Return the content of an evaluation.
-
-    Raises:
-        DifferenceError: it is no JSON object.
-    """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise DifferenceError(f"{path}: damaged")
-    return found
+        raise DifferenceError(f"{run / name}: is missing, and {paths.EVALUATIONS} knows it")

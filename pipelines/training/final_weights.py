@@ -16,6 +16,7 @@ from torch import Tensor
 
 from model.errors import UserError
 from model.files import file_sha256
+from model.runs import checkpoints
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint
 
@@ -27,7 +28,7 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
         UserError: the run has no checkpoint yet, has not kept its best weights, or something is damaged.
     """
     if config.final_weights in ("last", "ema"):
-        tensors, state = checkpoint.read(checkpoint.last(run))
+        tensors, state = checkpoint.read(checkpoints.last(run))
         return tensors["average" if config.final_weights == "ema" else "network"], [state["step"]]
     found = chosen_weights(run, config)
     return checkpoint.average(list(found.values()), config.unhashed_weights), list(found)
@@ -39,13 +40,13 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
     Raises:
         UserError: the run has kept none, or not its best ones.
     """
-    kept = checkpoint.weights_by_step(run)
+    kept = checkpoints.weights_by_step(run)
     if not kept:
         raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
     if config.final_weights == "average":
         last = list(kept)[-config.average_last :]
         return {step: kept[step] for step in not_too_old(last, last[-1], config.average_share)}
-    best = checkpoint.state(checkpoint.last(run)).get("best_step", 0)
+    best = checkpoints.state(checkpoints.last(run)).get("best_step", 0)
     if best not in kept:
         known = f"those of step {best:,} were not kept" if best else "no evaluation has told which are the best"
         raise UserError(
@@ -90,7 +91,7 @@ def weights_hashes(run: Path, config: TrainConfig) -> list[str]:
     """sha256 of the files that the final weights come from."""
     if config.final_weights in ("last", "ema"):
         name = "average.safetensors" if config.final_weights == "ema" else "network.safetensors"
-        return [file_sha256(checkpoint.last(run) / name)]
+        return [file_sha256(checkpoints.last(run) / name)]
     return [file_sha256(path) for path in chosen_weights(run, config).values()]
 
 

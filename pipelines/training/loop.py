@@ -19,20 +19,22 @@ import torch
 from torch import Tensor, nn
 
 from model.bundles.translation import distinct_weights, fill
-from model.device import kernels
+from model.device import kernels, machine
 from model.memory import keep_few_products, keep_freed_memory, return_freed
 from model.networks.architectures import Loss
 from model.networks.network import Network
 from model.precision import autocast_dtype
+from model.runs import checkpoints
+from model.runs.attempts import note_start
+from model.runs.journal import Journal, step_digest
+from model.runs.pace import Pace
 from model.settings import LossConfig
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint, stopping
 from pipelines.training.final_weights import kept_weights
-from pipelines.training.journal import Journal, note_start, step_digest
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
-from pipelines.training.pace import Pace
 from pipelines.training.publishing import Publisher, publisher
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
 from pipelines.training.uncompiled import leave_compiler_out
@@ -121,7 +123,8 @@ class Trainer:
             journal = self._journal = Journal(self.run_dir, self.progress.step) if self.ranks.first else None
             if journal:
                 stack.callback(journal.close)
-                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world, self.ranks.device)
+                here = machine(self.ranks.device), torch.get_num_threads()
+                note_start(self.run_dir, publish.attempt, self.progress.step, self.ranks.world, *here)
                 publish.pace = Pace(self.run_dir)
             self._steps(publish, journal, report)
         return self.progress
@@ -281,7 +284,7 @@ class Trainer:
 
     def resume(self) -> None:
         """Load the newest checkpoint that rank 0 sees, if there is one."""
-        found = self.ranks.from_first(checkpoint.newest(self.run_dir) if self.ranks.first else None)
+        found = self.ranks.from_first(checkpoints.newest(self.run_dir) if self.ranks.first else None)
         if found is None:
             return
         tensors, state = checkpoint.read(found)

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import sys
 import threading
 import time
@@ -11,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pipelines.training import journal
+from model.durations import duration
+from model.runs.lines import JournalReader
+from model.runs.paths import PRECISION, STEPS
 
 logger = logging.getLogger(__name__)
-DECISION = "precision.json"  # in the folder of the run: what it trains in, and why
 LINE_SECONDS = 10.0  # between two lines where there is no terminal
 SLOW_STEPS = 3  # the first of a start: they make buffers and kernels ready, and say nothing of the rest
 SETTLED = 5  # steps after those from which on a rate is said
@@ -26,7 +26,7 @@ def show_progress(run: Path, max_steps: int, unit: str = "target tokens") -> Ite
 
     `unit`: what the steps' `tokens` are.
     """
-    follower = _Follower(run / journal.NAME, max_steps, unit)
+    follower = _Follower(run / STEPS, max_steps, unit)
     thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
     thread.start()
     try:
@@ -40,11 +40,10 @@ class _Follower:
     def __init__(self, path: Path, max_steps: int, unit: str) -> None:
         self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
-        self._decision: Path | None = path.with_name(DECISION)  # None: it was said
+        self._decision: Path | None = path.with_name(PRECISION)  # None: it was said
         self._terminal = sys.stderr.isatty() and logger.isEnabledFor(logging.INFO)  # a quiet caller has no live line
-        self._file = path.stat().st_ino if path.is_file() else 0
-        self._offset = path.stat().st_size if path.is_file() else 0
-        self._said = max((line["step"] for line in journal.lines(path)), default=0)  # the last step of an evaluation
+        self._reader = JournalReader(path, most=None)
+        self._said = max((line["step"] for line in self._reader.lines()), default=0)  # the last step of an evaluation
         self._recent: list[dict[str, Any]] = []  # of this start, without its slow steps
         self._since: list[dict[str, Any]] = []  # the last line
         self._first = 0  # step of this start
@@ -61,17 +60,10 @@ class _Follower:
         if self._decision and self._decision.is_file():
             self._say("trains in {precision}: {because}".format(**json.loads(self._decision.read_text("utf-8"))))
             self._decision = None
-        if not self.path.is_file():
-            return
-        with self.path.open("rb") as file:
-            if os.fstat(file.fileno()).st_ino != self._file:  # a resumed run cut the journal back to its checkpoint
-                self._file, self._offset = os.fstat(file.fileno()).st_ino, 0
-                self._recent, self._since, self._first = [], [], 0
-            file.seek(self._offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        for line in journal.parse(whole.decode()):
+        if self._reader.is_replaced():  # a resumed run cut the journal back to its checkpoint
+            self._reader = JournalReader(self.path, most=None)
+            self._recent, self._since, self._first = [], [], 0
+        for line in self._reader.lines():
             if "valid_loss" not in line and "epoch_loss" not in line:
                 self._first = self._first or line["step"]
                 self._since.append(line)
@@ -109,7 +101,7 @@ def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_ste
     if last["step"] - recent[0]["step"] >= SETTLED and seconds > 0:
         tokens = sum(line["tokens"] for line in recent[1:])
         left = (max_steps - last["step"]) * seconds / (last["step"] - recent[0]["step"])
-        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{_duration(left)} left"]
+        parts += [f"{tokens / seconds:,.0f} {unit}/s", f"{duration(left)} left"]
     return " | ".join(parts)
 
 
@@ -117,15 +109,9 @@ def _evaluation(line: dict[str, Any]) -> str:
     bleu = f" | BLEU {line['valid_bleu']:.1f}" if "valid_bleu" in line else ""
     return (
         f"step {line['step']:,} | validation loss {line['valid_loss']:.3f} | "
-        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {_duration(line['seconds'])} trained"
+        f"perplexity {line['valid_perplexity']:.2f}{bleu} | {duration(line['seconds'])} trained"
     )
 
 
 def _epoch(line: dict[str, Any]) -> str:
-    return f"epoch {line['epoch']} | loss {line['epoch_loss']:.4f} | {_duration(line['seconds'])} trained"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    return f"epoch {line['epoch']} | loss {line['epoch_loss']:.4f} | {duration(line['seconds'])} trained"

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from model.errors import ServiceError, UserError
 from model.files import exclusive
+from model.runs import attempts, paths
+from model.runs.pace import Pace
 from model.storage.mirror import Remote, publish_files, remote_of
 from model.storage.retry import Patience
 from pipelines.cluster.ranks import Ranks
-from pipelines.training import checkpoint, snapshots
-from pipelines.training.pace import Pace
+from pipelines.training import snapshots
 
 AGAIN = 10.0  # seconds until what could not be sent is tried again
 PATIENCE = 20.0  # seconds of one try
-BEHIND = "behind"  # in a run's folder: newer files of it are elsewhere, and are about to be fetched
 logger = logging.getLogger(__name__)
 
 
@@ -63,7 +63,7 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
     """
     elsewhere = remote_of(run)
     if elsewhere is None:
-        yield Publisher(ranks.from_first(checkpoint.next_attempt(run) if ranks.first else None))
+        yield Publisher(ranks.from_first(attempts.next_attempt(run) if ranks.first else None))
         return
     attempt = ranks.from_first(snapshots.begin(run, elsewhere) if ranks.first else None)
     if not ranks.first:
@@ -94,7 +94,7 @@ class SendingThread:
         self._new, self._ended = threading.Event(), threading.Event()
         self._said = False
         self._told: Callable[[], object] = lambda: None
-        self._stale: checkpoint.StaleAttemptError | None = None
+        self._stale: attempts.StaleAttemptError | None = None
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
         self._thread.start()
 
@@ -160,7 +160,7 @@ class SendingThread:
         try:
             self.sender.send(self.attempt)
             told()
-        except checkpoint.StaleAttemptError as stale:
+        except attempts.StaleAttemptError as stale:
             logger.error(str(stale))
             self._stale = stale
             return True
@@ -183,7 +183,7 @@ def pull(run: Path) -> None:
     elsewhere = remote_of(run)
     if elsewhere is not None:
         snapshots.pull(run, elsewhere)
-    (run / BEHIND).unlink(missing_ok=True)
+    (run / paths.BEHIND).unlink(missing_ok=True)
 
 
 def pull_own(run: Path) -> bool:
@@ -193,7 +193,7 @@ def pull_own(run: Path) -> bool:
     if elsewhere is None:
         return True
     found = snapshots.newest(elsewhere)
-    if found is None or found.attempt != checkpoint.current_attempt(run):
+    if found is None or found.attempt != attempts.current_attempt(run):
         return False
     snapshots.pull(run, elsewhere)
     return True
@@ -209,7 +209,7 @@ def publish(run: Path, *results: str) -> None:
     elsewhere = remote_of(run)
     if elsewhere is None:
         return
-    with exclusive(run / "snapshot.lock", wait=True):
-        snapshots.Sender(run, elsewhere).send(checkpoint.current_attempt(run))
+    with exclusive(run / paths.SNAPSHOT_LOCK, wait=True):
+        snapshots.Sender(run, elsewhere).send(attempts.current_attempt(run))
     for name in results:
         publish_files(run / name)

@@ -19,15 +19,13 @@ from pathlib import Path
 
 from model.errors import UserError
 from model.files import PART, atomic_write, exclusive, file_sha256
+from model.runs import attempts
+from model.runs.paths import ATTEMPT, OF_THIS_MACHINE, RAY, SNAPSHOT, SNAPSHOT_LOCK
 from model.storage import remote
 from model.storage.mirror import Remote
 from model.storage.retry import ExistsError, NotThereError
-from pipelines.training import checkpoint
 
-BASE = "snapshot.json"  # in the run's folder: which snapshot it goes on from
 LARGE = ".safetensors"  # files that never change under their name
-OWN = {BASE, "lock", "stop", "pause", "pace.json", "snapshot.lock"}  # of this machine alone
-ATTEMPT = "attempt"
 logger = logging.getLogger(__name__)
 
 
@@ -58,11 +56,9 @@ def newest(elsewhere: Remote) -> Snapshot | None:
     found = None
     while True:
         try:
-            values = json.loads(remote.read(_address(elsewhere, number), elsewhere.patience))
+            found = _read(elsewhere, number)
         except NotThereError:
             return found
-        files = {str(name): (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
-        found = Snapshot(number, int(values["attempt"]), files)
         number += 1
 
 
@@ -74,7 +70,7 @@ def pull(run: Path, elsewhere: Remote) -> None:
         RefusedError, AwayError.
     """
     run.mkdir(parents=True, exist_ok=True)
-    with exclusive(run / "snapshot.lock", wait=True):
+    with exclusive(run / SNAPSHOT_LOCK, wait=True):
         for _ in range(3):  # what is superseded while we fetch it may go
             found = newest(elsewhere)
             if found is None or found.number == base(run):
@@ -90,7 +86,7 @@ def pull(run: Path, elsewhere: Remote) -> None:
 def base(run: Path) -> int:
     """The number of the snapshot that the run's folder goes on from; 0: of none."""
     try:
-        return int(json.loads((run / BASE).read_text(encoding="utf-8")))
+        return int(json.loads((run / SNAPSHOT).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return 0
 
@@ -104,14 +100,14 @@ def begin(run: Path, elsewhere: Remote) -> int:
     """
     for _ in range(3):
         pull(run, elsewhere)
-        attempt = checkpoint.next_attempt(run)
+        attempt = attempts.next_attempt(run)
         found = newest(elsewhere)
         if found is not None and found.number != base(run):
             continue
         with contextlib.suppress(ExistsError):  # by the attempt before ours, still at work: once more on top of it
             commit(run, elsewhere, Snapshot(base(run) + 1, attempt, found.files if found else {}))
             return attempt
-    raise checkpoint.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
+    raise attempts.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
 
 
 def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
@@ -122,7 +118,7 @@ def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
         RefusedError, AwayError.
     """
     remote.create(_address(elsewhere, snapshot.number), snapshot.content, elsewhere.patience)
-    atomic_write(run / BASE, str(snapshot.number))
+    atomic_write(run / SNAPSHOT, str(snapshot.number))
     remote.write(elsewhere.at("head.json"), str(snapshot.number).encode(), elsewhere.patience)
 
 
@@ -145,7 +141,7 @@ class Sender:
         """
         number = base(self.run)
         if self._before is None or self._before.number != number:
-            self._before = self._read(number)
+            self._before = _read(self.elsewhere, number) if number else Snapshot(0, 0)
             self._sent |= {sha256 for _, sha256 in self._before.files.values()}
         files: dict[str, tuple[int, str]] = {}
         for name in sorted(_names(self.run)):
@@ -160,7 +156,7 @@ class Sender:
             attempt_there = found.attempt if found else 0
             # whoever asks next stops; and what this folder knows is not the attempt that has taken over
             atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt) + 1))
-            raise checkpoint.StaleAttemptError(
+            raise attempts.StaleAttemptError(
                 f"{self.elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of "
                 f"this one is kept"
             ) from None
@@ -169,13 +165,6 @@ class Sender:
         for sha256 in gone:
             remote.delete(self.elsewhere.at(f"objects/{sha256}"), self.elsewhere.patience)
         return True
-
-    def _read(self, number: int) -> Snapshot:
-        if not number:
-            return Snapshot(0, 0)
-        values = json.loads(remote.read(_address(self.elsewhere, number), self.elsewhere.patience))
-        files = {name: (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
-        return Snapshot(number, int(values["attempt"]), files)
 
     def _send_file(self, name: str) -> tuple[int, str]:
         path = self.run / name
@@ -200,13 +189,25 @@ def _address(elsewhere: Remote, number: int) -> str:
     return elsewhere.at(f"snapshots/{number:06d}.json")
 
 
+def _read(elsewhere: Remote, number: int) -> Snapshot:
+    values = json.loads(remote.read(_address(elsewhere, number), elsewhere.patience))
+    files = {str(name): (int(size), str(sha256)) for name, (size, sha256) in values["files"].items()}
+    return Snapshot(number, int(values["attempt"]), files)
+
+
 def _names(run: Path) -> list[str]:
     """The files of a run, relative to its folder, that another machine needs to go on with it."""
     found = []
     for path in run.rglob("*"):
         name = path.relative_to(run)
         hidden = any(part.startswith(".") for part in name.parts)  # .part-... and folders that are being written
-        if hidden or name.parts[0] == "ray" or name.name.endswith(".lock") or str(name) in OWN or not path.is_file():
+        if (
+            hidden
+            or name.parts[0] == RAY
+            or name.name.endswith(".lock")
+            or str(name) in OF_THIS_MACHINE
+            or not path.is_file()
+        ):
             continue
         found.append(name.as_posix())
     return found
@@ -230,7 +231,7 @@ def _fetch(run: Path, elsewhere: Remote, found: Snapshot) -> None:
         remote.download(elsewhere.at(f"objects/{sha256}"), part, size, sha256, elsewhere.patience)
         part.replace(path)
     for folder in sorted((path for path in run.rglob("*") if path.is_dir()), reverse=True):
-        if folder.relative_to(run).parts[0] != "ray":
+        if folder.relative_to(run).parts[0] != RAY:
             with contextlib.suppress(OSError):  # not empty
                 folder.rmdir()
-    atomic_write(run / BASE, str(found.number))
+    atomic_write(run / SNAPSHOT, str(found.number))

@@ -21,16 +21,16 @@ from types import FrameType
 
 from conf.interrupts import SIGNALS, Ending, Interrupted, say
 from model.files import atomic_write
-from pipelines.training import checkpoint
+from model.runs import attempts, checkpoints
+from model.runs.paths import PAUSE, STOP
 
-NAME, PAUSE = "stop", "pause"
 YIELDED = 75  # exit code
 
 
 def request_stop(run: Path, code: int = YIELDED, reason: str = "") -> None:
     """Ask whoever trains `run` to stop at the next step; its command ends with the exit code `code`."""
     run.mkdir(parents=True, exist_ok=True)
-    atomic_write(run / NAME, f"{code}\n{reason}")
+    atomic_write(run / STOP, f"{code}\n{reason}")
 
 
 def read_request(run: Path) -> int | None:
@@ -47,7 +47,7 @@ def read_reason(run: Path) -> str:
 def request_text(run: Path) -> str | None:
     """A request as it stands in RUN/stop; None while there is none."""
     try:
-        return (run / NAME).read_text(encoding="utf-8")
+        return (run / STOP).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
 
@@ -65,7 +65,7 @@ def is_paused(run: Path) -> bool:
 
 def is_asked(run: Path) -> bool:
     """Whether the workers are to end at the next step, for whatever reason."""
-    return is_paused(run) or (run / NAME).exists()
+    return is_paused(run) or (run / STOP).exists()
 
 
 class Signals(Ending):
@@ -99,8 +99,8 @@ class Signals(Ending):
         Raises:
             Interrupted: a stop was asked for.
         """
-        before = checkpoint.current_attempt(self.run)
-        self._training = lambda: checkpoint.current_attempt(self.run) > before  # before that there is nothing to keep
+        before = attempts.current_attempt(self.run)
+        self._training = lambda: attempts.current_attempt(self.run) > before  # before that there is nothing to keep
         try:
             yield
         finally:
@@ -112,7 +112,7 @@ class Signals(Ending):
 
     def interrupted(self, code: int) -> Interrupted:
         """The exception, which says what was kept and how to go on."""
-        newest, reason = checkpoint.newest(self.run), read_reason(self.run)
+        newest, reason = checkpoints.newest(self.run), read_reason(self.run)
         ended = f"interrupted ({reason})" if reason else "interrupted"
         if newest is None:
             return Interrupted(f"{ended} before the first checkpoint; the same command begins again", code)
@@ -121,7 +121,7 @@ class Signals(Ending):
 
 def forget(run: Path) -> None:
     """What was asked for before."""
-    (run / NAME).unlink(missing_ok=True)
+    (run / STOP).unlink(missing_ok=True)
     (run / PAUSE).unlink(missing_ok=True)
 
 

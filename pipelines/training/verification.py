@@ -5,7 +5,6 @@ compared with what the journal says that they were, whatever happened to the run
 """
 
 import contextlib
-import json
 import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.errors import UserError
+from model.runs import attempts, checkpoints, paths
+from model.runs.journal import step_digest
+from model.runs.lines import JournalReader
+from model.runs.record import PLANS
 from pipelines.loaders.prefetch import Lanes
 from pipelines.settings import OptimizerConfig
-from pipelines.training import checkpoint, journal
-from pipelines.training.journal import step_digest
 from pipelines.training.optimizer import WITH_AN_END, learning_rate
-from pipelines.training.run_record import PLANS
 
 NETWORK = "network.safetensors"  # of a checkpoint
 Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the first on
@@ -53,7 +53,7 @@ def check_steps(run: Path, replay: Replay | None) -> Check:
     try:
         with contextlib.closing(replay):
             steps, unrecorded = _compare_steps(run, replay)
-        newest = max(checkpoint.every(run), default=0)
+        newest = checkpoints.newest_step(run)
         if steps < newest:
             raise DifferenceError(
                 f"step {steps + 1:,} is missing: the journal ends before it, and step {newest:,} was kept"
@@ -69,11 +69,11 @@ def check_steps(run: Path, replay: Replay | None) -> Check:
 def check_starts(run: Path, lanes: int | None) -> Check:
     """Where the run's starts went on, and on how many workers: the first from the beginning, attempts only rise, and
     workers share the lanes."""
-    made = checkpoint.current_attempt(run)
+    made = attempts.current_attempt(run)
     before = step = 0
     told: list[str] = []
     try:
-        for _, start in read_lines(run / journal.STARTS):
+        for _, start in read_lines(run / paths.STARTS):
             attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
             if not before < attempt <= made:
                 raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
@@ -88,26 +88,26 @@ def check_starts(run: Path, lanes: int | None) -> Check:
     except DifferenceError as problem:
         return Check("starts", "differs", str(problem))
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
-        return Check("starts", "differs", f"{journal.STARTS}: damaged ({problem!r})")
+        return Check("starts", "differs", f"{paths.STARTS}: damaged ({problem!r})")
     return Check("starts", "same", ", ".join(told)) if told else Check("starts", "not recorded", f"{made} in all")
 
 
 def check_weights(run: Path) -> Check:
     """Every file of every checkpoint, and the weights that were kept, against their sha256."""
-    checkpoints, kept, unrecorded = checkpoint.every(run), checkpoint.weights_by_step(run), []
+    found, kept, unrecorded = checkpoints.every(run), checkpoints.weights_by_step(run), []
     try:
-        for step, path in checkpoints.items():
-            checkpoint.check(path)
-            if checkpoint.state(path)["step"] != step:
-                raise DifferenceError(f"{path}: is of step {checkpoint.state(path)['step']}")
+        for step, path in found.items():
+            checkpoints.check(path)
+            if checkpoints.state(path)["step"] != step:
+                raise DifferenceError(f"{path}: is of step {checkpoints.state(path)['step']}")
         for step, path in kept.items():
-            recorded = checkpoint.recorded_hash(path)
+            recorded = checkpoints.recorded_hash(path)
             unrecorded += [step] if recorded is None else []
-            if recorded and step in checkpoints and checkpoint.check(checkpoints[step]).get(NETWORK) != recorded:
-                raise DifferenceError(f"{checkpoints[step] / NETWORK}: is not the network that was kept as {path}")
+            if recorded and step in found and checkpoints.check(found[step]).get(NETWORK) != recorded:
+                raise DifferenceError(f"{found[step] / NETWORK}: is not the network that was kept as {path}")
     except (DifferenceError, UserError) as problem:
         return Check("weights", "differs", str(problem))
-    detail = f"{len(checkpoints)} checkpoints, weights of {len(kept)} steps"
+    detail = f"{len(found)} checkpoints, weights of {len(kept)} steps"
     if unrecorded:
         return Check("weights", "not recorded", f"{detail}; no sha256 of those of step {unrecorded[0]:,}")
     return Check("weights", "same", detail)
@@ -120,7 +120,7 @@ def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
         return Check("rates", "not recorded", "a model without an optimizer")
     optimizer, plans, compared = OptimizerConfig(**values), record.get(PLANS, []), 0
     try:
-        for number, line in read_lines(run / journal.NAME):
+        for number, line in read_lines(run / paths.STEPS):
             if "lr" not in line or "tokens" not in line:
                 continue
             step, rate = int(line["step"]), float(line["lr"])
@@ -130,7 +130,7 @@ def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
             planned = learning_rate(optimizer, step, ends[-1] if ends else 0)
             if not math.isclose(rate, planned, rel_tol=1e-6, abs_tol=1e-9):
                 raise DifferenceError(
-                    f"step {step:,}: a learning rate of {rate:g}, where run.json gives {planned:g} ({journal.NAME}, "
+                    f"step {step:,}: a learning rate of {rate:g}, where run.json gives {planned:g} ({paths.STEPS}, "
                     f"line {number})"
                 )
             compared += 1
@@ -149,13 +149,13 @@ def last_step(run: Path) -> int:
     Raises:
         DifferenceError: a line of it is damaged.
     """
-    return max((int(line["step"]) for _, line in read_lines(run / journal.NAME) if "step" in line), default=0)
+    return max((int(line["step"]) for _, line in read_lines(run / paths.STEPS) if "step" in line), default=0)
 
 
 def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
     """(steps of the journal, those at its beginning that have no digest)."""
     step = unrecorded = 0
-    for number, line in read_lines(run / journal.NAME):
+    for number, line in read_lines(run / paths.STEPS):
         if "tokens" not in line:  # an evaluation, or the end of an epoch
             continue
         try:
@@ -164,7 +164,7 @@ def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
             count = int(line.get("steps", 1 if recorded else last - step))
             digest = int(line["batch"], 16) if recorded else 0
         except (KeyError, TypeError, ValueError):
-            raise DifferenceError(f"{journal.NAME}, line {number}: damaged") from None
+            raise DifferenceError(f"{paths.STEPS}, line {number}: damaged") from None
         first = last - count + 1
         if first <= step or count < 1:
             raise DifferenceError(f"step {first:,} stands in the journal again, in line {number} after step {step:,}")
@@ -189,13 +189,8 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     Raises:
         DifferenceError: a line is damaged.
     """
-    found = []
-    for number, text in enumerate(path.read_text(encoding="utf-8").split("\n")[:-1] if path.is_file() else (), 1):
-        try:
-            line = json.loads(text)
-        except ValueError:
-            line = None
-        if not isinstance(line, dict):
-            raise DifferenceError(f"{path.name}, line {number}: damaged")
-        found.append((number, line))
+    reader = JournalReader(path, most=None)
+    found = [(reader.number or 0, line) for line in reader.lines()]
+    if reader.notes:
+        raise DifferenceError(reader.notes[0])
     return found

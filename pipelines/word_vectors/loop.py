@@ -17,12 +17,15 @@ from pathlib import Path
 
 import torch
 
+from model.device import machine
 from model.errors import UserError
+from model.runs import checkpoints
+from model.runs.attempts import note_start
+from model.runs.journal import Journal
 from model.word_vectors.learner import Learner
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import NOTHING, Feed
 from pipelines.training import checkpoint, stopping
-from pipelines.training.journal import Journal, note_start
 from pipelines.training.publishing import Publisher, publisher
 from pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
 from pipelines.word_vectors.settings import VectorsConfig
@@ -122,7 +125,8 @@ def _rounds(
         journal = Journal(run, progress.step) if ranks.first else None
         if journal:
             stack.callback(journal.close)
-            note_start(run, publish.attempt, progress.step, ranks.world, ranks.device)
+            here = machine(ranks.device)
+            note_start(run, publish.attempt, progress.step, ranks.world, here, torch.get_num_threads())
         told = progress.step  # the journal's last step
         stops = ranks.from_first(stopping.is_asked(run) if ranks.first else None)
         while progress.epoch < config.epochs and not stops:
@@ -249,7 +253,7 @@ def resume(learner: Learner, feed: Feed, run: Path, ranks: Ranks) -> Progress:
     Raises:
         UserError: it has other tables or another text.
     """
-    found = ranks.from_first(checkpoint.newest(run) if ranks.first else None)
+    found = ranks.from_first(checkpoints.newest(run) if ranks.first else None)
     if found is None:
         return Progress()
     groups, state = checkpoint.read(found)

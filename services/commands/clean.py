@@ -17,7 +17,8 @@ import psutil
 from conf import compose
 from model.errors import UserError
 from model.ranges import Amount, check_ranges
-from services.commands.run_folders import age, extent, run_folders, size, table
+from services.commands.run_folders import age, extent, run_folders, size
+from services.jobs.client.table import table
 
 DAY = 86400.0
 JUST_STARTED = 3600.0  # seconds; a Ray session changed within this time may not have a process yet
@@ -62,7 +63,7 @@ def clean(config: CleanConfig) -> int:
         print("nothing to clean")
         return compose.OK
     rows = [[one.kind, str(one.path), age(one.changed), size(one.bytes)] for one in found]
-    print(table(["WHAT", "FOLDER", "AGE", "SIZE"], rows))
+    print(table([["WHAT", "FOLDER", "AGE", "SIZE"], *rows]))
     total = f"{len(found)} folders, {size(sum(one.bytes for one in found))}"
     print(total, flush=True)
     if config.ask:

@@ -13,10 +13,13 @@ from safetensors import SafetensorError, safe_open
 
 from model.errors import UserError
 from model.files import file_sha256
+from model.runs import checkpoints, paths
+from model.runs.bundles import is_released
+from model.runs.lines import JournalReader
 from model.shards import verify
 from model.shards.manifest import MANIFEST, read_manifest
-from services.commands.shard_contents import read_json, read_shard, read_shard_directory
-from services.untrusted import JournalReader, read_object, read_word
+from model.untrusted import read_json, read_object, read_word
+from services.commands.shard_contents import read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # a checkpoint's: a network's, or word vectors'
@@ -40,21 +43,21 @@ def contents(path: Path, samples: int = 2) -> dict[str, Any]:
         if path.name in (MANIFEST, "config.json"):
             return contents(path.parent, samples)
         raise UserError(f"{path}: not {KINDS}")
-    manifest = read_json(path / MANIFEST)
+    manifest = read_json(path / MANIFEST) or {}
     if "splits" in manifest:
         return read_shard_directory(path)
     if "step" in manifest:
         return read_checkpoint(path, manifest)
     if (path / "config.json").is_file():
         return read_bundle(path)
-    if (path / "checkpoints").is_dir() or (path / "steps.jsonl").is_file():
+    if (path / paths.CHECKPOINTS).is_dir() or (path / paths.STEPS).is_file():
         return read_run(path)
     raise UserError(f"{path}: not {KINDS}")
 
 
 def read_bundle(path: Path) -> dict[str, Any]:
     """Reads a bundle: its architecture, facts and files."""
-    config = read_json(path / "config.json")
+    config = read_json(path / "config.json") or {}
     if "format_version" not in config:
         raise UserError(f"{path / 'config.json'}: not a bundle's; it has no format_version")
     files = config.pop("files", {})
@@ -73,7 +76,7 @@ def read_bundle(path: Path) -> dict[str, Any]:
 
 def read_vectors(path: Path, config: dict[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
     """Reads a bundle of word vectors: method, words, the most frequent ones, scores, origin and files."""
-    stored = read_json(path / "words.json")
+    stored = read_json(path / "words.json") or {}
     frequent = list(zip(stored.get("words", []), stored.get("counts", []), strict=False))[:FREQUENT]
     table = config.pop("table", {})
     return {
@@ -103,7 +106,7 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
         "kind": "checkpoint",
         "path": str(path),
         **{key: value for key, value in manifest.items() if key != "files"},
-        "state": brief(read_json(path / "state.json")),
+        "state": brief(read_json(path / checkpoints.STATE)),
         "files": {name: f"{size(path / name)}, sha256 {digest[:12]}" for name, digest in manifest["files"].items()},
         **(tensors(held) if held and held.is_file() else {}),
     }
@@ -111,13 +114,13 @@ def read_checkpoint(path: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_run(path: Path) -> dict[str, Any]:
     """Reads a run's folder: its checkpoints, the last line of its journal, its MLflow run."""
-    found = sorted(entry.name for entry in (path / "checkpoints").glob("step-*")) if path.is_dir() else []
-    journal = JournalReader(path / "steps.jsonl")
+    found = [entry.name for entry in checkpoints.every(path).values()]
+    journal = JournalReader(path / paths.STEPS)
     last = None
     for line in journal.lines():
         last = line
     notes = journal.notes
-    start = read_word(path / "attempt")
+    start = read_word(path / paths.ATTEMPT)
     return {
         "kind": "run",
         "path": str(path),
@@ -125,8 +128,8 @@ def read_run(path: Path) -> dict[str, Any]:
         "checkpoints": found,
         "newest": found[-1] if found else None,
         "last_line": last,
-        "mlflow": read_object(path / "mlflow.json", notes) or None,
-        "bundle": str(path / "bundle") if (path / "bundle" / "config.json").is_file() else None,
+        "mlflow": read_object(path / paths.TRACKED, notes) or None,
+        "bundle": str(path / paths.BUNDLE) if is_released(path) else None,
         **({"damaged": notes} if notes else {}),
     }
 
@@ -176,12 +179,12 @@ def check(path: Path) -> int:
 
 def listed_files(directory: Path) -> dict[str, str]:
     """Returns file name -> sha256 (hex) from the directory's own records."""
-    manifest = read_json(directory / MANIFEST)
+    manifest = read_json(directory / MANIFEST) or {}
     if "splits" in manifest:
         return verify.listed_files(read_manifest(directory))
     if "step" in manifest:
         return dict(manifest["files"])
-    files = read_json(directory / "config.json").get("files", {})
+    files = (read_json(directory / "config.json") or {}).get("files", {})
     return {name: entry["sha256"] for name, entry in files.items()}
 
 

@@ -5,7 +5,6 @@ promote, serve. All get the overrides. Every process is stopped at the end, howe
 """
 
 import contextlib
-import json
 import shlex
 import shutil
 import subprocess
@@ -19,8 +18,10 @@ from typing import Any
 
 from conf import compose
 from conf.interrupts import held_signals
+from model.durations import duration
 from model.errors import UserError
 from model.languages import split_pair
+from model.runs.record import read_release
 from model.shards.manifest import read_manifest
 from model.storage.mirror import local_folder
 
@@ -179,9 +180,7 @@ def summary(
     root: DemoRoot, words: Sequence[str], samples: Sequence[Sample], headers: dict[str, str], seconds: float
 ) -> str:
     """Returns the table of translations, the score, and the next places to look at."""
-    release = json.loads(
-        (local_folder(root.paths["runs"], root.paths["cache"]) / root.name / "release.json").read_text(encoding="utf-8")
-    )
+    release = read_release(local_folder(root.paths["runs"], root.paths["cache"]) / root.name)
     uri = str(root.tracking["uri"])
     model = f"{headers.get('x-model-name')} version {headers.get('x-model-version')}"
     if release["version"] != headers.get("x-model-version"):
@@ -193,7 +192,7 @@ def summary(
         "shards": f"{root.paths['shards']}, manifest {headers.get('x-manifest-hash', '')[:12]}",
         "look at it": uri if uri.startswith("http") else f"{program('mlflow')} ui --backend-store-uri {uri}",
         "serve again": f"{program('dragoman')} {shlex.join(['serve', *words])}",
-        "took": f"{int(seconds // 60)} min {int(seconds % 60)} s",
+        "took": duration(seconds),
     }
     width = max(map(len, rows))
     lines = [f"{key:<{width}}  {value}" for key, value in rows.items()]

@@ -6,7 +6,8 @@ from typing import Any
 
 from conf import compose
 from model.storage.mirror import local_folder
-from services.commands.run_folders import age, headline, size, table
+from services.commands.run_folders import age, headline, size
+from services.jobs.client.table import table
 from services.models.registry import Registry
 
 
@@ -50,5 +51,5 @@ def show(registry: Registry) -> int:
         for one in found
     ]
     head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
-    print(table(head, rows) if rows else f"no models in the registry at {registry}; `dragoman train` registers one")
+    print(table([head, *rows]) if rows else f"no models in the registry at {registry}; `dragoman train` registers one")
     return compose.OK

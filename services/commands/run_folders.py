@@ -3,15 +3,16 @@
 import contextlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.files import is_locked
-from services.untrusted import finite, read_object, step_of, whole
+from model.bundles.directory import CONFIG
+from model.runs import checkpoints, lock, paths, spool
+from model.runs.bundles import is_released
+from model.untrusted import finite, read_object
 
-LOCKS = ("lock", "spool/writer.lock")  # held by the process that trains the run, or records it
 # The scores of a model, in order of preference: the suffix of a score's name, and its format.
 SCORES = (("_bleu", "BLEU {:.2f}"), ("_perplexity", "perplexity {:.2f}"), ("similarity/mean", "similarity {:.2f}"))
 
@@ -27,41 +28,40 @@ class RunFolder:
     @property
     def alive(self) -> bool:
         """Returns True if a process works on it."""
-        return any(is_locked(self.path / name) for name in LOCKS)
+        return lock.is_held(self.path) or spool.Spool(self.path).writer_alive()
 
     @property
     def unsent(self) -> bool:
         """Returns True if it has records that have not reached MLflow and exist nowhere else."""
-        records, sent = self.path / "spool" / "records.jsonl", read_object(self.path / "spool" / "sent.json")
-        return records.is_file() and records.stat().st_size > (whole(sent.get("offset"), most=2**63) or 0)
+        return spool.pending(self.path) > 0
 
     @property
     def is_sharding(self) -> bool:
         """Returns True if it is no run but MLflow's record of a sharding."""
-        return self.path.name.startswith("shard-") and not (self.path / "run.json").is_file()
+        return self.path.name.startswith("shard-") and not (self.path / paths.RECORD).is_file()
 
     @property
     def state(self) -> str:
         """Returns its state."""
         if self.alive:
             return "running"
-        if (self.path / "bundle" / "config.json").is_file():
+        if is_released(self.path):
             return "finished"
-        steps = [step_of(entry.name) for entry in self.path.glob("checkpoints/step-*")]
+        steps = checkpoints.every(self.path)
         if steps:
             return f"at step {max(steps):,}"
-        return "record" if not (self.path / "run.json").is_file() else "begun"
+        return "record" if not (self.path / paths.RECORD).is_file() else "begun"
 
     @property
     def score(self) -> str:
         """Returns its bundle's score."""
-        scores = read_object(self.path / "bundle" / "config.json").get("scores")
+        scores = read_object(self.path / paths.BUNDLE / CONFIG).get("scores")
         return headline(scores if isinstance(scores, dict) else {})
 
     @property
     def version(self) -> str:
         """Returns MODEL/VERSION in the registry, from the run's record."""
-        note = read_object(self.path / "release.json")
+        note = read_object(self.path / paths.RELEASE)
         return f"{note.get('model')}/{note['version']}" if note.get("version") else "-"
 
 
@@ -72,7 +72,7 @@ def run_folders(runs: Path) -> list[RunFolder]:
     found = [
         RunFolder(path, *extent(path))
         for path in runs.iterdir()
-        if path.is_dir() and not path.is_symlink() and ((path / "run.json").is_file() or (path / "spool").is_dir())
+        if path.is_dir() and not path.is_symlink() and paths.is_run(path)
     ]
     return sorted(found, key=lambda run: (-run.changed, run.path.name))
 
@@ -122,10 +122,3 @@ def age(since: float, now: float | None = None) -> str:
 def size(count: int) -> str:
     """Returns bytes as text, in megabytes of 10^6."""
     return f"{count / 1e6:,.1f} MB"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Returns lines of aligned columns below their names."""
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = ("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in (head, *rows))
-    return "\n".join(line.rstrip() for line in lines)

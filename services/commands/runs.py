@@ -7,7 +7,8 @@ from typing import Any
 
 from conf import compose
 from model.storage.mirror import local_folder
-from services.commands.run_folders import age, run_folders, size, table
+from services.commands.run_folders import age, run_folders, size
+from services.jobs.client.table import table
 
 
 @dataclass
@@ -39,7 +40,8 @@ def show(runs: Path, shards: bool = False) -> int:
     found = run_folders(runs)
     shown = [run for run in found if shards or not run.is_sharding]
     rows = [[run.path.name, run.state, run.score, age(run.changed), size(run.bytes), run.version] for run in shown]
-    print(table(["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"], rows) if rows else f"no runs in {runs}")
+    head = ["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"]
+    print(table([head, *rows]) if rows else f"no runs in {runs}")
     if len(shown) < len(found):
         print(f"and {len(found) - len(shown)} records of shardings (runs.shards=true)")
     return compose.OK

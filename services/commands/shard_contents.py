@@ -15,26 +15,10 @@ from model.errors import UserError
 from model.shards.layout import side_members, sidecar_name
 from model.shards.manifest import Manifest, has_manifest, manifest_hash, read_manifest
 from model.text.tokenizers import load_pair
+from model.untrusted import read_json
 
 LARGEST_MEMBER = 2**31  # bytes
 SIDES = {"parallel": ("source", "target"), "monolingual": ("text",)}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Reads an object from a JSON file; empty if there is no such file.
-
-    Raises:
-        UserError: it is not JSON, or not an object.
-    """
-    try:
-        values = json.loads(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except ValueError as problem:
-        raise UserError(f"{path}: not JSON ({problem})") from None
-    if not isinstance(values, dict):
-        raise UserError(f"{path}: not a JSON object")
-    return values
 
 
 def read_shard_directory(path: Path) -> dict[str, Any]:
@@ -78,7 +62,7 @@ def read_shard(path: Path, samples: int) -> dict[str, Any]:
     except (tarfile.TarError, EOFError) as problem:
         raise UserError(f"{path}: truncated, or not a shard ({problem})") from None
     manifest = read_manifest(path.parent) if has_manifest(path.parent) else None
-    entry = read_json(path.parent / sidecar_name(path.name))
+    entry = read_json(path.parent / sidecar_name(path.name)) or {}
     total = path.stat().st_size
     if entry and entry.get("bytes") != total:
         raise UserError(f"{path}: has {total:,} bytes where its record says {entry.get('bytes'):,}: truncated")

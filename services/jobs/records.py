@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.files import atomic_write
-from services.untrusted import open_regular, read_object, read_word, whole
+from model.untrusted import open_regular, read_object, read_word, whole
 
 Request = Literal["yield", "stop"]
 YIELDED = 75  # the exit code of an attempt that made room (EX_TEMPFAIL: try again later)

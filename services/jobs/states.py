@@ -1,6 +1,11 @@
 """The states of a job and the changes between them; every change has a reason, which the ledger keeps."""
 
 from enum import StrEnum
+from typing import Literal
+
+Priority = Literal["low", "normal", "high"]
+PRIORITIES: dict[Priority, int] = {"low": -10, "normal": 0, "high": 10}
+PRIORITY_NAMES: dict[int, Priority] = {number: name for name, number in PRIORITIES.items()}
 
 
 class State(StrEnum):

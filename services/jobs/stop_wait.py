@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from conf import compose
 from model.errors import UserError
+from model.runs.paths import PACE
 from model.storage.mirror import local_folder
-from services.untrusted import finite, read_object
+from model.untrusted import finite, read_object
 
 WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"
 LONGEST = 3600.0  # seconds that Ray waits at most
-MEASURED = "pace.json"  # in the folder of a run, by the run itself
 
 
 def stop_wait(words: Sequence[str], least: float) -> dict[str, str]:
@@ -19,7 +19,7 @@ def stop_wait(words: Sequence[str], least: float) -> dict[str, str]:
     try:
         values = compose.values(words)
         run = local_folder(str(values["paths"]["runs"]), str(values["paths"]["cache"])) / str(values["name"])
-        measured = finite(read_object(run / MEASURED).get("stop_seconds")) or 0.0
+        measured = finite(read_object(run / PACE).get("stop_seconds")) or 0.0
     except UserError:
         measured = 0.0
     return {WAIT_VARIABLE: str(math.ceil(max(min(measured, LONGEST), least)))}

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conf import again
-from model.bundles.directory import bundle_kind
-from model.bundles.download import bring_bundle
+from model.bundles.directory import CONFIG, bundle_kind
 from model.errors import UserError
-from model.storage.mirror import local_folder
-from model.storage.places import is_address
+from model.runs.bundles import bundles, find_bundle
 from services.models.loaded_vectors import LoadedVectors, load_vectors_model
 from services.models.registry import UNREGISTERED, ModelVersion, Registry, names_a_model
 
@@ -58,11 +56,11 @@ class VectorsLoader:
         return self._load(self.registry.fetch(version), version)
 
     def _newest(self) -> LoadedVectors:
-        for config in sorted(self.runs.glob("*/bundle/config.json"), key=lambda path: -path.stat().st_mtime):
-            if bundle_kind(config.parent) == "vectors":
-                run = config.parent.parent.name
+        for bundle in sorted(bundles(self.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
+            if bundle_kind(bundle) == "vectors":
+                run = bundle.parent.name
                 logger.info("%s is not given: the word vectors of the newest run that has any, %s", self.key, run)
-                return self._load(config.parent)
+                return self._load(bundle)
         with contextlib.suppress(UserError):  # no registry here: none is found
             for found in self.registry.list_versions("tags.bundle_kind = 'vectors'")[:1]:
                 version = ModelVersion(found.name, str(found.version), str(found.run_id or ""))
@@ -76,16 +74,10 @@ class VectorsLoader:
 
     def _directory(self, reference: str) -> Path:
         """Returns a bundle's directory from its path, a run's path, or a run's name."""
-        if is_address(reference):
-            given = local_folder(reference, str(self.registry.cache))
-            places = [given, given / "bundle"]
-        else:
-            places = [Path(reference), Path(reference) / "bundle", self.runs / reference / "bundle"]
-        for directory in places:
-            bring_bundle(directory)
-            if (directory / "config.json").is_file():
-                return directory
-        found = sorted(path.parent.parent.name for path in self.runs.glob("*/bundle/config.json"))
+        directory = find_bundle(reference, self.runs, self.registry.cache)
+        if directory is not None:
+            return directory
+        found = sorted(path.parent.name for path in bundles(self.runs))
         raise UserError(
             f"{self.key}: {reference!r} is neither a bundle's directory nor models:/NAME@ALIAS nor a finished run in "
             f"{self.runs}. Runs: {', '.join(found) or 'none'}"

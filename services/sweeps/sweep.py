@@ -2,7 +2,6 @@
 
 import contextlib
 import getpass
-import json
 import logging
 import os
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ import optuna
 from conf import compose
 from conf.interrupts import held_signals
 from model.errors import interrupt_in
-from model.files import atomic_write
+from model.runs.record import read_tracked, write_tracked
+from model.untrusted import read_object
 from services.jobs import entries
 from services.jobs.client import table, verbs
 from services.jobs.mlflow_logins import local_login
@@ -44,7 +44,7 @@ def sweep(root: SweepRoot, space: Space) -> int:
         with _ensure_end(parent):
             run = parent.begin(_params(root, space, most), root.jobs.owner or getpass.getuser(), client.address)
             if run is not None:
-                atomic_write(folder / "mlflow.json", json.dumps({"run_id": run}))
+                write_tracked(folder, {"run_id": run})
             common = [f"tracking.parent={run}"] if run else []
             search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()
@@ -78,12 +78,10 @@ def _job_settings(root: SweepRoot) -> entries.Root:
 
 def _parent(root: SweepRoot, folder: Path) -> Parent:
     """Returns this sweep's existing run or a new one, at the MLflow that `dragoman up` started, if any."""
-    begun, uri = None, str(root.tracking["uri"])
-    if (folder / "mlflow.json").is_file():
-        begun = str(json.loads((folder / "mlflow.json").read_text(encoding="utf-8"))["run_id"])
+    begun, uri = read_tracked(folder).get("run_id"), str(root.tracking["uri"])
     place = Path(root.paths["root"]) / "service" / "address.json"
     if root.jobs.service is None and uri.startswith("sqlite") and place.is_file():
-        uri = json.loads(place.read_text(encoding="utf-8")).get("mlflow", uri)
+        uri = read_object(place).get("mlflow", uri)
         for name, value in local_login(place.parent).items():
             os.environ.setdefault(name, value)  # for MLflow's client
     return Parent(Registry(uri, folder), str(root.tracking["experiment"]), root.name, begun)

@@ -9,7 +9,7 @@ from typing import Any
 
 import psutil
 
-from pipelines.training import journal
+from model.runs import journal, paths
 from tests.warm import Command
 
 
@@ -25,7 +25,7 @@ def finish(process: Command, code: int = 0) -> str:
 
 
 def steps(run: Path) -> list[dict[str, Any]]:
-    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from model.runs import checkpoints
+from model.runs.spool import Spool
 from model.shards.reader import ShardReader
 from model.shards.verify import verify_once
 from pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from pipelines.settings import LoaderConfig
-from pipelines.tracking.spool import Spool
-from pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for, workers_of
 from tests.warm import Command
 
@@ -113,8 +113,8 @@ def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     else:
         process.send_signal(number)
     out = finish(process, code)
-    kept = checkpoint.newest(run)
-    assert kept is not None and checkpoint.state(kept)["step"] == steps(run)[-1]["step"]
+    kept = checkpoints.newest(run)
+    assert kept is not None and checkpoints.state(kept)["step"] == steps(run)[-1]["step"]
     assert (
         f"interrupted ({number.name}); {kept} is kept, and the same command goes on from there" in out.splitlines()[-1]
     )

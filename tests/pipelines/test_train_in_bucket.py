@@ -11,9 +11,10 @@ import pytest
 
 from bench.s3_server import Proxy
 from model.files import file_sha256
+from model.runs import journal, paths
 from model.storage import remote
 from model.storage.mirror import remote_of
-from pipelines.training import journal, snapshots
+from pipelines.training import snapshots
 from tests.warm import Command
 
 SETTINGS = [
@@ -78,7 +79,7 @@ class Machine:
 
     def wait_for_step(self, name: str, step: int, process: Command) -> None:
         end = time.monotonic() + 300
-        while not any(line["step"] >= step for line in journal.lines(self.run(name) / journal.NAME)):
+        while not any(line["step"] >= step for line in journal.lines(self.run(name) / paths.STEPS)):
             assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
             time.sleep(0.02)
 
@@ -92,7 +93,7 @@ def facts(run: str) -> dict[str, Any]:
 def assert_same_run(name: str, machine: Machine, undisturbed: Path) -> None:
     """The same batches in the same order, and the same weights, as the run that nothing happened to."""
     mine, theirs = (
-        [(line["step"], line["batch"], line["loss"]) for line in journal.lines(run / journal.NAME) if "batch" in line]
+        [(line["step"], line["batch"], line["loss"]) for line in journal.lines(run / paths.STEPS) if "batch" in line]
         for run in (machine.run(name), undisturbed)
     )
     assert mine == theirs

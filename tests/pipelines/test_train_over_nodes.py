@@ -18,8 +18,8 @@ import pytest
 
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.s3_server import Proxy, proxy_before
+from model.runs import journal, paths
 from model.storage import remote
-from pipelines.training import journal
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
 
 STEPS = 300  # of the run to which nothing happens
@@ -43,14 +43,14 @@ class Nodes:
     def run(self, name: str) -> Path:
         return self.cluster.nodes["head"].cache / "dragoman-mirror" / "s3" / "bucket" / "home" / "runs" / name
 
-    def lines(self, name: str, file: str = journal.NAME) -> list[dict[str, Any]]:
+    def lines(self, name: str, file: str = paths.STEPS) -> list[dict[str, Any]]:
         return list(journal.lines(self.run(name) / file))
 
     def step(self, name: str) -> int:
         return max((int(line["step"]) for line in self.lines(name)), default=0)
 
     def workers(self, name: str) -> list[int]:
-        return [int(line["workers"]) for line in self.lines(name, journal.STARTS)]
+        return [int(line["workers"]) for line in self.lines(name, paths.STARTS)]
 
 
 def wait_until(holds: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
@@ -102,7 +102,7 @@ def assert_same_run(nodes: Nodes, name: str, undisturbed: Path) -> None:
     """No step differs, none is missing, none is there twice; the losses are the same to a rounding, since sums over
     another number of workers round otherwise."""
     mine, theirs = (
-        {line["step"]: line for line in journal.lines(run / journal.NAME) if "batch" in line}
+        {line["step"]: line for line in journal.lines(run / paths.STEPS) if "batch" in line}
         for run in (nodes.run(name), undisturbed)
     )
     assert len(theirs) == STEPS and list(mine)[:STEPS] == list(theirs)
@@ -162,7 +162,7 @@ def test_a_node_that_is_lost_and_joins_again_changes_no_step(nodes: Nodes, undis
     wait_until(lambda: nodes.workers(name)[-1] == 1, process)
     regain(nodes.cluster, how)
     wait_until(lambda: nodes.workers(name)[-1] == 2, process)
-    alone, joined = nodes.lines(name, journal.STARTS)[-2:]
+    alone, joined = nodes.lines(name, paths.STARTS)[-2:]
     assert joined["step"] % 10 or joined["step"] > alone["step"], "a checkpoint was made for the change"
     wait_until(lambda: nodes.step(name) > max(STEPS, joined["step"] + 20), process)
     process.send_signal(signal.SIGTERM)
@@ -172,7 +172,7 @@ def test_a_node_that_is_lost_and_joins_again_changes_no_step(nodes: Nodes, undis
     if how == "drained":  # once is enough
         out = end_of(nodes.train(*words, f"train.max_steps={stopped + 20}"), 0)
         assert f"found the checkpoint of step {stopped:,}" in out
-        assert nodes.lines(name, journal.STARTS)[-1]["step"] == stopped, "the same command goes on at that very step"
+        assert nodes.lines(name, paths.STARTS)[-1]["step"] == stopped, "the same command goes on at that very step"
     assert_same_run(nodes, name, undisturbed)
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from model.durations import duration
 from pipelines.comparison.pictures.style import colours, markers, thousands
 from pipelines.comparison.speed import TrainingRecord
-from pipelines.comparison.table import amount, duration
+from pipelines.comparison.table import amount
 from pipelines.tracking.plots import Figure, clean, empty, panels
 
 
@@ -35,6 +36,6 @@ def caption(records: Mapping[str, TrainingRecord]) -> str:
     last = {label: record for label, record in records.items() if record.validation}
     return "; ".join(
         f"{label} ends at {record.validation[-1][2]:.2f} nats per token after {amount(record.tokens)} tokens "
-        f"in {duration(record.minutes)}"
+        f"in {duration(60 * record.minutes)}"
         for label, record in last.items()
     )

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from model.bundles.language import TextBundle
 from model.decoding.fill_mask import MASK_WORD
 from model.errors import UserError
-from model.files import atomic_write
+from model.runs.record import write_evaluation
 from model.shards.manifest import manifest_hash
 from model.text.excerpt import excerpt
 from model.text.tokenizer import MASK
@@ -248,6 +248,4 @@ def report(evaluation: TextEvaluation) -> str:
 
 def write_text_evaluation(evaluation: TextEvaluation, directory: Path) -> Path:
     """Writes the record as `evaluation.SPLIT.json`; returns its path."""
-    path = directory / f"evaluation.{evaluation.split}.json"
-    atomic_write(path, json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n")
-    return path
+    return write_evaluation(directory, evaluation.split, evaluation.record())

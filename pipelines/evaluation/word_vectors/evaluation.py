@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model.columns import columns
 from model.errors import UserError
 from model.word_vectors.embeddings import Embeddings, Neighbour
 from pipelines.evaluation.word_vectors.analogies import AnalogyScore, Question, read_analogies, score_analogies
@@ -207,7 +208,7 @@ def report(evaluation: VectorsEvaluation) -> str:
         ]
         mean = one.scores().get("similarity/mean")
         rows.append(["mean, by pairs", _figure(mean), f"{sum(score.found for score in one.similarity.values()):,}"])
-        parts.append(table(["similarity", "Spearman", "pairs found"], rows))
+        parts.append(columns([["similarity", "Spearman", "pairs found"], *rows], right=True))
     for file, sections in one.analogies.items():
         title = f"{file}, among {one.restrict:,} words"
         rows = [
@@ -218,9 +219,10 @@ def report(evaluation: VectorsEvaluation) -> str:
             ]
             for name, score in sections.items()
         ]
-        parts.append(table([title, "3CosAdd", "3CosMul", "questions found"], rows))
+        parts.append(columns([[title, "3CosAdd", "3CosMul", "questions found"], *rows], right=True))
     if one.retrieval:
-        parts.append(table(["retrieval", "%"], [[name, _figure(value)] for name, value in one.retrieval.items()]))
+        found = [[name, _figure(value)] for name, value in one.retrieval.items()]
+        parts.append(columns([["retrieval", "%"], *found], right=True))
     if one.neighbours:
         parts.append(
             [
@@ -231,18 +233,6 @@ def report(evaluation: VectorsEvaluation) -> str:
     if one.unknown:
         parts.append([f"not among the words: {', '.join(one.unknown)}"])
     return "\n\n".join("\n".join(part) for part in parts)
-
-
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns aligned lines: the first column left, the others right."""
-    widths = [max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if number == 0 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ).rstrip()
-        for cells in (titles, *rows)
-    ]
 
 
 def _figure(value: float | None) -> str:

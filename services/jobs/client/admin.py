@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from conf import compose
+from model.durations import duration
 from model.errors import UserError, unknown
 from services.jobs.client import table
 from services.jobs.client.client import JobClient
@@ -87,7 +88,7 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def _times(one: dict[str, float]) -> tuple[str, str, str]:
-    return table.span(one["seconds"]), table.span(one["startup"]), table.span(one["away"])
+    return duration(one["seconds"]), duration(one["startup"]), duration(one["away"])
 
 
 def _split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:

@@ -5,21 +5,19 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from model.columns import columns
+from model.durations import duration
 from model.errors import UserError
+from services.jobs.states import PRIORITY_NAMES
 
 # strftime's names follow the locale
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
 
 
 def table(rows: Sequence[Sequence[object]]) -> str:
     """Returns the rows as aligned columns, the first row on top."""
-    texts = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return "\n".join(
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
-    )
+    return "\n".join(columns(rows))
 
 
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
@@ -31,10 +29,10 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
         reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
-                *(job["id"], job["state"], job["owner"], job["verb"], run, PRIORITIES.get(job["priority"], "-")),
+                *(job["id"], job["state"], job["owner"], job["verb"], run, PRIORITY_NAMES.get(job["priority"], "-")),
                 *(
                     job["workers"] or "-",
-                    span(now - job["changed"]),
+                    duration(now - job["changed"]),
                     reason if len(reason) < 60 else f"{reason[:57]}...",
                 ),
             )
@@ -45,10 +43,10 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
 def detail(job: Mapping[str, Any]) -> str:
     """Returns the text of `dragoman job`."""
     facts = [
-        ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITIES.get(job['priority'], job['priority'])}"),
+        ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
-        ("ran for", span(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
+        ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
     ]
     parts = [table(facts)]
     if job.get("plan"):
@@ -58,8 +56,8 @@ def detail(job: Mapping[str, Any]) -> str:
             ("ATTEMPT", "WORKERS", "STARTED", "TOOK", "OUTCOME", "CAUSE", "LOST TOKENS", "START-UP")
         ]
         for one in job["attempts"]:
-            took = span(one["ended"] - (one["started"] or one["decided"])) if one["ended"] else "-"
-            startup = span(one["startup"]) if one["startup"] else "-"
+            took = duration(one["ended"] - (one["started"] or one["decided"])) if one["ended"] else "-"
+            startup = duration(one["startup"]) if one["startup"] else "-"
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
@@ -85,7 +83,9 @@ def plan(found: Mapping[str, Any]) -> str:
         if sent:
             rows.append((f"sent by {workers}", f"{sent / 1e9:,.1f} GB between ranks"))
     for workers, one in found.get("seconds", {}).items():
-        text = f"{span(one['expected'])}, between {span(one['low'])} and {span(one['high'])} ({one['basis']})"
+        text = (
+            f"{duration(one['expected'])}, between {duration(one['low'])} and {duration(one['high'])} ({one['basis']})"
+        )
         rows.append((f"time on {workers}", text))
     changed = ", ".join(f"{key}={value}" for key, value in sorted(found["changed"].items()))
     return table([*rows, ("changed", changed or "nothing")])
@@ -128,13 +128,6 @@ def clock(at: float | None) -> str:
 def reason_beyond(state: str, reason: str) -> str:
     """Returns the reason without the state's own word at its beginning: empty for `succeeded` and `succeeded`."""
     return "" if reason == state else reason.removeprefix(f"{state}: ")
-
-
-def span(seconds: float) -> str:
-    """Returns a length of time in one unit."""
-    if seconds < 120:
-        return f"{max(0.0, seconds):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def moment(text: str) -> float:

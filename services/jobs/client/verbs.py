@@ -13,6 +13,7 @@ from model.files import atomic_write
 from services.jobs.client import admin, table
 from services.jobs.client.client import Detail, JobClient
 from services.jobs.job_client import JobsConfig
+from services.jobs.states import PRIORITIES, PRIORITY_NAMES
 from services.telemetry.traceparent import read_environment
 
 ENDED = {"succeeded", "failed", "stopped", "lost"}
@@ -142,10 +143,10 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     plain = _plain(words)
     if len(plain) != 2:
         raise UserError("say which job and which priority: dragoman priority JOB high")
-    if plain[1] not in table.PRIORITIES.values():
-        raise unknown("priority", plain[1], table.PRIORITIES.values())
+    if plain[1] not in PRIORITIES:
+        raise unknown("priority", plain[1], PRIORITIES)
     found = service.act(plain[0], "priority", priority=plain[1])
-    print(f"{found['id']}: {table.PRIORITIES[found['priority']]}")
+    print(f"{found['id']}: {PRIORITY_NAMES[found['priority']]}")
     return compose.OK
 
 

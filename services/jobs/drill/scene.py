@@ -1,7 +1,6 @@
 """The scene of a drill: the service, a folder of its own, and one training that all faults hit."""
 
 import contextlib
-import json
 import shutil
 import signal
 import time
@@ -15,6 +14,9 @@ import psutil
 
 from conf.interrupts import Interrupted
 from model.errors import ServiceError, UserError
+from model.runs import paths
+from model.runs.lines import JournalReader
+from model.untrusted import read_object
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
@@ -48,7 +50,7 @@ class Scene:
 
     def ports(self) -> dict[str, int]:
         """Returns the ports of jobs, ray, mlflow and endpoint, by name."""
-        found = json.loads((self.home / "service" / "address.json").read_text(encoding="utf-8"))
+        found = read_object(self.home / "service" / "address.json")
         return {name: int(str(address).rpartition(":")[2]) for name, address in found.items()}
 
     def progress(self) -> Progress:
@@ -59,8 +61,7 @@ class Scene:
 
     def journal(self) -> list[dict[str, Any]]:
         """Returns the lines of the run's journal."""
-        text = (self.run / "steps.jsonl").read_text(encoding="utf-8")
-        return [json.loads(line) for line in text.split("\n")[:-1]]
+        return list(JournalReader(self.run / paths.STEPS).lines())
 
     def state(self) -> dict[str, Any]:
         """Returns the training's state by the service; empty while the service does not answer."""

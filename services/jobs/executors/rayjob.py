@@ -8,11 +8,11 @@ from typing import Any
 from services.jobs.executors.base import Start
 from services.jobs.executors.pod import OBJECTS, training_pod
 from services.jobs.kueue_settings import KueueConfig
+from services.jobs.states import PRIORITY_NAMES
 
 GROUP = "ray.io/v1"
 JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
 QUEUE, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
-PRIORITIES = {-10: "low", 0: "normal", 10: "high"}
 STORE = {"object-store-memory": str(OBJECTS)}
 
 
@@ -48,7 +48,7 @@ def rayjob(
         cluster["workerGroupSpecs"] = [group]
     labels = {JOB: start.job, SERVICE: config.service, QUEUE: config.queue}
     if config.priorities:
-        labels[PRIORITY] = f"{config.priorities}-{PRIORITIES.get(start.priority, 'normal')}"
+        labels[PRIORITY] = f"{config.priorities}-{PRIORITY_NAMES.get(start.priority, 'normal')}"
     return {
         "apiVersion": GROUP,
         "kind": "RayJob",

@@ -2,19 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from conf import groups
 from model.errors import UserError
+from model.runs.paths import evaluations
+from model.untrusted import finite, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import charts
 from services.jobs.pages.jobpage import title
 from services.jobs.pages.site import Site
 from services.jobs.pages.words import number, plain, span
+from services.jobs.service.curves import run_of
 from services.jobs.states import State
-from services.untrusted import finite, read_object
 
 MOST = 8
 EVALUATIONS = 20  # files read of a run
@@ -105,10 +106,8 @@ def _measured(name: str, values: Sequence[float | None], lower: bool) -> Line:
 
 def _scores(job: Job) -> dict[str, float]:
     """Returns the scores of the run's last evaluations, such as `test BLEU`."""
-    run_dir = (job.plan or {}).get("run_dir")
-    found = {}
-    paths = sorted(Path(run_dir).glob("evaluation.*.json")) if run_dir and job.verb == "train" else []
-    for path in paths[:EVALUATIONS]:
+    run, found = run_of(job), {}
+    for path in evaluations(run)[:EVALUATIONS] if run else ():
         measured = read_object(path)
         split, scores = path.name.split(".")[1], measured.get("scores")
         for key, label in SCORES.items():

@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from model.runs import paths
+from model.runs.lines import JournalReader
+from model.untrusted import finite
 from services.jobs.pages.words import number
-from services.untrusted import JournalReader, finite
+from services.jobs.service.curves import POINTS, thinned
 
-POINTS = 1000  # per line
 KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height
 CURVES = {  # key of steps.jsonl -> title
@@ -68,26 +70,24 @@ class Journals:
     """Reads the journals; each look reads only what was added."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Path, tuple[int, JournalReader, Journal]] = OrderedDict()
+        self._known: OrderedDict[Path, tuple[JournalReader, Journal]] = OrderedDict()
         self._lock = threading.Lock()
 
     def read(self, run_dir: str | None) -> Journal:
         """Returns the journal of a run; an empty one if the run cannot be seen from here or has not begun."""
         if not run_dir:
             return Journal()
-        path = Path(run_dir) / "steps.jsonl"
+        path = Path(run_dir) / paths.STEPS
         with self._lock:
-            try:
-                status = path.stat()
-            except OSError:
+            if not path.exists():
                 return Journal()
-            inode, reader, journal = self._known.pop(path, (status.st_ino, JournalReader(path), Journal()))
-            if inode != status.st_ino or status.st_size < reader.offset:
+            reader, journal = self._known.pop(path, (JournalReader(path), Journal()))
+            if reader.is_replaced():
                 reader, journal = JournalReader(path), Journal()
             for line in reader.lines():
                 journal.add(line)
             journal.notes = reader.notes
-            self._known[path] = (status.st_ino, reader, journal)
+            self._known[path] = (reader, journal)
             while len(self._known) > KEPT:
                 self._known.popitem(last=False)
             return journal
@@ -134,7 +134,7 @@ def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
     low, high, ticks = _nice(min(y for _, y in points), max(y for _, y in points))
     first, end = min(x for x, _ in points), max(x for x, _ in points)
     drawn = [
-        Line(name, _place(thin(line), first, end, low, high), number(line[-1][1]), index % 8)
+        Line(name, _place(thinned(line), first, end, low, high), number(line[-1][1]), index % 8)
         for index, (name, line) in enumerate(lines.items())
         if line
     ]
@@ -158,14 +158,6 @@ def mean_pairs(points: Points) -> Points:
     """Returns the mean of every two neighbours, at the second one's place."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [*((step, (before + value) / 2) for (_, before), (step, value) in pairs), *points[len(points) // 2 * 2 :]]
-
-
-def thin(points: Points) -> Points:
-    """Returns at most POINTS points, with the last one."""
-    if len(points) <= POINTS:
-        return points
-    every = -(-len(points) // (POINTS - 1))
-    return [*points[:-1:every], points[-1]]
 
 
 def _place(points: Points, first: float, end: float, low: float, high: float) -> str:

@@ -7,6 +7,8 @@ from typing import Any
 
 from sqlalchemy import select
 
+from model.runs import paths
+from model.untrusted import open_regular, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
@@ -16,7 +18,6 @@ from services.jobs.records import attempt_of
 from services.jobs.service.schemas import ChangeView, WhyView
 from services.jobs.service.shardings import sharding_run
 from services.jobs.states import ACTIVE, ENDED, State
-from services.untrusted import open_regular, read_object
 
 BARS = 40  # attempts in the drawing; the table has all of them
 CHANGES = 200  # newest rows of the audit trail
@@ -195,7 +196,7 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         run_dir = _sharding_run(site, job)
     tracked, begun, released = (
         read_object(run_dir / name, notes) if run_dir and job.verb in ("train", "shard") else {}
-        for name in ("mlflow.json", "run.json", "release.json")
+        for name in (paths.TRACKED, paths.RECORD, paths.RELEASE)
     )
     if tracked.get("run_id"):
         page = site.tracking.run_page(str(tracked["run_id"]))

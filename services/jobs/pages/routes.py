@@ -21,7 +21,7 @@ from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route,
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
 from services.jobs.service.report import report
-from services.jobs.states import ENDED
+from services.jobs.states import ENDED, PRIORITIES
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
@@ -231,9 +231,9 @@ def _actions(router: APIRouter, site: Site) -> None:
 
 
 def _priority(word: object) -> int:
-    found = next((number for name, number in schemas.PRIORITIES.items() if name == word), None)
+    found = {str(name): number for name, number in PRIORITIES.items()}.get(str(word))
     if found is None:
-        raise UserError(f"priority: {word!r} is none of {', '.join(schemas.PRIORITIES)}")
+        raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
     return found
 
 

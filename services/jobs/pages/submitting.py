@@ -17,6 +17,7 @@ from services.jobs.ledger.tables import Job
 from services.jobs.pages.site import Site
 from services.jobs.planning.refusals import ELASTIC, VERBS, WORD
 from services.jobs.service import schemas
+from services.jobs.states import PRIORITY_NAMES
 
 SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with
@@ -64,7 +65,8 @@ def repeat_job(site: Site, job: Job) -> Filled:
             more.append(word)
     if job.verb == RESUMES and job.run:
         given["name"] = _new_name(site, job)
-    queuing = dict.fromkeys(QUEUING, "") | {"priority": _priority(job.priority), "after": " ".join(job.after)}
+    queuing = dict.fromkeys(QUEUING, "") | {"after": " ".join(job.after)}
+    queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
         queuing["retries"] = str(job.retries)
     return Filled(job.verb, given, "\n".join(more), queuing)
@@ -79,10 +81,6 @@ def _new_name(site: Site, job: Job) -> str:
         taken = set(session.scalars(select(Job.run).where(Job.run.startswith(f"{kind} {base}-", autoescape=True))))
     numbers = (f"{base}-{number}" for number in count(2))
     return next(one for one in numbers if f"{kind} {one}" not in taken and not (runs / one).exists())
-
-
-def _priority(value: int) -> str:
-    return next((name for name, number in schemas.PRIORITIES.items() if number == value), "normal")
 
 
 def form(site: Site, filled: Filled) -> tuple[dict[str, Any], Filled]:

@@ -3,23 +3,16 @@
 import time
 from typing import Any
 
-from services.jobs.client.table import PRIORITIES, clock
+from model.durations import duration
+from services.jobs.client.table import clock
+from services.jobs.states import PRIORITY_NAMES
 
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 def span(seconds: float | None) -> str:
     """Returns a length of time in its one or two largest units."""
-    if seconds is None:
-        return "–"
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s" if whole < 600 else f"{whole // 60} min"
-    if whole < 48 * 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+    return "–" if seconds is None else duration(seconds)
 
 
 def when(at: float | None) -> str:
@@ -70,7 +63,7 @@ def between(low: float | None, high: float | None, now: float) -> str:
 
 def priority(value: int) -> str:
     """Returns the word for a priority, or the number if it has none."""
-    return PRIORITIES.get(value, str(value))
+    return PRIORITY_NAMES.get(value, str(value))
 
 
 def plain(value: Any) -> str:

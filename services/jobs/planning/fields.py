@@ -65,15 +65,6 @@ def _overridden(said: Mapping[str, Any]) -> dict[str, str]:
     return {key.rpartition("/")[2]: str(choice) for entry in entries for key, choice in entry.items()}
 
 
-def _over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Merges nested `values` over `below`."""
-    found = dict(below)
-    for key, value in values.items():
-        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
-        found[key] = _over(found[key], value) if both else value
-    return found
-
-
 def _general(hints: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Row]:
     text = (groups.FOLDER / "config.yaml").read_text(encoding="utf-8")
     comments = _comments(text)
@@ -87,7 +78,7 @@ def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
     """Returns a section; `said` has the values as the experiment sets them."""
     text = groups.page(name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
-    values = _over(groups.merge_choice(name, choice), said)
+    values = groups.over(groups.merge_choice(name, choice), said)
     if name == "model":  # its type depends on the architecture
         hint = architecture(str(values["architecture"])).config
     rows = list(_rows(values, hint, f"{name}.", _comments(text)))

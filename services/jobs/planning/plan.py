@@ -13,10 +13,12 @@ from typing import Any
 from conf import compose, groups
 from conf.again import remembered
 from model.errors import UserError
+from model.runs.paths import RECORD
+from model.schema import flat
+from model.untrusted import read_object, whole
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
-from services.untrusted import read_object, whole
 from services.verbs import SHARED_MODULES, VERBS
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
@@ -147,7 +149,7 @@ def _model(verb: str, values: Mapping[str, Any]) -> str:
 
 def _read_by(values: Mapping[str, Any]) -> list[str]:
     """Returns the files, beside the configuration, that a plan of `train` or `shard` is made from."""
-    run = Path(values["paths"]["runs"]) / str(values["name"]) / "run.json"
+    run = Path(values["paths"]["runs"]) / str(values["name"]) / RECORD
     return [str(Path(values["paths"]["shards"]) / "manifest.json"), str(run)]
 
 
@@ -168,7 +170,7 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
 
 def _lanes_of_run(values: Mapping[str, Any]) -> int:
     """Returns the lanes of a run that has begun; 0 if it has not."""
-    loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / "run.json").get("loader")
+    loader = read_object(Path(values["paths"]["runs"]) / str(values["name"]) / RECORD).get("loader")
     return whole(loader.get("lanes")) or 0 if isinstance(loader, Mapping) else 0
 
 
@@ -178,7 +180,7 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
     given = {word.partition("=")[0].lstrip("+") for word in words}
     return {
         key: value
-        for key, value in _flat(values)
+        for key, value in flat(values)
         if (key not in defaults or defaults[key] != value) and (key in given or "${" not in str(written.get(key)))
     }
 
@@ -186,21 +188,13 @@ def _changed(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _defaults(_environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Returns the defaults; composing them takes as long as composing the configuration."""
-    return dict(_flat(compose.values([])))
+    return dict(flat(compose.values([])))
 
 
 @lru_cache(maxsize=64)
 def _shipped(words: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> dict[str, Any]:
     """Returns the configuration that a choice of conf/ files composes to."""
     return compose.values(words)
-
-
-def _flat(values: Mapping[str, Any], where: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in values.items():
-        name = f"{where}{key}"
-        found += _flat(value, f"{name}.") if isinstance(value, Mapping) and value else [(name, value)]
-    return found
 
 
 def _shape(verb: str, values: Mapping[str, Any], lanes: int, steps: bool) -> str:

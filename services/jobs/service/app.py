@@ -39,7 +39,7 @@ from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
 from services.jobs.service.report import report
 from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
+from services.jobs.states import PRIORITIES, State
 from services.telemetry.telemetry import FORMAT, current
 from services.telemetry.traceparent import parse
 from services.version import version
@@ -251,7 +251,7 @@ def create_app(parts: Parts) -> FastAPI:
     @app.post("/v1/jobs/{id}/priority", responses=PROBLEMS)
     def priority(person: Submitter, id: Id, body: schemas.PriorityRequest) -> schemas.JobView:
         """Sets a job's priority."""
-        return schemas.JobView.model_validate(operations.set_priority(person, id, schemas.PRIORITIES[body.priority]))
+        return schemas.JobView.model_validate(operations.set_priority(person, id, PRIORITIES[body.priority]))
 
     @app.delete("/v1/jobs/{id}", status_code=204, responses=PROBLEMS)
     def remove(person: Submitter, id: Id) -> None:

@@ -3,16 +3,19 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from model.runs import paths
+from model.runs.lines import JournalReader
+from model.untrusted import finite, read_object
 from services.jobs.ledger.tables import Job
-from services.untrusted import JournalReader, finite, read_object
 
 POINTS = 1000  # of a curve
 NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}
 NAME = re.compile(r"[A-Za-z]\w{0,39}", re.ASCII)  # of a curve
 MOST = 40  # curves
 Point = tuple[int, float]  # step, value
+T = TypeVar("T")
 
 
 def run_of(job: Job) -> Path | None:
@@ -30,7 +33,7 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
     found: dict[str, dict[int, float]] = {}
     before = (0.0, 0)  # seconds and tokens at the previous step
     tokens = 0
-    for line in JournalReader(run / "steps.jsonl").lines() if run else ():
+    for line in JournalReader(run / paths.STEPS).lines() if run else ():
         step = line["step"]
         for name, value in line.items():
             number = finite(value)
@@ -49,7 +52,7 @@ def read_curves(run: Path | None) -> dict[str, list[Point]]:
     return {name: thinned(sorted(points.items())) for name, points in found.items()}
 
 
-def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
+def thinned(points: Sequence[T], most: int = POINTS) -> list[T]:
     """Returns at most `most` points, evenly spaced, with the last one."""
     every = -(-(len(points) - 1) // (most - 1))
     return [*points[:-1:every], points[-1]] if every > 1 else list(points)
@@ -57,4 +60,4 @@ def thinned(points: Sequence[Point], most: int = POINTS) -> list[Point]:
 
 def released(run: Path | None) -> dict[str, Any]:
     """Returns what the end of the run published: MLflow run, model, version, scores. Empty before that."""
-    return read_object(run / "release.json") if run else {}
+    return read_object(run / paths.RELEASE) if run else {}

@@ -4,9 +4,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.untrusted import open_regular, parse_line
-
-TAIL = 65_536  # bytes read at the end of the journal
+from model.runs import checkpoints, paths
+from model.runs.lines import trained_seconds
 
 
 @dataclass(frozen=True)
@@ -29,26 +28,11 @@ def footprint(run_dir: str | None, began: float, before: float, now: float, pree
     if not run_dir:
         return Footprint(preempted=preempted)
     run, offset = Path(run_dir), now - time.time()
-    kept = max((_changed(path) + offset for path in run.glob("checkpoints/step-*")), default=0.0)
-    written, trained = _changed(run / "steps.jsonl") + offset, _trained(run / "steps.jsonl")
+    kept = max((_changed(path) + offset for path in checkpoints.every(run).values()), default=0.0)
+    written, trained = _changed(run / paths.STEPS) + offset, trained_seconds(run)
     if trained is None or trained <= before or written < began:
         return Footprint(None, kept, preempted)
     return Footprint(min(now, max(began, written - (trained - before))), kept, preempted)
-
-
-def _trained(journal: Path) -> float | None:
-    """Returns the seconds of training in the last whole line; None if there is none."""
-    try:
-        with open_regular(journal) as file:
-            file.seek(max(0, file.seek(0, 2) - TAIL))
-            lines = file.read().split(b"\n")[:-1]
-    except OSError:
-        return None
-    for line in reversed(lines):
-        found = parse_line(line)  # the first one is cut, and others may be damaged
-        if found is not None and "seconds" in found:
-            return float(found["seconds"])
-    return None
 
 
 def _changed(path: Path) -> float:

@@ -31,8 +31,7 @@ from sqlalchemy import func, select
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
-from services.jobs.service.schemas import PRIORITIES
-from services.jobs.states import ACTIVE, State
+from services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
 from services.telemetry.disk import disks
 from services.telemetry.telemetry import Telemetry
 
@@ -126,12 +125,11 @@ class _State(Collector):
 
     def _jobs(self) -> Metric:
         jobs = GaugeMetricFamily("dragoman_jobs", "Jobs of the ledger", labels=["state", "queue"])
-        names = {number: name for name, number in PRIORITIES.items()}
         counts = {(str(state), queue): 0 for state in State for queue in PRIORITIES}
         query = select(Job.state, Job.priority, func.count()).group_by(Job.state, Job.priority)
         with self.ledger.database.read() as session:
             for state, priority, count in session.execute(query):
-                key = (str(state), names.get(int(priority), "normal"))
+                key = (str(state), PRIORITY_NAMES.get(int(priority), "normal"))
                 counts[key] = counts.get(key, 0) + int(count)
         for key, count in counts.items():
             jobs.add_metric(list(key), count)

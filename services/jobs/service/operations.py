@@ -18,7 +18,7 @@ from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.loop import Loop
 from services.jobs.settings import ServiceConfig
-from services.jobs.states import ACTIVE, ENDED, State
+from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
 
 COLUMNS = [name for name in schemas.JobView.model_fields if name != "why"]  # of the ledger
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
@@ -81,7 +81,7 @@ class Operations:
                 person.owner,
                 body.verb,
                 body.overrides,
-                priority=schemas.PRIORITIES[body.priority],
+                priority=PRIORITIES[body.priority],
                 after=body.after,
                 retries=body.retries,
                 max_seconds=body.max_hours * 3600 if body.max_hours else None,

@@ -10,32 +10,22 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import httpx
 from sqlalchemy.exc import SQLAlchemyError
 
+from model.runs.spool import pending
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job
+from services.jobs.service.curves import run_of
 from services.jobs.states import ENDED
-from services.untrusted import read_object, whole
 
 TICK = 5.0  # seconds between two looks
 NEWEST = 100  # ended jobs that are checked
 PATIENCE = 600.0  # seconds for one run
 AGAIN = 60.0  # seconds until a run that could not be sent to an answering server is retried
 logger = logging.getLogger(__name__)
-
-
-def pending(run: Path) -> int:
-    """Returns the bytes of a run's spool that the server has not received."""
-    try:
-        size = (run / "spool" / "records.jsonl").stat().st_size
-    except OSError:
-        return 0
-    sent = whole(read_object(run / "spool" / "sent.json").get("offset"), most=2**63)
-    return max(0, size - (sent or 0))
 
 
 class Outbox:
@@ -67,7 +57,7 @@ class Outbox:
         newest = self.ledger.newest
         if newest != self._looked:
             found = self.ledger.jobs(ENDED, limit=NEWEST, plans=True)
-            self._left = {job.id: run for job in found if (run := _told(job.plan)) is not None}
+            self._left = {job.id: run for job in found if (run := _told(job)) is not None}
             self._looked = newest
         now = time.monotonic()
         self._left = {job: run for job, run in self._left.items() if pending(run)}
@@ -113,8 +103,6 @@ class Outbox:
                 logger.exception("a look at what MLflow has missed failed")
 
 
-def _told(plan: Mapping[str, Any] | None) -> Path | None:
+def _told(job: Job) -> Path | None:
     """Returns the folder of a run that logs to MLflow; None if the job has none or was told not to."""
-    if not plan or plan.get("verb") != "train" or plan.get("changed", {}).get("tracking.offline"):
-        return None
-    return Path(plan["run_dir"]) if plan.get("run_dir") else None
+    return None if (job.plan or {}).get("changed", {}).get("tracking.offline") else run_of(job)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.untrusted import WHOLE, JournalReader, finite, step_of
+from model.runs import checkpoints, paths
+from model.runs.lines import JournalReader
+from model.untrusted import WHOLE, finite
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,9 @@ def progress(run_dir: str | None) -> Progress:
     if not run_dir:
         return Progress()
     run = Path(run_dir)
-    kept = max((step_of(path.name) for path in run.glob("checkpoints/step-*")), default=0)
+    kept = checkpoints.newest_step(run)
     step, seconds, at_kept, lost = 0, 0.0, 0.0, 0
-    journal = JournalReader(run / "steps.jsonl")
+    journal = JournalReader(run / paths.STEPS)
     for line in journal.lines():
         if "loss" not in line:
             continue

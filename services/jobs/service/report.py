@@ -9,14 +9,16 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from model.durations import duration
+from model.runs.paths import RECORD, RELEASE
 from model.text.excerpt import for_markup
+from model.untrusted import open_regular, read_object
 from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
 from services.jobs.service.curves import Point, read_curves, run_of
 from services.jobs.service.schemas import ChangeView
-from services.untrusted import open_regular, read_object
 
 LOG_END = 20_000  # bytes
 WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own
@@ -81,20 +83,20 @@ def _facts(job: Job, plan: dict[str, Any]) -> Rows:
     yield "job", f"{job.id}, of {job.owner}"
     yield "command", " ".join(["dragoman", job.verb, *job.words])
     yield "submitted", clock(job.submitted)
-    yield "ran for", _span(job.spent)
+    yield "ran for", duration(job.spent)
     if plan.get("steps"):
         yield "work", f"{plan['steps']:,} steps, {plan['tokens']:,} tokens, {plan['flops']:.3g} operations"
         yield "network", f"{plan['parameters']:,} parameters, about {plan['memory'] / 2**20:,.0f} MiB a worker"
     for workers, found in (plan.get("seconds") or {}).items():
-        span = f"{_span(found['low'])} to {_span(found['high'])}, from {found['basis']}"
-        yield f"on {workers} worker{'s' * (workers != '1')}", f"{_span(found['expected'])} expected ({span})"
+        span = f"{duration(found['low'])} to {duration(found['high'])}, from {found['basis']}"
+        yield f"on {workers} worker{'s' * (workers != '1')}", f"{duration(found['expected'])} expected ({span})"
 
 
 def _attempt(one: Attempt) -> Sequence[Any]:
-    took = _span(one.ended - (one.started or one.decided)) if one.ended else "-"
-    lost = f"{one.lost_tokens:,} tokens, {_span(one.lost_seconds)}" if one.lost_tokens else ""
+    took = duration(one.ended - (one.started or one.decided)) if one.ended else "-"
+    lost = f"{one.lost_tokens:,} tokens, {duration(one.lost_seconds)}" if one.lost_tokens else ""
     if one.startup and one.outcome not in (None, "succeeded"):
-        lost = "; ".join([*([lost] if lost else []), f"start-up of {_span(one.startup)}"])
+        lost = "; ".join([*([lost] if lost else []), f"start-up of {duration(one.startup)}"])
     message = reason_beyond(one.outcome or "", one.message)
     why = f"{one.cause or ''}: {message}" if message else ""
     return one.number, one.workers, clock(one.started), took, one.outcome or "runs", why, lost
@@ -111,7 +113,7 @@ def _change(one: ChangeView) -> Sequence[Any]:
 
 def _lineage(run_dir: Path | None, plan: dict[str, Any]) -> Rows:
     yield "submission", f"sha256 {plan.get('fingerprint', '-')}"
-    begun, released = (read_object(run_dir / name) if run_dir else {} for name in ("run.json", "release.json"))
+    begun, released = (read_object(run_dir / name) if run_dir else {} for name in (RECORD, RELEASE))
     version = released.get("version")
     told = {
         "shards": begun.get("shards") and f"manifest {begun['shards']}",
@@ -186,9 +188,3 @@ def _facts_table(rows: Rows) -> str:
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _span(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

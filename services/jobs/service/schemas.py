@@ -7,10 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.tables import Change
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
-from services.jobs.states import State
+from services.jobs.states import Priority, State
 
-Priority = Literal["low", "normal", "high"]
-PRIORITIES: dict[Priority, int] = {"low": -10, "normal": 0, "high": 10}
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from model.shards.manifest import MANIFEST
+from model.untrusted import open_regular
 from services.jobs.ledger.tables import Job
-from services.untrusted import open_regular
 
 LARGEST_MANIFEST = 64 << 20  # bytes that are hashed
 

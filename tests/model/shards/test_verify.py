@@ -9,7 +9,7 @@ from model.errors import UserError
 from model.shards.reader import ShardReader
 from model.shards.verify import verify_once
 from pipelines.config import Config, PathsConfig
-from pipelines.tasks.run_directory import check_shards
+from pipelines.tasks.identity import check_shards
 from tests.random_shards import MakeShards, random_records
 
 

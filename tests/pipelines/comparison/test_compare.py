@@ -173,7 +173,7 @@ def test_bundles_and_runs_are_taken_as_they_stand(home: Path, monkeypatch: pytes
 
 
 def spool(home: Path) -> list[dict[str, Any]]:
-    from pipelines.tracking.spool import Spool
+    from model.runs.spool import Spool
 
     return [{"kind": record.kind, **record.fields} for record in Spool(run_dir(home)).records()]
 

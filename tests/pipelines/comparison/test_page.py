@@ -57,7 +57,7 @@ def test_the_table_says_what_a_row_won_over_the_row_before() -> None:
     assert first[0] == ("a<b", "")
     assert (first[4], first[5], first[6]) == (("2.61M", ""), ("–", ""), ("–", ""))
     assert second[0] == ("b", "as it stands")
-    assert (second[5], second[6]) == (("1.50M", "2.5 min"), ("800", ""))
+    assert (second[5], second[6]) == (("1.50M", "2 min 30 s"), ("800", ""))
     assert "1,234.5" in as_text(table)
 
 

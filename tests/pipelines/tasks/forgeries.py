@@ -12,9 +12,9 @@ from safetensors.torch import load_file, save_file
 from model.bundles.ctranslate2 import export
 from model.bundles.translation import load_bundle
 from model.files import file_sha256
+from model.runs import journal, paths
 from pipelines.evaluation.metrics import score
 from pipelines.evaluation.translation import held_out_lines
-from pipelines.training import journal
 
 SPLIT = "test"
 
@@ -36,8 +36,8 @@ def change_evaluation(run: Path, edit: Callable[[dict[str, Any]], None]) -> None
     """Change the evaluation, and its line in the chain."""
     path = run / f"evaluation.{SPLIT}.json"
     change(path, edit)
-    (line,) = journal.lines(run / journal.EVALUATIONS)
-    (run / journal.EVALUATIONS).write_text(json.dumps({**line, "sha256": file_sha256(path)}) + "\n")
+    (line,) = journal.lines(run / paths.EVALUATIONS)
+    (run / paths.EVALUATIONS).write_text(json.dumps({**line, "sha256": file_sha256(path)}) + "\n")
 
 
 def change_bundle(run: Path, edit: Callable[[dict[str, Any]], None]) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from model.files import file_sha256
+from model.runs import journal, paths
 from pipelines import entries
-from pipelines.tasks import precision, pretrained_embeddings, teachers, warm_start
-from pipelines.training import journal
-from pipelines.training.run_record import BEGINNING
+from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from tests.pipelines.tasks.forgeries import FURTHER, change, forge
 
 SETTINGS = [
@@ -87,11 +86,11 @@ def test_a_run_that_nobody_changed_has_no_difference(run: Path, verify: Callable
 def edit_lines(run: Path, edit: Callable[[dict[str, Any]], Any]) -> None:
     """Change lines of the journal, and link them again so that the chain is whole in itself."""
     changed, before = [], journal.first_link(run)
-    for line in list(journal.lines(run / journal.NAME)):
+    for line in list(journal.lines(run / paths.STEPS)):
         edit(line)
         changed.append({**line, "before": before})
         before = journal.digest(changed[-1])
-    (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in changed))
+    (run / paths.STEPS).write_text("".join(json.dumps(line) + "\n" for line in changed))
 
 
 def other_rate(run: Path) -> None:
@@ -130,18 +129,18 @@ def edited_bundle(run: Path) -> None:
 
 def no_digests(run: Path) -> None:
     lines = [
-        {k: v for k, v in line.items() if k not in ("batch", "before")} for line in journal.lines(run / journal.NAME)
+        {k: v for k, v in line.items() if k not in ("batch", "before")} for line in journal.lines(run / paths.STEPS)
     ]
-    (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (run / paths.STEPS).write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def late_beginning(run: Path) -> None:
-    (start,) = journal.lines(run / journal.STARTS)
-    (run / journal.STARTS).write_text(json.dumps({**start, "step": 30}) + "\n")
+    (start,) = journal.lines(run / paths.STARTS)
+    (run / paths.STARTS).write_text(json.dumps({**start, "step": 30}) + "\n")
 
 
 def no_starts(run: Path) -> None:
-    (run / journal.STARTS).unlink()
+    (run / paths.STARTS).unlink()
 
 
 def halved_losses(run: Path) -> None:
@@ -197,8 +196,8 @@ def test_weights_without_a_note_are_compared_with_the_digest_that_the_bundle_nam
 
 
 def test_all_files_that_a_run_begins_from_are_on_record() -> None:
-    files = {precision.NAME, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
-    assert set(BEGINNING) == files
+    files = {paths.PRECISION, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
+    assert set(paths.BEGINNING) == files
 
 
 def test_an_evaluation_that_is_replaced_by_the_command_is_known(
@@ -207,7 +206,7 @@ def test_an_evaluation_that_is_replaced_by_the_command_is_known(
     words = [f"paths.root={home}", f"paths.runs={run.parent}", "name=one", *SETTINGS]
     assert entries.main(["evaluate", *words, "evaluate.sentences=10"]) == 0
     assert verify(0)["scores"][0] == "same"
-    assert len(list(journal.lines(run / journal.EVALUATIONS))) == 2
+    assert len(list(journal.lines(run / paths.EVALUATIONS))) == 2
 
 
 @pytest.mark.parametrize("wanted", ["LAST", "ALL", "2"])
@@ -227,7 +226,7 @@ def test_weights_that_were_not_trained_so_are_found_though_all_records_fit(
     (run / "weights" / "step-00000040.sha256").write_text(f"{file_sha256(path)}  step-00000040.safetensors\n")
     shutil.rmtree(run / "bundle")
     (run / "evaluation.test.json").unlink()
-    (run / journal.EVALUATIONS).unlink()
+    (run / paths.EVALUATIONS).unlink()
     assert verify(0)["weights"][0] == "same"
     result, detail = verify(1, "verify.recompute=LAST")["again"]
     assert result == "differs" and "steps 31 to 40: trained again, " in detail
@@ -236,7 +235,7 @@ def test_weights_that_were_not_trained_so_are_found_though_all_records_fit(
 def test_another_kind_of_machine_must_agree_within_noise(
     run: Path, verify: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "machine", lambda device: "another")
+    monkeypatch.setattr("pipelines.tasks.recompute.machine", lambda device: "another")
     result, detail = verify(0, "verify.recompute=LAST")["again"]
     assert result == "same" and "losses within 2%" in detail
     edited_checkpoint(run)

@@ -7,14 +7,14 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from conf.compose import Interrupted
+from conf.interrupts import Interrupted
 from model.errors import UserError
 from model.memory import PRODUCTS
+from model.runs.spool import Spool
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config, PathsConfig
 from pipelines.tasks import launch
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.spool import Spool
 
 
 @pytest.fixture

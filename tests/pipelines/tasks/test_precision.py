@@ -18,8 +18,9 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config, PathsConfig
 from pipelines.settings import OptimizerConfig, TrainConfig
 from pipelines.tasks import precision
+from pipelines.tasks.identity import claim_run_dir
 from pipelines.tasks.precision import refuse_unrunnable, settle_precision
-from pipelines.tasks.run_directory import claim_run_dir, warn_of_warmup
+from pipelines.tasks.schedule import warn_of_warmup
 from pipelines.tracking.run import TrackedRun
 
 ALONE = Ranks(0, 1, torch.device("cpu"))

@@ -19,6 +19,7 @@ from model.networks.network import TranslationNetwork
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.ports import free_ports
+from model.runs import checkpoints, journal, paths
 from model.shards.reader import ShardReader
 from model.text.subword_training import train_subwords
 from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
@@ -31,7 +32,7 @@ from pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, 
 from pipelines.tasks import pretrained_embeddings
 from pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
 from pipelines.tracking.registry import RegistryConfig, Version
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Trainer
 from tests.warm import start_ranks
@@ -330,7 +331,7 @@ def test_a_frozen_table_stays_as_it_began_through_training_and_resume(
         assert {name for name in began if torch.equal(moved[name], began[name])} == {frozen}
     mine, theirs = (dict(one.network.named_parameters()) for one in (resumed, whole))
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-    newest = checkpoint.newest(settings.run_dir)
+    newest = checkpoints.newest(settings.run_dir)
     assert newest is not None
     tensors, _ = checkpoint.read(newest)
     assert not any(name.startswith(f"{frozen}/") for name in tensors["optimizer"])
@@ -356,12 +357,12 @@ def test_two_ranks_train_around_a_frozen_table(
     (port,) = free_ports(1)
     start_ranks(rank_process, (port, settings))
     one, other = (
-        [line["loss"] for line in journal.lines(run / journal.NAME) if "batch" in line]
+        [line["loss"] for line in journal.lines(run / paths.STEPS) if "batch" in line]
         for run in (settings.run_dir, settings.run_dir.parent / "alone")
     )
     assert len(one) == 8
     assert one == pytest.approx(other, rel=1e-4)
-    newest = checkpoint.newest(settings.run_dir)
+    newest = checkpoints.newest(settings.run_dir)
     assert newest is not None
     together = checkpoint.read(newest)[0]["network"]
     assert torch.equal(together["output.weight"], alone.network.output.weight)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from model.runs import journal, paths
+from model.runs.spool import Spool
 from pipelines import train
 from pipelines.shard import shard
 from pipelines.tasks import launch
-from pipelines.tracking.spool import Spool
-from pipelines.training import journal
 from tests.pipelines.tasks.test_language_train import LINES, MODELS, config
 
 FIRST = ["train.max_steps=8", "train.optimizer.lr=0.01"]
@@ -38,7 +38,7 @@ def start(home: Path, name: str, schedule: str, *overrides: str) -> Path:
 
 
 def rates(run: Path) -> list[float]:
-    return [line["lr"] for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line["lr"] for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
 def plans(run: Path) -> Any:

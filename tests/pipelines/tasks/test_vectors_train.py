@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from model.bundles.vectors import load_vectors
+from model.runs import checkpoints, journal, paths
 from pipelines import entries
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for, workers_of
 from tests.warm import Command
 
@@ -67,13 +68,13 @@ def undisturbed(home: Path) -> Path:
 
 
 def tables(run: Path) -> dict[str, torch.Tensor]:
-    newest = checkpoint.newest(run)
+    newest = checkpoints.newest(run)
     assert newest is not None
     return checkpoint.read(newest)[0]["tables"]
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
-    return list(journal.lines(run / journal.NAME))
+    return list(journal.lines(run / paths.STEPS))
 
 
 def epoch_losses(run: Path) -> list[float]:

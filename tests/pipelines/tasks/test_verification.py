@@ -10,10 +10,10 @@ import pytest
 
 from model.files import file_sha256
 from model.ports import free_ports
+from model.runs import checkpoints, journal, paths
 from model.shards.manifest import manifest_hash
 from pipelines import entries
 from pipelines.loaders.pairs import OF_PAIRS
-from pipelines.training import checkpoint, journal
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
 from tests.warm import start_ranks
 
@@ -60,7 +60,7 @@ def dies(step: int, values: dict[str, float]) -> None:
 
 
 def edit(run: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
-    path = run / journal.NAME
+    path = run / paths.STEPS
     lines = list(journal.lines(path))
     change(lines)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -151,9 +151,9 @@ def test_the_first_step_of_a_changed_journal_is_named(
 
 def test_a_damaged_line_is_named(run: Path, shards: Path, verify: Callable[..., Table]) -> None:
     train(shards, run)
-    path = run / journal.NAME
+    path = run / paths.STEPS
     path.write_text(path.read_text().replace('{"step":5,', '{"step":5', 1))
-    assert verify(1)["steps"] == ("differs", "steps.jsonl, line 5: damaged")
+    assert verify(1)["steps"] == ("differs", "steps.jsonl line 5 is damaged")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_starts_that_cannot_have_been_are_named(run: Path, shards: Path, verify:
 def unlink_records(run: Path) -> None:
     """Take the chain out of the journal and the checkpoints, as a run from before there was one is."""
     edit(run, lambda lines: [line.pop("before") for line in lines] and None)
-    for path in checkpoint.every(run).values():
+    for path in checkpoints.every(run).values():
         state = json.loads((path / "state.json").read_text())
         del state["records"]
         (path / "state.json").write_text(json.dumps(state))

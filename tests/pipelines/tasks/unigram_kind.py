@@ -26,7 +26,7 @@ from pipelines.config import Config
 from pipelines.evaluation.metrics import paired_bootstrap, quick_bleu
 from pipelines.evaluation.translation import gate_split, held_out
 from pipelines.tasks.base import Measured, Task
-from pipelines.tasks.run_directory import check_shards
+from pipelines.tasks.identity import check_shards
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from conf import compose
+from model.runs.spool import Spool
 from model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
 from pipelines.tracking.author import user
 from pipelines.tracking.changed_values import shown_values
@@ -17,7 +18,6 @@ from pipelines.tracking.plots import curves
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig, connect
-from pipelines.tracking.spool import Spool
 
 HASH = "cd" * 32
 CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}

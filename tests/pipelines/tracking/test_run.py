@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from model.errors import UserError
+from model.runs.spool import Mark, Spool
 from pipelines.tracking import plots
 from pipelines.tracking.background import BackgroundSender
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import Sender
 from pipelines.tracking.server import TrackingConfig, connect
-from pipelines.tracking.spool import Mark, Spool
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -21,13 +21,13 @@ from model.bundles.translation import save_bundle
 from model.errors import ServiceError, UserError
 from model.inference.translator import open_translator
 from model.networks.architectures import build_network, model_config
+from model.runs.spool import Spool
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.sender import Sender, find_registration
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.spool import Spool
 
 LINES = ["a man sees the dog .", "", "the woman reads ."]
 REGISTRY = RegistryConfig(name="demo-en-de")

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from model.errors import UserError
+from model.runs import checkpoints
 from pipelines.settings import EarlyStopping, TrainConfig
 from pipelines.training import checkpoint
 from pipelines.training.final_weights import final_weights, kept_weights, not_too_old, round_best, weights_facts
@@ -44,7 +45,7 @@ def network(run: Path, step: int) -> dict[str, torch.Tensor]:
 def test_the_best_validated_weights_end_the_run_though_they_are_old(shards: Path, tmp_path: Path) -> None:
     run, config = tmp_path / "run", replace(WATCHED, final_weights="best", average_last=1)
     scored(shards, run, config, iter(SCORES))
-    assert list(checkpoint.weights_by_step(run)) == [6, 14]
+    assert list(checkpoints.weights_by_step(run)) == [6, 14]
     weights, steps = final_weights(run, config)
     assert steps == [6]
     assert all(torch.equal(value, network(run, 6)[name]) for name, value in weights.items())
@@ -64,7 +65,7 @@ def test_without_early_stopping_the_validation_loss_tells_the_best(
 def test_the_average_is_taken_round_the_best(shards: Path, tmp_path: Path) -> None:
     run, config = tmp_path / "run", replace(WATCHED, final_weights="best_average")
     scored(shards, run, config, iter(SCORES))
-    assert list(checkpoint.weights_by_step(run)) == [4, 6, 8, 10, 12, 14]
+    assert list(checkpoints.weights_by_step(run)) == [4, 6, 8, 10, 12, 14]
     mean, steps = final_weights(run, config)
     assert steps == [4, 6, 8]
     for name, value in mean.items():
@@ -76,7 +77,7 @@ def test_a_resumed_run_knows_its_best(shards: Path, tmp_path: Path) -> None:
     scored(shards, run, replace(config, max_steps=10), iter(SCORES))
     scored(shards, run, config, iter([13.0, 14.0]))
     assert final_weights(run, config)[1] == [6]
-    assert checkpoint.state(checkpoint.last(run))["waited"] == 4
+    assert checkpoints.state(checkpoints.last(run))["waited"] == 4
 
 
 def test_a_run_that_goes_on_by_another_metric_looks_for_its_best_anew(shards: Path, tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_a_run_that_goes_on_by_another_metric_looks_for_its_best_anew(shards: Pa
 def test_early_stopping_keeps_the_best_whatever_the_run_was_to_end_with(shards: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     scored(shards, run, WATCHED, iter(SCORES))
-    assert list(checkpoint.weights_by_step(run)) == [6, 10, 12, 14]
+    assert list(checkpoints.weights_by_step(run)) == [6, 10, 12, 14]
     assert final_weights(run, WATCHED)[1] == [10, 12, 14]  # as ever
     assert final_weights(run, replace(WATCHED, final_weights="best"))[1] == [6]
 

@@ -12,6 +12,7 @@ import torch.distributed as dist
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
 from model.ports import free_ports
+from model.runs import checkpoints, journal, paths
 from model.settings import LossConfig
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.blocks import WindowLoader
@@ -21,7 +22,7 @@ from pipelines.loaders.prefetch import Lanes
 from pipelines.loaders.streams import StreamLoader
 from pipelines.loaders.text import SplitText
 from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint, journal
+from pipelines.training import checkpoint
 from pipelines.training.loop import Report, Trainer
 from tests.random_shards import VOCABULARY, random_records
 from tests.warm import start_ranks
@@ -92,11 +93,11 @@ def train(
 
 
 def steps(run: Path) -> list[dict[str, Any]]:
-    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
 def tensors(run: Path) -> dict[str, dict[str, torch.Tensor]]:
-    newest = checkpoint.newest(run)
+    newest = checkpoints.newest(run)
     assert newest is not None
     return checkpoint.read(newest)[0]
 
@@ -155,7 +156,7 @@ def test_the_carried_state_matters(shards: Path, tmp_path: Path) -> None:
     """A resume without it is another run: what the checkpoint keeps is needed."""
     train(shards, tmp_path / "whole", "rnnlm")
     train(shards, tmp_path / "cut", "rnnlm", replace(CONFIG, max_steps=4))
-    part = checkpoint.newest(tmp_path / "cut")
+    part = checkpoints.newest(tmp_path / "cut")
     assert part is not None
     groups, state = checkpoint.read(part)
     zeros = {lane: torch.zeros_like(held) for lane, held in groups["carried"].items()}

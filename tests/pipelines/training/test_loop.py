@@ -14,13 +14,14 @@ from model.errors import UserError
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.transformer import Transformer, TransformerConfig
 from model.ports import free_ports
+from model.runs import attempts, checkpoints, journal, paths
 from model.settings import LossConfig
 from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint, journal, loop
+from pipelines.training import checkpoint, loop
 from pipelines.training.final_weights import final_weights
 from pipelines.training.loop import Report, Trainer
 from pipelines.training.validation import validation_loss
@@ -86,11 +87,11 @@ def train(
 
 
 def steps(run: Path) -> list[dict[str, Any]]:
-    return [line for line in journal.lines(run / journal.NAME) if "batch" in line]
+    return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
 def weights(run: Path) -> dict[str, torch.Tensor]:
-    newest = checkpoint.newest(run)
+    newest = checkpoints.newest(run)
     assert newest is not None
     return checkpoint.read(newest)[0]["network"]
 
@@ -246,7 +247,7 @@ def test_early_stopping_counts_evaluations_without_a_better_one(shards: Path, tm
     trainer = train(shards, tmp_path / "run", config, bleu=lambda: next(scores))
     assert trainer.progress.step == 8
     assert "no better validation bleu in 2 evaluations" in trainer.progress.stopped
-    newest = checkpoint.newest(tmp_path / "run")
+    newest = checkpoints.newest(tmp_path / "run")
     assert newest is not None and newest.name == "step-00000008"  # the end is always kept
 
 
@@ -282,7 +283,7 @@ def test_the_average_of_the_last_weights_is_their_mean(shards: Path, tmp_path: P
 
 def test_damaged_state_and_truncated_weights_are_refused_by_name(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    attempt = checkpoint.next_attempt(run)
+    attempt = attempts.next_attempt(run)
     kept = checkpoint.write(run, 4, attempt, {"network": {"w": torch.ones(8)}}, {"step": 4})
     weights = run / "weights/step-00000004.safetensors"
     whole = weights.read_bytes()
@@ -292,7 +293,7 @@ def test_damaged_state_and_truncated_weights_are_refused_by_name(tmp_path: Path)
         checkpoint.average([weights])
     (kept / "state.json").write_text('{"step": 4', encoding="utf-8")
     with pytest.raises(UserError, match=r"state\.json: does not match its manifest.*Delete"):
-        checkpoint.state(kept)
+        checkpoints.state(kept)
 
 
 def test_weights_that_were_changed_enter_no_average(shards: Path, tmp_path: Path) -> None:
@@ -345,9 +346,9 @@ def test_a_tampered_checkpoint_is_refused_by_name(shards: Path, tmp_path: Path) 
 
 
 def test_a_stale_attempt_cannot_write(tmp_path: Path) -> None:
-    first = checkpoint.next_attempt(tmp_path)
-    checkpoint.next_attempt(tmp_path)
-    with pytest.raises(checkpoint.StaleAttemptError, match="attempt 1 was replaced by attempt 2"):
+    first = attempts.next_attempt(tmp_path)
+    attempts.next_attempt(tmp_path)
+    with pytest.raises(attempts.StaleAttemptError, match="attempt 1 was replaced by attempt 2"):
         checkpoint.write(tmp_path, 1, first, {"network": {"w": torch.ones(1)}}, {})
     assert not (tmp_path / "checkpoints").exists()
 
@@ -364,10 +365,10 @@ def test_the_journal_drops_what_a_resumed_run_repeats_and_a_torn_line(tmp_path: 
     for step in (1, 2, 3):
         first.write({"step": step, "batch": "x"})
     first.close()
-    with (tmp_path / journal.NAME).open("a") as file:
+    with (tmp_path / paths.STEPS).open("a") as file:
         file.write('{"step": 4, "ba')
     second = journal.Journal(tmp_path, 2)
     second.write({"step": 3, "batch": "y"})
     second.close()
-    read = [json.loads(line) for line in (tmp_path / journal.NAME).read_text().splitlines()]
+    read = [json.loads(line) for line in (tmp_path / paths.STEPS).read_text().splitlines()]
     assert [(line["step"], line["batch"]) for line in read] == [(1, "x"), (2, "x"), (3, "y")]

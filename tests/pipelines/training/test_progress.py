@@ -99,11 +99,6 @@ def test_word_vectors_say_their_epochs(tmp_path: Path, caplog: pytest.LogCapture
     assert "step 60/120 | loss 2.500 | 300 words/s | 30 s left" in caplog.text
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (65, "1 min 5 s"), (7300, "2 h 1 min")])
-def test_durations_are_for_people(seconds: float, said: str) -> None:
-    assert progress._duration(seconds) == said
-
-
 def test_a_line_has_the_mean_since_the_last_and_a_settled_rate(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import torch
 
 from bench.s3_server import Proxy
 from model.errors import ServiceError
+from model.runs import attempts, checkpoints
 from model.storage import remote
 from model.storage.mirror import Remote, keep_limits, local_folder, remote_of
 from pipelines.cluster.ranks import Ranks
@@ -40,8 +41,8 @@ class Machine:
         return {name: (self.run / name).read_bytes() for name in sorted(snapshots._names(self.run))}
 
     def step(self) -> int:
-        newest = checkpoint.newest(self.run)
-        return checkpoint.state(newest)["step"] if newest else 0
+        newest = checkpoints.newest(self.run)
+        return checkpoints.state(newest)["step"] if newest else 0
 
 
 @pytest.fixture
@@ -98,12 +99,12 @@ def test_an_attempt_that_was_overtaken_publishes_nothing(machines: "itertools.ch
     sender.send(attempt)
     later = snapshots.begin(second.run, second.elsewhere)
     first.save(2, attempt)
-    with pytest.raises(checkpoint.StaleAttemptError, match=f"attempt {attempt} was replaced by attempt {later}"):
+    with pytest.raises(attempts.StaleAttemptError, match=f"attempt {attempt} was replaced by attempt {later}"):
         sender.send(attempt)
     assert not publishing.pull_own(first.run), "the end of its record is not sent either"
-    with pytest.raises(checkpoint.StaleAttemptError):
+    with pytest.raises(attempts.StaleAttemptError):
         first.save(3, attempt)
-    with pytest.raises(checkpoint.StaleAttemptError):
+    with pytest.raises(attempts.StaleAttemptError):
         publishing.publish(first.run)
     snapshots.pull(third.run, third.elsewhere)
     assert third.step() == 1
@@ -129,7 +130,7 @@ def test_a_commit_that_races_with_a_start_is_kept_or_refused(
     snapshots.begin(second.run, second.elsewhere)
     assert second.step() == 1
     first.save(2, attempt)
-    with pytest.raises(checkpoint.StaleAttemptError):
+    with pytest.raises(attempts.StaleAttemptError):
         sender.send(attempt)
 
 
@@ -153,7 +154,7 @@ def test_an_end_between_any_two_requests_leaves_a_whole_snapshot(
             pass
         s3.faults.clear()
         snapshots.pull(second.run, second.elsewhere)
-        newest = checkpoint.newest(second.run)
+        newest = checkpoints.newest(second.run)
         assert newest is not None and second.step() in (1, 2)
         assert torch.equal(checkpoint.read(newest)[0]["network"]["w"], torch.full((4, 4), float(second.step())))
         if finished:

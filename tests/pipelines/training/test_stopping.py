@@ -10,10 +10,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from conf.compose import Interrupted
+from conf.interrupts import Interrupted
 from model.ports import free_ports
+from model.runs import attempts, checkpoints, paths
 from pipelines.cluster.ranks import Ranks
-from pipelines.training import checkpoint, stopping
+from pipelines.training import stopping
 from pipelines.training.loop import Report
 from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
 from tests.random_shards import MakeShards
@@ -49,7 +50,7 @@ def test_a_run_that_is_asked_to_stop_keeps_the_next_step_and_goes_on_to_the_same
     assert kept(run, "checkpoints") == ["step-00000004", "step-00000006"]
     again = train(shards, run, EVERY)  # still asked for: the next start of the command forgets it
     assert again.progress.step == 6
-    (run / stopping.NAME).unlink()
+    (run / paths.STOP).unlink()
     train(shards, run)
     for name, value in weights(tmp_path / "whole").items():
         assert torch.equal(value, weights(run)[name])
@@ -80,7 +81,7 @@ def rank_process(rank: int, port: int, shards: str, run: str) -> None:
 def test_all_ranks_stop_at_the_same_step(shards: Path, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     start_ranks(rank_process, (port, str(shards), str(tmp_path / "run")))
-    newest = checkpoint.newest(tmp_path / "run")
+    newest = checkpoints.newest(tmp_path / "run")
     assert newest is not None and newest.name == "step-00000006"
 
 
@@ -96,7 +97,7 @@ def test_a_signal_outside_of_training_interrupts_at_once(tmp_path: Path, number:
 def test_a_signal_while_workers_train_waits_for_their_checkpoint(tmp_path: Path) -> None:
     came_to_its_end = False
     with pytest.raises(Interrupted) as caught, stopping.signals(tmp_path) as received, received.awaited():
-        checkpoint.next_attempt(tmp_path)  # the workers have begun
+        attempts.next_attempt(tmp_path)  # the workers have begun
         os.kill(os.getpid(), signal.SIGTERM)
         came_to_its_end = stopping.read_request(tmp_path) == 143
     assert came_to_its_end and caught.value.code == 143
@@ -106,7 +107,7 @@ def test_a_signal_while_workers_train_waits_for_their_checkpoint(tmp_path: Path)
 
 def test_a_second_sigterm_changes_nothing_for_it_comes_to_every_process_of_a_job(tmp_path: Path) -> None:
     with pytest.raises(Interrupted) as caught, stopping.signals(tmp_path) as received, received.awaited():
-        checkpoint.next_attempt(tmp_path)
+        attempts.next_attempt(tmp_path)
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
     assert caught.value.code == 143
@@ -125,7 +126,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_checkpoint(tmp_path: Path, capfd:
     said = []
     refused = pytest.raises(Interrupted, match=r"interrupted \(SIGINT\)")
     with refused, stopping.signals(tmp_path) as received, received.awaited():
-        checkpoint.next_attempt(tmp_path)
+        attempts.next_attempt(tmp_path)
         os.kill(os.getpid(), signal.SIGINT)
         said.append("asked")
         os.kill(os.getpid(), signal.SIGINT)

@@ -12,10 +12,11 @@ import torch.distributed as dist
 
 from model.errors import UserError
 from model.ports import free_ports
+from model.runs import checkpoints, journal, paths
 from model.word_vectors.learner import Text
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.segments import ShardText, shard_vocabulary
-from pipelines.training import checkpoint, journal, stopping
+from pipelines.training import checkpoint, stopping
 from pipelines.training.verification import Check, check_steps
 from pipelines.word_vectors.averaging import Averaging
 from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
@@ -71,14 +72,14 @@ def train(
 
 
 def table(run: Path) -> Any:
-    newest = checkpoint.newest(run)
+    newest = checkpoints.newest(run)
     assert newest is not None
     return checkpoint.read(newest)[0]["tables"]["vectors"]
 
 
 def lines(run: Path) -> list[dict[str, Any]]:
     return [
-        {k: v for k, v in line.items() if k not in ("seconds", "before")} for line in journal.lines(run / journal.NAME)
+        {k: v for k, v in line.items() if k not in ("seconds", "before")} for line in journal.lines(run / paths.STEPS)
     ]
 
 
@@ -128,9 +129,9 @@ def test_a_run_that_is_asked_to_stop_keeps_the_next_round_and_goes_on_to_the_sam
 
     train(shards, tmp_path / "whole")
     assert train(shards, run, report=asks).step == 9
-    newest = checkpoint.newest(run)
+    newest = checkpoints.newest(run)
     assert newest is not None and newest.name == "step-00000009"
-    (run / stopping.NAME).unlink()
+    (run / paths.STOP).unlink()
     assert train(shards, run).losses == train(shards, tmp_path / "whole").losses
     assert np.array_equal(table(run), table(tmp_path / "whole"))
 
@@ -151,7 +152,7 @@ def test_the_journal_counts_every_word(shards: Path, tmp_path: Path) -> None:
 def test_a_journal_that_was_changed_does_not_verify(shards: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(shards, run)
-    whole = list(journal.lines(run / journal.NAME))
+    whole = list(journal.lines(run / paths.STEPS))
     place = [at for at, line in enumerate(whole) if "batch" in line]
     second = whole[place[2]]
     first, last = second["step"] - second["steps"] + 1, second["step"]
@@ -162,7 +163,7 @@ def test_a_journal_that_was_changed_does_not_verify(shards: Path, tmp_path: Path
         (whole[place[0]], "step 1 stands in the journal again"),
     ):
         changed = [change if at == place[2] else line for at, line in enumerate(whole)]
-        (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in changed if line))
+        (run / paths.STEPS).write_text("".join(json.dumps(line) + "\n" for line in changed if line))
         assert verified(shards, run).result == "differs"
         assert verified(shards, run).detail.startswith(message)
 
@@ -171,9 +172,9 @@ def test_a_journal_from_before_digests_goes_on_with_them(shards: Path, tmp_path:
     run = tmp_path / "run"
     train(shards, run, replace(CONFIG, epochs=1))
     older = [
-        {k: v for k, v in line.items() if k not in ("batch", "steps")} for line in journal.lines(run / journal.NAME)
+        {k: v for k, v in line.items() if k not in ("batch", "steps")} for line in journal.lines(run / paths.STEPS)
     ]
-    (run / journal.NAME).write_text("".join(json.dumps(line) + "\n" for line in older))
+    (run / paths.STEPS).write_text("".join(json.dumps(line) + "\n" for line in older))
     assert verified(shards, run).result == "not recorded"
     train(shards, run)
     assert verified(shards, run).result == "same"
@@ -184,7 +185,7 @@ def test_a_journal_from_before_digests_goes_on_with_them(shards: Path, tmp_path:
 def test_tables_that_overflow_end_the_run_before_they_are_written(shards: Path, tmp_path: Path, factor: float) -> None:
     with pytest.raises(UserError, match=r"step 5: the tables hold numbers that are not finite.*lower model\.lr"):
         train(shards, tmp_path / "run", factor=factor)
-    assert checkpoint.newest(tmp_path / "run") is None
+    assert checkpoints.newest(tmp_path / "run") is None
     assert not list((tmp_path / "run").rglob("*.part*"))
 
 

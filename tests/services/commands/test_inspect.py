@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from model.errors import UserError
+from model.runs import attempts
 from model.shards.manifest import Manifest, Split, write_manifest
 from model.shards.writer import write_shard
 from model.text.tokenizer import TokenizerPair
@@ -37,7 +38,7 @@ def shards(tmp_path: Path, tokenizers: TokenizerPair) -> Path:
 @pytest.fixture
 def step(tmp_path: Path) -> Path:
     run = tmp_path / "run"
-    attempt = checkpoint.next_attempt(run)
+    attempt = attempts.next_attempt(run)
     tensors = {"network": {"weight": torch.zeros(2, 3)}, "optimizer": {"m": torch.zeros(6)}}
     return checkpoint.write(run, 100, attempt, tensors, {"step": 100, "rng": list(range(50))})
 
@@ -82,7 +83,7 @@ def test_word_vectors_show_method_words_and_what_they_were_made_from(vectors: Pa
 
     run = tmp_path / "run"
     tables = {"tables": {"vectors": torch.zeros(7, 16), "contexts": torch.zeros(7, 16)}}
-    step = checkpoint.write(run, 5, checkpoint.next_attempt(run), tables, {"epoch": 1})
+    step = checkpoint.write(run, 5, attempts.next_attempt(run), tables, {"epoch": 1})
     assert contents(step)["tensors"] == {"contexts": "F32 [7, 16]", "vectors": "F32 [7, 16]"}
 
 
@@ -108,7 +109,7 @@ def test_damage_is_named(shards: Path, step: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"network\.safetensors: not the file"):
         check(step)
     (step / "manifest.json").write_text("{")
-    with pytest.raises(UserError, match="not JSON"):
+    with pytest.raises(UserError, match=r"manifest\.json: damaged \(.*line 1"):
         contents(step)
     with pytest.raises(UserError, match="no such file"):
         contents(tmp_path / "none")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from model.runs.spool import Spool
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.spool import Spool
 from services.commands import clean, models, runs
 from services.commands.run_folders import age, headline
 from services.models.registry import Registry

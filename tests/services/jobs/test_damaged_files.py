@@ -17,6 +17,9 @@ import httpx
 import pytest
 
 from model.errors import ServiceError
+from model.runs.lines import JOURNAL, JournalReader
+from model.runs.spool import pending
+from model.untrusted import read_object
 from services.commands.contents import read_run
 from services.commands.run_folders import run_folders
 from services.jobs.executors.base import Start
@@ -24,11 +27,9 @@ from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
 from services.jobs.service.app import Parts, create_app
 from services.jobs.service.loop import Loop
-from services.jobs.service.outbox import pending
 from services.jobs.service.progress import Progress, progress
 from services.jobs.states import ENDED, State
 from services.jobs.stop_wait import stop_wait
-from services.untrusted import JOURNAL, JournalReader, read_object
 from tests.services.jobs.processes import make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

@@ -13,12 +13,12 @@ import httpx
 import psutil
 import pytest
 
+from model.runs.spool import Spool
 from pipelines.tracking.author import user
 from pipelines.tracking.promotion import Comparison, PromoteConfig, promote, rollback
 from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
-from pipelines.tracking.spool import Spool
 from services.jobs.client.client import JobClient
 from services.jobs.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 

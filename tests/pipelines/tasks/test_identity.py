@@ -11,7 +11,8 @@ from model.errors import UserError
 from model.networks.transformer import TransformerConfig
 from pipelines.config import Config, PathsConfig
 from pipelines.loaders.prefetch import check_lanes
-from pipelines.tasks.run_directory import claim_run_dir, with_lanes
+from pipelines.tasks.identity import claim_run_dir
+from pipelines.tasks.workers import with_lanes
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.training import pace
+from model.runs import pace, paths
 
 
 def test_a_stop_needs_the_slowest_step_and_checkpoint_twice_over(
@@ -19,5 +19,5 @@ def test_a_stop_needs_the_slowest_step_and_checkpoint_twice_over(
         measured.step()
     measured.checkpoint(10.0)
     measured.checkpoint(2.0)
-    values = json.loads((tmp_path / pace.NAME).read_text())
+    values = json.loads((tmp_path / paths.PACE).read_text())
     assert values == {"step_seconds": 3.0, "checkpoint_seconds": 10.0, "stop_seconds": 2 * 13 + pace.SPARE}

@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 
 from model.errors import UserError
-from model.files import exclusive
+from model.files import exclusive, is_locked
+from model.runs.paths import LOCK
 
-NAME = "lock"
 logger = logging.getLogger(__name__)
 
 
@@ -28,7 +28,7 @@ def hold_run(run: Path, name: str) -> Iterator[None]:
     Raises:
         UserError: another process holds it; names it, its machine and since when.
     """
-    path = run / NAME
+    path = run / LOCK
     with contextlib.ExitStack() as stack:
         try:
             if not stack.enter_context(exclusive(path)):
@@ -42,6 +42,11 @@ def hold_run(run: Path, name: str) -> Iterator[None]:
         holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": since}
         path.write_text(json.dumps(holder), encoding="utf-8")  # in place: another file would not be the locked one
         yield
+
+
+def is_held(run: Path) -> bool:
+    """Return True while a process trains the run."""
+    return is_locked(run / LOCK)
 
 
 def _holder(path: Path) -> str:

@@ -22,23 +22,19 @@ have lines without `"before"`.
 
 import hashlib
 import json
-import platform
+import logging
 import time
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-import torch
-
 from model.files import atomic_write, file_sha256
-from model.processor import processor
-from pipelines.training import checkpoint
-from pipelines.training.run_record import BEGINNING, PLANS, RECORD, read
+from model.runs.lines import JournalReader
+from model.runs.paths import EVALUATIONS, RECORD, STARTS, STEPS
+from model.runs.record import PLANS, read
 
-NAME = "steps.jsonl"
-STARTS = "starts.jsonl"
-EVALUATIONS = "evaluations.jsonl"
+logger = logging.getLogger(__name__)
 BEFORE = "before"  # in a line: the digest of the line before
 
 
@@ -47,7 +43,7 @@ class Journal:
 
     def __init__(self, run: Path, step: int) -> None:
         """Goes on after `step`."""
-        path = run / NAME
+        path = run / STEPS
         kept = [line for line in lines(path) if line["step"] <= step]
         atomic_write(path, "".join(_text(line) for line in kept))
         self._run = run
@@ -77,31 +73,10 @@ class Journal:
         self._file.close()
 
 
-def note_start(run: Path, attempt: int, step: int, workers: int, device: torch.device) -> None:
-    """Add a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
-    found = checkpoint.every(run).get(step)
-    start = {
-        "attempt": attempt,
-        "step": step,
-        "workers": workers,
-        "machine": machine(device),
-        "threads": torch.get_num_threads(),
-        "journal": head(run, NAME),
-        "checkpoint": file_sha256(found / checkpoint.MANIFEST) if found else None,
-        "beginning": beginning(run),
-    }
-    append(run, STARTS, start)
-
-
-def beginning(run: Path) -> dict[str, str]:
-    """Return name -> sha256 of the files that a run begins from, beside run.json."""
-    return {name: file_sha256(run / name) for name in BEGINNING if (run / name).is_file()}
-
-
 def note_evaluation(folder: Path, evaluation: Path) -> None:
     """Add a line to RUN/evaluations.jsonl for an evaluation in the folder of a run whose records are a chain."""
-    if (folder / RECORD).is_file() and any(BEFORE in line for line in lines(folder / NAME)):
-        scores = json.loads(evaluation.read_text(encoding="utf-8")).get("scores")
+    if (folder / RECORD).is_file() and any(BEFORE in line for line in lines(folder / STEPS)):
+        scores = (read(evaluation) or {}).get("scores")
         line = {"file": evaluation.name, "sha256": file_sha256(evaluation), "scores": scores_digest(scores)}
         append(folder, EVALUATIONS, line)
 
@@ -118,16 +93,10 @@ def append(run: Path, name: str, line: dict[str, Any]) -> None:
     atomic_write(run / name, "".join(_text(one) for one in (*before, linked)))
 
 
-def machine(device: torch.device) -> str:
-    """Return what decides the bits of a training on `device`, but for the threads."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
-    return f"{platform.machine()}, {name}, torch {torch.__version__}"
-
-
 def heads(run: Path) -> dict[str, str]:
     """Return the heads of the run's chains: what a bundle names. Empty for a run whose journal is no chain."""
-    chained = any(BEFORE in line for line in lines(run / NAME))
-    return {"journal": head(run, NAME), "starts": head(run, STARTS)} if chained else {}
+    chained = any(BEFORE in line for line in lines(run / STEPS))
+    return {"journal": head(run, STEPS), "starts": head(run, STARTS)} if chained else {}
 
 
 def head(run: Path, name: str) -> str:
@@ -155,16 +124,11 @@ def step_digest(lanes: Iterable[float]) -> str:
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The journal's lines; a last one that was cut short by a kill is left out."""
-    if not path.is_file():
-        return
-    yield from parse(path.read_text(encoding="utf-8"))
-
-
-def parse(text: str) -> Iterator[dict[str, Any]]:
-    """The lines of a piece of a journal."""
-    for line in text.split("\n")[:-1]:
-        yield json.loads(line)
+    """Yield the lines of one of the run's files; a damaged one is left out with a warning."""
+    reader = JournalReader(path, most=None)
+    yield from reader.lines()
+    for note in reader.notes:
+        logger.warning(f"{path.parent}: {note}; it is left out")
 
 
 def _text(line: dict[str, Any], sort_keys: bool = False) -> str:

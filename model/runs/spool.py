@@ -24,9 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from model.files import atomic_write, exclusive, is_locked
+from model.runs.paths import SPOOL
+from model.untrusted import read_json, read_object, whole
 
 logger = logging.getLogger(__name__)
 
+RECORDS, SENT, WRITER = "records.jsonl", "sent.json", "writer.lock"
+REGISTRATIONS = "versions.json"  # the versions that were made of the run's bundles
 BACKLOG = 100_000  # records held in memory while the disk is full
 
 
@@ -54,8 +58,8 @@ class Spool:
 
     def __init__(self, run_dir: Path) -> None:
         self.run_dir = run_dir
-        self.folder = run_dir / "spool"
-        self.path = self.folder / "records.jsonl"
+        self.folder = run_dir / SPOOL
+        self.path = self.folder / RECORDS
         self._write = threading.Lock()
         self._backlog: deque[bytes] = deque(maxlen=BACKLOG)
         self._descriptor: int | None = None
@@ -69,7 +73,7 @@ class Spool:
         """Make ready for appending, and hold the mark that says: the writer of this run is alive."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.identity()
-        self._writer = os.open(self.folder / "writer.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._writer = os.open(self.folder / WRITER, os.O_RDWR | os.O_CREAT, 0o644)
         # Shared, which model.files.exclusive is not: driver and worker may both write. Held until this process ends.
         fcntl.flock(self._writer, fcntl.LOCK_SH)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -150,8 +154,7 @@ class Spool:
 
     def pending(self) -> int:
         """Bytes not sent yet."""
-        size = self.path.stat().st_size if self.path.exists() else 0
-        return max(0, size - self.mark().offset)
+        return pending(self.run_dir)
 
     def status(self) -> str | None:
         """The run's status as it was recorded last; None where it never was."""
@@ -178,14 +181,11 @@ class Spool:
 
     def mark(self) -> Mark:
         """Up to where the records were sent; the beginning if nothing was."""
-        try:
-            return Mark(**json.loads((self.folder / "sent.json").read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            return Mark()
+        return Mark(**(read_json(self.folder / SENT) or {}))
 
     def set_mark(self, mark: Mark) -> None:
         """Note down, atomically, that everything before `mark.offset` has arrived."""
-        atomic_write(self.folder / "sent.json", json.dumps(vars(mark)))
+        atomic_write(self.folder / SENT, json.dumps(vars(mark)))
 
     def refuse(self, record: Record, reason: str) -> None:
         """Set a record aside that the server will never take, with the reason."""
@@ -195,7 +195,7 @@ class Spool:
 
     def writer_alive(self) -> bool:
         """Whether a process holds this spool open for writing."""
-        return is_locked(self.folder / "writer.lock")
+        return is_locked(self.folder / WRITER)
 
     # ------------------------------------------------------------------ inside
 
@@ -217,6 +217,20 @@ class Spool:
                 return
             self._backlog.popleft()
             self._disk_full = self._torn = False
+
+
+def pending(run: Path) -> int:
+    """Return the bytes of a run's records that have not reached the server."""
+    try:
+        size = (run / SPOOL / RECORDS).stat().st_size
+    except OSError:
+        return 0
+    return max(0, size - (whole(read_object(run / SPOOL / SENT).get("offset"), most=2**63) or 0))
+
+
+def spooled_runs(runs: Path) -> Iterator[Path]:
+    """Yield the folders below `runs` that have records to send, or had."""
+    return (path.parent.parent for path in runs.glob(f"*/{SPOOL}/{RECORDS}"))
 
 
 def now() -> int:

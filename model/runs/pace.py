@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from model.files import atomic_write
+from model.runs.paths import PACE
 
-NAME = "pace.json"
 SPARE = 5.0  # seconds for what is not measured: processes that end, a record that is closed
 
 
@@ -17,7 +17,7 @@ class Pace:
     """Of one start, on the first rank."""
 
     def __init__(self, run: Path) -> None:
-        self._path = run / NAME
+        self._path = run / PACE
         self._step = self._checkpoint = 0.0
         self._last = time.monotonic()
 

@@ -1,0 +1,55 @@
+"""The starts of a run: RUN/attempt, a number that grows with each, so that a stale worker sees it and stops, and
+RUN/starts.jsonl, a line for each that came to training."""
+
+from pathlib import Path
+
+from model.files import atomic_write, file_sha256
+from model.runs import checkpoints
+from model.runs.journal import append, head
+from model.runs.paths import ATTEMPT, BEGINNING, STARTS, STEPS
+
+
+class StaleAttemptError(RuntimeError):
+    """This process belongs to a start of the run that a later start has replaced."""
+
+
+def next_attempt(run: Path) -> int:
+    """Take over the run: write its attempt number plus one to the disk, and return it."""
+    attempt = current_attempt(run) + 1
+    run.mkdir(parents=True, exist_ok=True)
+    atomic_write(run / ATTEMPT, str(attempt))
+    return attempt
+
+
+def check_attempt(run: Path, attempt: int) -> None:
+    """Raises StaleAttemptError when a later start has taken over."""
+    current = current_attempt(run)
+    if current != attempt:
+        raise StaleAttemptError(f"{run}: attempt {attempt} was replaced by attempt {current}; this process stops")
+
+
+def current_attempt(run: Path) -> int:
+    """Return the number of the run's last start that came to training; 0 where none did."""
+    path = run / ATTEMPT
+    return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
+
+
+def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, threads: int) -> None:
+    """Add a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
+    found = checkpoints.every(run).get(step)
+    start = {
+        "attempt": attempt,
+        "step": step,
+        "workers": workers,
+        "machine": machine,
+        "threads": threads,
+        "journal": head(run, STEPS),
+        "checkpoint": file_sha256(found / checkpoints.MANIFEST) if found else None,
+        "beginning": beginning(run),
+    }
+    append(run, STARTS, start)
+
+
+def beginning(run: Path) -> dict[str, str]:
+    """Return name -> sha256 of the files that a run begins from, beside run.json."""
+    return {name: file_sha256(run / name) for name in BEGINNING if (run / name).is_file()}

@@ -1,0 +1,146 @@
+"""The checkpoints of a run, and the weights that it keeps for averaging: which there are, checked file by file.
+
+RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [average.safetensors,]
+                                 [carried.safetensors: the states that lanes of text go on from,] state.json
+                                 word vectors: tables.safetensors, state.json
+                                 manifest.json: {format_version, step, attempt, files: {name: sha256}}
+RUN/weights/step-00000100.safetensors   the network alone, kept for averaging after its checkpoint is gone
+RUN/weights/step-00000100.sha256        its hash, as `sha256sum --check` reads it
+
+A checkpoint is a directory that is written whole or not at all. `pipelines/training/checkpoint.py` writes and reads the
+tensors.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.files import file_sha256
+from model.runs.paths import CHECKPOINTS, WEIGHTS
+from model.untrusted import read_json
+
+FORMAT_VERSION = 1
+MANIFEST, STATE = "manifest.json", "state.json"
+NAME = re.compile(r"step-(\d{1,10})", re.ASCII)
+
+
+def folder(run: Path, step: int) -> Path:
+    """Return the directory of the checkpoint of a step."""
+    return run / CHECKPOINTS / f"step-{step:08d}"
+
+
+def weights(run: Path, step: int) -> Path:
+    """Return the file of the weights that are kept of a step."""
+    return run / WEIGHTS / f"step-{step:08d}.safetensors"
+
+
+def every(run: Path) -> dict[int, Path]:
+    """Return step -> complete checkpoint, in order."""
+    return _numbered(run / CHECKPOINTS, "")
+
+
+def newest(run: Path) -> Path | None:
+    """Return the newest complete checkpoint."""
+    return next(reversed(every(run).values()), None)
+
+
+def newest_step(run: Path) -> int:
+    """Return the step of the newest checkpoint; 0 for none."""
+    return max(every(run), default=0)
+
+
+def last(run: Path) -> Path:
+    """The same of a run that must have one.
+
+    Raises:
+        UserError: it has none.
+    """
+    found = newest(run)
+    if found is None:
+        raise UserError(f"{run}: no checkpoint; the run has not got that far")
+    return found
+
+
+def weights_by_step(run: Path) -> dict[int, Path]:
+    """Return step -> the file of the weights that were kept of it, in order."""
+    return _numbered(run / WEIGHTS, ".safetensors")
+
+
+def check(checkpoint: Path) -> dict[str, str]:
+    """Name -> sha256 (hex) of the files of a checkpoint, each compared with what lies there.
+
+    Raises:
+        UserError: a file is missing or is not the one that was written.
+    """
+    files: dict[str, str] = manifest(checkpoint)["files"]
+    for name in files:
+        _check(checkpoint, name, files)
+    return files
+
+
+def state(checkpoint: Path) -> dict[str, Any]:
+    """The plain part of a checkpoint, checked against the manifest.
+
+    Raises:
+        UserError: it is missing or is not what was written.
+    """
+    _check(checkpoint, STATE, manifest(checkpoint)["files"])
+    values: dict[str, Any] = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    return values
+
+
+def recorded_hash(path: Path) -> str | None:
+    """The sha256 (hex) that was kept beside weights, which they have; None in a run from before hashes were kept.
+
+    Raises:
+        UserError: they have another one.
+    """
+    note = path.with_suffix(".sha256")
+    if not note.is_file():
+        return None
+    expected, found = note.read_text(encoding="utf-8").partition(" ")[0], file_sha256(path)
+    if found != expected:
+        raise UserError(
+            f"{path}: was changed after it was written (sha256 {found[:12]}..., expected {expected[:12]}...). Delete "
+            f"it and the average is of one checkpoint less, or take the last weights alone: train.final_weights=last"
+        )
+    return expected
+
+
+def manifest(checkpoint: Path) -> dict[str, Any]:
+    """Return the manifest of a checkpoint. Raises UserError where it is damaged or of another version."""
+    path = checkpoint / MANIFEST
+    found = read_json(path, _remedy(checkpoint))
+    if found is None:
+        raise UserError(f"{path}: missing. {_remedy(checkpoint)}")
+    if found.get("format_version") != FORMAT_VERSION:
+        version = found.get("format_version")
+        raise UserError(f"{path}: format_version {version!r} is not known. Choices: {FORMAT_VERSION}")
+    return found
+
+
+def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
+    """Raises UserError where the file `name` is not the one whose sha256 the manifest's `files` give."""
+    path = checkpoint / name
+    if not path.is_file():
+        raise UserError(f"{path}: missing, though it is a part of the checkpoint. {_remedy(checkpoint)}")
+    found, expected = file_sha256(path), files.get(name, "")
+    if found != expected:
+        raise UserError(
+            f"{path}: does not match its manifest (sha256 {found[:12]}..., expected {expected[:12]}...): "
+            f"it was changed after it was written. {_remedy(checkpoint)}"
+        )
+
+
+def _remedy(checkpoint: Path) -> str:
+    older = [path for path in _numbered(checkpoint.parent, "").values() if path != checkpoint]
+    then = f"the run goes on from {max(older).name}" if older else "the run starts again"
+    return f"Delete {checkpoint} and {then}"
+
+
+def _numbered(folder: Path, suffix: str) -> dict[int, Path]:
+    matches = ((NAME.fullmatch(path.name.removesuffix(suffix)), path) for path in folder.glob(f"step-*{suffix}"))
+    return dict(sorted((int(match.group(1)), path) for match, path in matches if match))

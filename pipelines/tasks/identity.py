@@ -1,0 +1,117 @@
+"""What makes two starts the same run: checked before a start, and told by every bundle."""
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from model.errors import UserError
+from model.languages import same_pair
+from model.networks.architectures import ARCHITECTURES, model_config
+from model.renamed import current_values
+from model.runs import journal, paths
+from model.runs.record import PLANS, read_record, write_record
+from model.schema import flat
+from model.shards.manifest import manifest_hash, read_manifest
+from model.shards.verify import verify_once
+from model.storage.mirror import remote_of
+from pipelines.config import Config
+from pipelines.settings import LoaderConfig, TrainConfig
+from pipelines.tasks.precision import read_precision
+from pipelines.tasks.workers import is_first
+from pipelines.tracking.run import TrackedRun
+
+logger = logging.getLogger(__name__)
+
+
+def check_shards(config: Config) -> None:
+    """Read every byte of the shards once and remember it: a flipped token id would train without a word.
+
+    Raises:
+        UserError: a file is missing or is not the one in the manifest, or shards of other languages than `pair`.
+    """
+    manifest = read_manifest(config.shard_dir)
+    if not same_pair("-".join(manifest.languages), "-".join(config.languages)):
+        raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
+    if is_first() and remote_of(config.shard_dir) is None:  # of those elsewhere each is checked when it is fetched
+        verify_once(config.shard_dir, config.paths.local(config.paths.root) / "verified")
+
+
+def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, Any]:
+    """What makes two starts of a network's training the same run: all that the weights after a given step depend on.
+
+    `of_loader`: the settings that its loader's order depends on.
+    """
+    train = asdict(config.train)
+    return {
+        "seed": config.seed,
+        "shards": manifest_hash(config.shard_dir),
+        "model": asdict(model_config(config.model)),
+        "loader": {key: getattr(config.loader, key) for key in of_loader},
+        "train": {key: train[key] for key in ("precision", "optimizer", "loss")},
+    }
+
+
+def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
+    """Make the run's folder, or check that it belongs to the same run: to one of this fingerprint.
+
+    Raises:
+        UserError: a run of this name was started with other settings; names each.
+    """
+    check_run_dir(config, fingerprint)
+    if not paths.begun(config.run_dir):
+        config.run_dir.mkdir(parents=True, exist_ok=True)
+        write_record(config.run_dir, fingerprint)
+
+
+def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
+    """Check that the run's folder, where there is one, belongs to a run of this fingerprint.
+
+    Raises:
+        UserError: a run of this name was started with other settings; names each.
+    """
+    found = read_record(config.run_dir)
+    if found is None:
+        return
+    stored = current_values(found)
+    stored.pop(PLANS, None)
+    kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
+    # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
+    if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
+        fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
+    if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
+        # What has been given a switch since then is the same while that is at its default.
+        stored["model"] = asdict(model_config(stored["model"]))
+        stored = _with_younger(stored, fingerprint, {"loader": asdict(LoaderConfig()), "train": asdict(TrainConfig())})
+    old, new = dict(flat(stored)), dict(flat(json.loads(json.dumps(fingerprint))))
+    differing = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    differences = [f"{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in differing]
+    if differences:
+        raise UserError(
+            f"name={config.name}: the run in {config.run_dir} was started with other settings: "
+            f"{'; '.join(differences)}. Choose another name=, or put the settings back to go on with it"
+        )
+
+
+def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
+    """`stored` with the settings of `now` that it does not know, as it ran without them: at their defaults."""
+    if not (isinstance(stored, dict) and isinstance(now, dict) and isinstance(defaults, dict)):
+        return stored
+    known = {
+        key: _with_younger(stored[key], now[key], defaults[key]) for key in stored.keys() & now.keys() & defaults.keys()
+    }
+    younger = {key: defaults[key] for key in (now.keys() & defaults.keys()) - stored.keys()}
+    return {**stored, **known, **younger}
+
+
+def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
+    """What every bundle says of the shards and the run that it is from."""
+    manifest = read_manifest(config.shard_dir)
+    return {
+        "normalisation": manifest.normalisation,
+        "manifest_hash": manifest_hash(config.shard_dir),
+        "sources": manifest.sources,
+        "run": {"name": config.name, "id": tracked.run_id},
+        "records": journal.heads(config.run_dir),
+    }
