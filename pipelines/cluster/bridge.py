@@ -80,7 +80,7 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
         self._fetch()
 
     def pause(self) -> None:
-        """Have the workers write a checkpoint and end, once."""
+        """Has the workers write a checkpoint and end, once."""
         if self._group is not None and not self._paused:
             self._paused = True
             self._group.execute_single_async(0, _run, self.ends.pause)

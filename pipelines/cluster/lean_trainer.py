@@ -146,7 +146,7 @@ _listening: list[socket.socket] = []  # in the first worker, from `_listen` to `
 
 
 def _listen() -> tuple[str, int]:
-    """Open the socket at which the workers meet, on this node's address alone: torch would open it on every interface.
+    """Opens the socket at which the workers meet, on this node's address alone: torch would open it on every interface.
 
     Returns its host and its port.
     """

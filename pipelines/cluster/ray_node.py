@@ -16,7 +16,7 @@ from pipelines.cluster import ray_agent
 
 
 def main(settings: dict[str, Any]) -> None:
-    """Keep a node until the standard input ends; its address is the one line of the output.
+    """Keeps a node until the standard input ends; its address is the one line of the output.
 
     `settings`: arguments of Ray's `RayParams`. `ray.init` has none for the node's address, nor for a node without the
     processes that nobody asks here: the autoscaler, the reader of the workers' logs, the dashboard, and the agent's

@@ -71,7 +71,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
 
 
 def check_capacity(config: ClusterConfig) -> None:
-    """Refuse at once what would otherwise wait for ever.
+    """Refuses at once what would otherwise wait for ever.
 
     Raises:
         UserError: the cluster has fewer CPUs or GPUs in all than the fewest workers need.
@@ -142,7 +142,7 @@ def fit(
     sizes: tuple[int, ...] = (),
     ends: "Callable[[], Ends] | None" = None,
 ) -> None:
-    """Run `function(argument, ranks)` on `config.workers` processes that form one torch process group.
+    """Runs `function(argument, ranks)` on `config.workers` processes that form one torch process group.
 
     Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that goes on after us, as
     many as there is room for at any time. `ends` is what goes between that cluster and this machine meanwhile.
@@ -252,7 +252,7 @@ def _in_thread(
 
 
 def _say_what_lacks(room: str) -> bool:
-    """Say that workers wait for room in the cluster, if they do; whether it was said."""
+    """Says that workers wait for room in the cluster, if they do; whether it was said."""
     import ray
 
     lacks = any(group["state"] == "PENDING" for group in ray.util.placement_group_table().values())

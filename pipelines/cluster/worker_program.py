@@ -22,7 +22,7 @@ LENGTH = struct.Struct("!I")  # before the request; and the answer, an exit code
 
 
 def main(words: Sequence[str]) -> NoReturn:
-    """End as the worker does. `words`: the worker's program, its arguments, and two that are for Ray's own program."""
+    """Ends as the worker does. `words`: the worker's program, its arguments, and two that are for Ray's own program."""
     request = plain_request(words)
     server = None if request is None else connect()
     if request is None or server is None:

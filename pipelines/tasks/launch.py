@@ -1,4 +1,4 @@
-"""One sequence for every training: check, claim the folder, run the ranks, release what came out of it."""
+"""The sequence of every training: check, claim the folder, run the ranks, release the result."""
 
 import contextlib
 import shutil
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
-    """Train the run `name` to its end, then release it; the same call goes on with what is there.
+    """Trains the run `name` to its end, then release it; the same call goes on with what is there.
 
     Returns the bundle's directory, on the first rank; `say` gets the report of its scores. What is refused leaves no
     folder of a run.
@@ -77,7 +77,7 @@ def _train(config: Config, say: Callable[[str], object]) -> Path | None:
 
 
 def check(config: Config) -> None:
-    """Refuse what a start would refuse at once, as far as it can be known where the shards may be out of sight.
+    """Refuses what a start would refuse at once, as far as it can be known where the shards may be out of sight.
 
     Raises:
         UserError: what the task's `validate` refuses, the folder belongs to a run of other settings; without shards,
@@ -106,7 +106,7 @@ def claim_run(config: Config) -> Iterator[Signals]:
 
 
 def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str, Any], received: Signals) -> None:
-    """Run the task's `train_rank` on all workers until it has come to its end, with the record begun before.
+    """Runs the task's `train_rank` on all workers until it has come to its end, with the record begun before.
 
     Args:
         plan: how; None where nothing is to be done by ranks.
@@ -153,7 +153,7 @@ def closed_record(config: Config) -> Iterator[None]:
 
 
 def close_record(config: Config, problem: BaseException) -> None:
-    """End the run's record: KILLED with the reason where somebody asked for the end, else FAILED."""
+    """Ends the run's record: KILLED with the reason where somebody asked for the end, else FAILED."""
     ours = False
     with contextlib.suppress(ServiceError, UserError):
         ours = publishing.pull_own(config.run_dir)
@@ -187,7 +187,7 @@ def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ra
 
 
 def record_start(config: Config, values: Mapping[str, Any]) -> None:
-    """Record what the run is made from; it stays open for whoever goes on with it."""
+    """Records what the run is made from; it stays open for whoever goes on with it."""
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         plans = describe_plans(config)

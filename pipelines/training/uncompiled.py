@@ -1,7 +1,7 @@
-"""Training without torch's compiler, whose import costs each process nearly as much as torch itself.
+"""Trains without torch's compiler, whose import costs each process nearly as much as torch itself.
 
-Optimizers, process groups and DDP import `torch._dynamo` to keep it away from what it must not trace, although nothing
-of ours is ever compiled. A stand-in answers those few calls; whatever else is asked of it loads the real module.
+Optimizers, process groups and DDP import `torch._dynamo` to exclude parts from tracing, although nothing of ours is
+ever compiled. A stand-in answers those few calls; anything else that is asked of it loads the real module.
 """
 
 import importlib
@@ -35,6 +35,6 @@ class _StandIn(ModuleType):
 
 
 def leave_compiler_out() -> None:
-    """Put the stand-in where `torch._dynamo` would be, unless that is loaded already."""
+    """Puts the stand-in in the place of `torch._dynamo`, unless that is loaded already."""
     if NAME not in sys.modules:
         sys.modules[NAME] = torch._dynamo = _StandIn(NAME)

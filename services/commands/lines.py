@@ -50,7 +50,7 @@ def open_input(
     rows: Rows = "json",
     text: str | None = None,
 ) -> Iterator[tuple[BinaryIO, str]]:
-    """Open the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
+    """Opens the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
 
     `languages` is called when a container of several languages is read; `rows` is the form of its pairs; `text` is the
     text of the command line, which is read instead.
