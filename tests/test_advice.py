@@ -61,7 +61,7 @@ def advised() -> list[tuple[str, str, str]]:
 
 
 NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
-    *("install", "uninstall", "cpus", "gpus", "key", "segmenter", "words"),
+    *("install", "uninstall", "cpus", "gpus", "key", "segmenter", "words", "experiment", "language"),
     "corpus.fields",  # a section that is given as a whole
 }
 
