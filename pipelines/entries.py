@@ -24,7 +24,6 @@ from pipelines.tracking.policy import policy_words
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
-OF_WORKERS = ["pipelines.train", "pandas", "pydantic", "requests"]  # imports of a training, and of Ray Train
 logger = logging.getLogger(__name__)
 
 
@@ -42,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_gpu(config)
         if verb in READERS:
             refuse_without_shards(config)
-        with begin_ray(config.cluster.device, OF_WORKERS) if needs_ray(verb, config) else contextlib.nullcontext():
+        with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"pipelines.{verb}").task(config)
         if code == compose.OK and (after := next_command(verb, config)) is not None:
             logger.info("next: %s", after)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +67,7 @@ INSIDE = {
     "services.commands.attention": "matplotlib, where a picture is asked for",
     "services.commands.doctor": "torch, which may be what is missing",
 }
+HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by its name
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
@@ -80,6 +82,21 @@ DOORS = {
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
     "opentelemetry": ["services/telemetry"],
+}
+# Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
+PRIVATE = {
+    ("conf.parsing", "omegaconf._utils"): "has the parser's other name; parsing is a third of what composing costs",
+    **dict.fromkeys(
+        (
+            ("pipelines.training.muon", "torch._foreach_add_"),
+            ("pipelines.training.muon", "torch._foreach_lerp"),
+            ("pipelines.training.muon", "torch._foreach_lerp_"),
+            ("pipelines.training.muon", "torch._foreach_mul_"),
+            ("pipelines.training.optimizer", "torch._foreach_lerp_"),
+            ("pipelines.training.optimizer", "torch._foreach_mul_"),
+        ),
+        "torch documents its operations on lists of tensors under these names, and has no others",
+    ),
 }
 
 
@@ -258,6 +275,74 @@ def test_a_heavy_library_has_its_doors_only(library: str) -> None:
         assert through, f"{door} does not import {library}: the table of doors is out of date"
         used -= through
     assert not used, f"{library} is imported by {', '.join(sorted(used))}"
+
+
+def private_names(module: str) -> Iterator[str]:
+    """The names with a leading underscore that a file takes from libraries: imported, by string, or as an attribute."""
+    tree = ast.parse(modules()[module].read_text(encoding="utf-8"))
+    known = {*ALLOWED, "bench", *sys.stdlib_module_names}
+    bound: dict[str, str] = {}  # name here -> what it is
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            full = {alias.asname or alias.name.partition(".")[0]: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            full = {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and HIDDEN.fullmatch(node.value):
+            full = {node.value: node.value} if find_spec(node.value.partition(".")[0]) else {}
+        else:
+            continue
+        bound |= {name: what for name, what in full.items() if what.partition(".")[0] not in known}
+    used = {bound[name].partition(".")[0] + rest for name, rest in attributes(tree) if name in bound}
+    given = {
+        f"{bound[name]}{rest}({keyword.arg})"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for name, rest in itertools.islice(attributes(node.func), 1)
+        if name in bound
+        for keyword in node.keywords
+        if keyword.arg and keyword.arg.startswith("_") and not keyword.arg.startswith("__")
+    }
+    yield from given
+    for name in used | set(bound.values()):
+        parts = name.split(".")
+        private = [at for at, part in enumerate(parts) if part.startswith("_") and not part.startswith("__")]
+        if private:
+            yield ".".join(parts[: private[0] + 1])
+
+
+def attributes(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """The chains of attributes of plain names: (a, ".b.c") for `a.b.c`."""
+    for node in ast.walk(tree):
+        rest, place = "", node
+        while isinstance(place, ast.Attribute):
+            rest, place = f".{place.attr}{rest}", place.value
+        if rest and isinstance(place, ast.Name):
+            yield place.id, rest
+
+
+def test_no_private_name_of_a_library_is_used() -> None:
+    found = {(module, name) for module in modules() for name in private_names(module)}
+    assert not found - set(PRIVATE), sorted(found - set(PRIVATE))
+    assert not set(PRIVATE) - found, "the table of reasons is out of date"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from ray._raylet import Config", {"ray._raylet"}),
+        ("from ray import _raylet", {"ray._raylet"}),
+        ("import ray._private.services as s", {"ray._private"}),
+        ("import ray\nray._private.state.state()", {"ray._private"}),
+        ("import ray\nray.init(_temp_dir=1)", {"ray.init(_temp_dir)"}),
+        ("import_module('torch._dynamo.utils')", {"torch._dynamo"}),
+        ("import os\nos._exit(0)", set()),
+        ("import ray\nray.__version__", set()),
+    ],
+)
+def test_private_names_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, found: set[str]) -> None:
+    (tmp_path / "played.py").write_text(text)
+    monkeypatch.setitem(modules(), "played", tmp_path / "played.py")
+    assert set(private_names("played")) == found
 
 
 @cache

@@ -1,23 +1,32 @@
 """Between the command and a first rank on another node: what is asked of the run goes there, how far it is comes back.
 
-Whoever trains on a cluster may share nothing with the command's machine but a bucket. Ray Train's controller stands on
-that machine and looks at its workers every other second: it also passes on what stands in RUN/stop here then, and
-brings the new lines of the run's journal. Where nodes come or go it has the first rank write a checkpoint first.
+Whoever trains on a cluster may share nothing with the command's machine but a bucket. A mailbox, an actor on the
+command's machine, passes on what stands in RUN/stop here, and brings the new lines of the run's journal. Where nodes
+come or go the first rank is asked to write a checkpoint first.
 """
 
+import contextlib
+import logging
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import ray
-from ray.train.v2._internal.execution.callback import WorkerGroupCallback
+from ray import train
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from model.files import atomic_write
 
 BLOCK = 1 << 20  # bytes of a file that come at a time
+EVERY = 1.0  # seconds between two looks, on either side
+NOTICED = 2.0  # seconds between two questions whether a node is to go away
+LAST = 10.0  # seconds for the last lines to come
 Have = Mapping[str, tuple[int, int]]  # file name -> (which file, bytes of it)
+logger = logging.getLogger(__name__)
 
 
 class Piece(NamedTuple):
@@ -42,73 +51,92 @@ class Ends:
     files: Mapping[str, Path]  # by name, where they come to
 
 
-class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
-    """Of one training. `sizes`: of groups of workers, in ascending order; of more than one where it is elastic.
+class Mailbox:
+    """What one side has left for the other: an actor, one for each group of workers."""
 
-    Ray copies it into the controller's process, where `active` is the one that has seen the workers start.
-    """
-
-    active: "ClassVar[Bridge | None]" = None
-
-    def __init__(self, ends: Ends, sizes: tuple[int, ...]) -> None:
-        self.ends, self.sizes = ends, sizes
-        self._group: Any = None
-        self._delivered: str | None = None
+    def __init__(self) -> None:
+        self._asked: str | None = None
         self._paused = False
-        self._have: dict[str, tuple[int, int]] = {}
-        self._coming: Any = None
+        self._pieces: list[tuple[str, Piece]] = []
+        self._leaving: int | None = None  # until the first rank trains
 
-    def after_worker_group_start(self, worker_group: Any) -> None:
-        """Another first rank: it has been told nothing, and its files need not go on from what came before."""
-        Bridge.active = self
-        self._group, self._delivered, self._paused, self._coming, self._have = worker_group, None, False, None, {}
-        worker_group.execute_single(0, _run, self.ends.begin)
+    def leave_for_rank(self, asked: str | None, paused: bool) -> None:
+        """The command's part: what is asked of the run; that it is to pause."""
+        self._asked, self._paused = asked or self._asked, paused or self._paused
 
-    def before_worker_group_shutdown(self, worker_group: Any) -> None:
-        self._fetch(wait=2.0)
-        self._group = None
+    def exchange(self, pieces: Mapping[str, Piece], leaving: int) -> tuple[str | None, bool]:
+        """The first rank's part: leaves pieces, and how many workers are about to lose their node."""
+        self._pieces += pieces.items()
+        self._leaving = max(self._leaving or 0, leaving)
+        return self._asked, self._paused
 
-    def after_worker_group_poll_status(self, worker_group_status: Any) -> None:
-        """Every other second, and without waiting for the first rank's answer."""
-        leaving = worker_group_status.get_preemption_info()
-        if leaving is not None:
-            self._leave(leaving)
-        asked = self.ends.asked()
-        if asked is not None and asked != self._delivered and self._group is not None:
-            self._group.execute_single_async(0, _run, self.ends.ask, asked)
-            self._delivered = asked
-        self._fetch()
+    def take(self) -> tuple[list[tuple[str, Piece]], int | None]:
+        """Returns what the first rank has left; no number before it trains."""
+        pieces, self._pieces = self._pieces, []
+        return pieces, self._leaving
 
-    def pause(self) -> None:
-        """Has the workers write a checkpoint and end, once."""
-        if self._group is not None and not self._paused:
-            self._paused = True
-            self._group.execute_single_async(0, _run, self.ends.pause)
 
-    def _leave(self, leaving: Any) -> None:
-        """Nodes are to be taken away: on with the workers that stay, or to the end in order."""
-        if self._group is None:
-            return
-        staying = len(self._group) - len(leaving.preempted_ranks)
-        if len(self.sizes) > 1 and staying >= self.sizes[0]:
-            self.pause()
-        elif self.ends.asked() is None:
-            self.ends.stop(f"a node of its workers is being drained ({len(leaving.preempted_ranks)} of them)")
+def open_mailbox() -> Any:
+    """Returns the actor, on this node; it ends with the last who knows it."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    return ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here, max_concurrency=1).remote()
 
-    def _fetch(self, wait: float = 0.0) -> None:
-        if self._group is None or not self.ends.files:
-            return
+
+@dataclass
+class Bridge:
+    """The command's side, for one group of `size` workers. `sizes`: those that a group may have, in ascending order."""
+
+    ends: Ends
+    sizes: tuple[int, ...]
+    size: int
+    mailbox: Any
+    room_for: Callable[[int], bool]  # whether so many workers more could start now
+    resize_every: float
+    _paused: bool = False
+    _looked: float = field(default_factory=time.monotonic)
+
+    @contextlib.contextmanager
+    def carrying(self) -> Iterator[None]:
+        """A block in which a thread carries from one side to the other."""
+        done = threading.Event()
+        thread = threading.Thread(target=self._carry, args=[done], name="bridge", daemon=True)
+        thread.start()
         try:
-            if self._coming is None:
-                self._coming = self._group.execute_single_async(0, _run, self.ends.tell, dict(self._have))
-            ready, _ = ray.wait([self._coming], timeout=wait)
-            if not ready:
-                return
-            coming, self._coming = self._coming, None
-            for name, piece in ray.get(coming).items():
-                self._keep(name, piece)
-        except ray.exceptions.RayError:  # the first rank has gone: whoever follows it begins anew
-            self._coming = None
+            yield
+        finally:
+            done.set()
+            thread.join(LAST)
+
+    def _carry(self, done: threading.Event) -> None:
+        """Until the end, and once more."""
+        last = False
+        while not last:
+            last = done.wait(EVERY)
+            try:
+                self.look()
+            except ray.exceptions.RayError as problem:
+                logger.debug("the bridge's mailbox: %s", problem)
+
+    def look(self) -> None:
+        """Take what has come, and leave what is asked."""
+        pieces, leaving = ray.get(self.mailbox.take.remote())
+        for name, piece in pieces:
+            self._keep(name, piece)
+        if leaving is None:
+            self._looked = time.monotonic()
+        elif leaving:
+            self.handle_leaving(leaving)
+        elif len(self.sizes) > 1 and not self._paused and time.monotonic() - self._looked >= self.resize_every:
+            self._looked = time.monotonic()
+            self._paused = any(self.room_for(size - self.size) for size in self.sizes if size > self.size)
+        ray.get(self.mailbox.leave_for_rank.remote(self.ends.asked(), self._paused))
+
+    def handle_leaving(self, leaving: int) -> None:
+        """Nodes of so many workers are to be taken away: on with the workers that stay, or to the end in order."""
+        if len(self.sizes) > 1 and self.size - leaving >= self.sizes[0]:
+            self._paused = True
+        elif self.ends.asked() is None:
+            self.ends.stop(f"a node of its workers is being drained ({leaving} of them)")
 
     def _keep(self, name: str, piece: Piece) -> None:
         path = self.ends.files[name]
@@ -117,12 +145,62 @@ class Bridge(WorkerGroupCallback):  # type: ignore[misc]  # Ray is untyped
         else:
             with path.open("ab") as file:
                 file.write(piece.content)
-        self._have[name] = (piece.file, piece.start + len(piece.content))
 
 
-def _run(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Ray asks what it runs for its `__name__`, which a partial function has not."""
-    return function(*arguments)
+@dataclass
+class Courier:
+    """The workers' side of a bridge."""
+
+    ends: Ends
+    mailbox: Any
+    _have: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _asked: str | None = None
+    _leaving: int = 0
+
+    @contextlib.contextmanager
+    def carrying(self, first: bool) -> Iterator[None]:
+        """A block in which a worker trains; `first`: the one that has the run's files."""
+        # Ray has all workers answer this question together, so each asks it
+        threading.Thread(target=self._notice, name="preemption", daemon=True).start()
+        if not first:
+            yield
+            return
+        self.ends.begin()
+        done = threading.Event()
+        thread = threading.Thread(target=self._carry, args=[done], name="courier", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join(LAST)
+
+    def _notice(self) -> None:
+        while True:
+            found = train.get_preemption_info()
+            self._leaving = 0 if found is None else len(found.preempted_ranks)
+            time.sleep(NOTICED)
+
+    def _carry(self, done: threading.Event) -> None:
+        last = False
+        while not last:
+            last = done.wait(EVERY)
+            self.exchange(obey=not last)
+
+    def exchange(self, obey: bool) -> None:
+        """Leave what has come to the run's files, and do what is asked where the worker still trains."""
+        while True:
+            pieces = self.ends.tell(self._have)
+            for name, piece in pieces.items():
+                self._have[name] = (piece.file, piece.start + len(piece.content))
+            asked, paused = ray.get(self.mailbox.exchange.remote(pieces, self._leaving))
+            if obey and asked is not None and asked != self._asked:
+                self.ends.ask(asked)
+                self._asked = asked
+            if obey and paused:
+                self.ends.pause()
+            if not any(len(piece.content) >= BLOCK // 2 for piece in pieces.values()):
+                return
 
 
 def new_pieces(folder: Path, have: Have, names: tuple[str, ...]) -> dict[str, Piece]:

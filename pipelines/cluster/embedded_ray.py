@@ -7,29 +7,67 @@ other machines and of other users of this one.
 import atexit
 import contextlib
 import functools
-import json
 import logging
 import os
 import secrets
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from conf.interrupts import held_signals
-from pipelines.cluster import worker_program
-from pipelines.cluster.forked_workers import import_modules, serve_forks
-from pipelines.cluster.ray_node import read_environment
+from model.errors import UserError
+from model.ports import free_ports
 
-OBJECT_STORE = 256 * 2**20  # bytes of shared memory
-END_TIMEOUT = 20.0  # seconds for Ray's processes to end
-SOCKET_PATH = 108  # bytes that the path of a Unix socket may have on Linux, its end included
+END_TIMEOUT = 30.0  # seconds for Ray's processes to end
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-_begun: "list[subprocess.Popen[str]]" = []
+# Ray reads both when it is imported. Without the second it takes 127.0.0.1 for this machine's address in its network.
+AT_IMPORT = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# Ray's ports of metrics ask nobody for a token. -1 is no port: Ray writes that into its own log and goes on.
+NO_METRICS = {"RAY_enable_metrics_collection": "0", "AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
+
+
+class _Head:
+    """The program that keeps Ray's processes, and where they answer."""
+
+    def __init__(self, device: str) -> None:
+        (port,) = free_ports(1)
+        self.address = f"127.0.0.1:{port}"
+        # at least a slot for each of two workers, so that they run on a single core too
+        cpus = max(os.cpu_count() or 1, 1 if device == "cuda" else 2)
+        environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"} | NO_METRICS
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pipelines.cluster.ray_head", self.address, str(cpus)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,  # Ctrl-C at the terminal is for the command
+        )
+
+    def wait(self) -> None:
+        """Returns when the head is up.
+
+        Raises:
+            RuntimeError: it did not start.
+        """
+        assert self.process.stdout is not None and self.process.stderr is not None
+        if not self.process.stdout.readline():
+            raise RuntimeError(f"Ray did not start: {self.process.stderr.read().strip()}")
+
+    def end(self) -> None:
+        try:
+            self.process.communicate(timeout=END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+_begun: list[_Head] = []
+_imported_as_needed = False  # by us, with the variables of AT_IMPORT
 
 
 def quiet_environment() -> None:
@@ -47,34 +85,21 @@ def quiet_environment() -> None:
 
 
 @contextlib.contextmanager
-def begin_ray(device: str, modules: Sequence[str] = ()) -> Iterator[None]:
+def begin_ray(device: str) -> Iterator[None]:
     """A block at whose beginning Ray is started: `start_ray` in it has nothing, or less, to wait for.
 
-    `modules` are what workers need besides Ray. They are imported here while Ray starts, and workers are forks that
-    have them; this process must have no threads. At the block's end, or with this process, everything is ended.
+    At the block's end, or with this process, everything is ended.
     """
-    before = _own_environment()
-    with contextlib.ExitStack() as stack:
-        stack.callback(_restore, before)
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-ray-")))  # mode 700
-        place = folder / "workers" if modules and can_fork(folder / "workers") else None
-        node = stack.enter_context(_node(device, place))
-        if place is not None:
-            pipes = [pipe.fileno() for pipe in (node.stdin, node.stdout) if pipe is not None]
-            import_modules(modules)
-            stack.enter_context(serve_forks(place, pipes))
-        _begun.append(node)
-        stack.callback(_begun.clear)
-        yield
-
-
-def can_fork(place: Path) -> bool:
-    """Whether workers can be forks of this process, to be had at `place`: not where Ray is loaded already."""
-    return sys.platform == "linux" and "ray" not in sys.modules and len(os.fsencode(place)) < SOCKET_PATH
+    with _own_environment(), _kept_head(device) as head:
+        _begun.append(head)
+        try:
+            yield
+        finally:
+            _begun.clear()
 
 
 def is_begun() -> bool:
-    """Whether `begin_ray` has begun one that nobody has asked for yet."""
+    """Returns whether `begin_ray` has begun one that nobody has asked for yet."""
     return bool(_begun)
 
 
@@ -83,21 +108,18 @@ def start_ray(device: str) -> Iterator[None]:
     """Ray with a slot for each core for the length of the block; the one that `begin_ray` began, where it did.
 
     The environment names its token, so that every process of it knows it; afterwards the user's own is back.
-    """
-    before = _own_environment()
-    import ray
 
-    with contextlib.ExitStack() as stack:
-        stack.callback(_restore, before)
-        node = _begun.pop() if _begun else stack.enter_context(_node(device, None))
-        address = node.stdout.readline().strip() if node.stdout is not None else ""
-        if not address:
-            raise RuntimeError(f"Ray did not start (exit code {node.wait()})")
-        read_environment()
+    Raises:
+        UserError: this process has imported Ray before, with other settings.
+    """
+    with _own_environment(), contextlib.ExitStack() as stack:
+        head = _begun.pop() if _begun else stack.enter_context(_kept_head(device))
+        import ray
+
+        head.wait()
         stack.callback(undisturbed, ray.shutdown, "Ray has ended")
-        with _loopback():
-            settings: dict[str, Any] = {"_node_ip_address": "127.0.0.1", "log_to_driver": False}
-            undisturbed(partial(ray.init, address, logging_level=logging.ERROR, **settings), "Ray has started")
+        connect = partial(ray.init, head.address, logging_level=logging.ERROR, log_to_driver=False)
+        undisturbed(connect, "Ray has started")
         yield
 
 
@@ -111,60 +133,38 @@ def undisturbed(work: Callable[[], object], until: str) -> None:
         pool.submit(work).result()
 
 
-def _own_environment() -> dict[str, str | None]:
+@contextlib.contextmanager
+def _own_environment() -> Iterator[None]:
+    """The variables of an embedded Ray for the length of the block."""
+    global _imported_as_needed
+    loaded = "ray" in sys.modules and not _imported_as_needed
+    if loaded and any(os.environ.get(name) != value for name, value in AT_IMPORT.items()):
+        needed = " ".join(f"{name}={value}" for name, value in AT_IMPORT.items())
+        raise UserError(
+            f"cluster.address: this process imported ray before, without the variables that keep a Ray of our own on "
+            f"this machine. Set {needed} before `import ray`, or take cluster.backend=local"
+        )
+    _imported_as_needed = True
     quiet_environment()
-    before = {name: os.environ.pop(name, None) for name in TOKEN}
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(_token_file())}
-    return before
-
-
-def _restore(before: dict[str, str | None]) -> None:
-    for name, value in before.items():
-        os.environ.pop(name, None)
-        if value is not None:
-            os.environ[name] = value
-
-
-@contextlib.contextmanager
-def _node(device: str, workers: Path | None) -> Iterator["subprocess.Popen[str]"]:
-    """The program that keeps Ray's processes, ended with the block; `workers`: the socket where they are forked."""
-    settings: dict[str, Any] = {
-        # at least a slot for each of two workers, so that they run on a single core too
-        "num_cpus": max(os.cpu_count() or 1, 1 if device == "cuda" else 2),
-        "object_store_memory": OBJECT_STORE,
-    }
-    environment = dict(os.environ)
-    if workers is not None:
-        settings["setup_worker_path"] = str(Path(worker_program.__file__))
-        # they are there when they are asked for, also where that is more than Ray's second later
-        settings["_system_config"] = {"enable_worker_prestart": True, "idle_worker_killing_time_threshold_ms": 60_000}
-        environment[worker_program.PLACE] = str(workers)
-    words = [sys.executable, "-m", "pipelines.cluster.ray_node", json.dumps(settings)]
-    with subprocess.Popen(
-        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    ) as node:
-        try:
-            yield node
-        finally:
-            if node.stdin is not None:
-                node.stdin.close()
-            try:
-                node.wait(END_TIMEOUT)  # killed, it would leave Ray's agents waiting for their dead head for a minute
-            except subprocess.TimeoutExpired:
-                node.kill()
-
-
-@contextlib.contextmanager
-def _loopback() -> Iterator[None]:
-    """`ray.init` takes 127.0.0.1 for this machine's address in its network, where ours does not listen."""
-    from ray._private import services
-
-    theirs = services.resolve_ip_for_localhost
-    services.resolve_ip_for_localhost = lambda host: host
+    names = {*TOKEN, *AT_IMPORT}
+    before = {name: os.environ.pop(name, None) for name in names}
+    os.environ |= {**AT_IMPORT, "RAY_AUTH_TOKEN_PATH": str(_token_file())}
     try:
         yield
     finally:
-        services.resolve_ip_for_localhost = theirs
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _kept_head(device: str) -> Iterator[_Head]:
+    head = _Head(device)
+    try:
+        yield head
+    finally:
+        head.end()
 
 
 @functools.cache

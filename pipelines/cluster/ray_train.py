@@ -2,12 +2,14 @@
 
 import contextlib
 import functools
+import itertools
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,19 +18,22 @@ import torch
 from model.confinement import confine_worker
 from model.device import KERNELS, pick_device, use_cores
 from model.errors import UserError
-from model.files import atomic_write
 from pipelines.cluster import embedded_ray
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:
-    from pipelines.cluster.bridge import Ends  # Ray Train is loaded when it is used
+    from pipelines.cluster.bridge import Courier, Ends  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-END_PATIENCE = 10.0  # seconds for our thread of Ray's controller to end after an interrupt
 SAID_AFTER = 5.0  # seconds without room for the workers until that is said
-ELASTIC_TRY = 10.0  # seconds that a group of one size waits for room, where another size may find it
+ROOM_TRY = 1.0  # seconds that a group of one size waits for room, where another size may find it
+ALONE = {  # Ray Train's settings on a machine that nobody takes away, with no one to read metrics
+    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
+    "RAY_TRAIN_METRICS_ENABLED": "0",
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is seen
+}
 logger = logging.getLogger(__name__)
 
 
@@ -40,9 +45,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         UserError: nothing answers at `cluster.address`, or it holds fewer CPUs or GPUs than asked for.
     """
     embedded_ray.quiet_environment()
-    import ray
-
-    if ray.is_initialized() and not embedded_ray.is_begun():
+    if is_connected() and not embedded_ray.is_begun():
         check_capacity(config)
         yield
         return
@@ -53,6 +56,8 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
             yield
         return
     logger.info(f"connecting to Ray at {config.address}")
+    import ray
+
     try:
         start = functools.partial(ray.init, config.address, logging_level=logging.ERROR, log_to_driver=False)
         embedded_ray.undisturbed(start, "Ray answers")
@@ -68,6 +73,11 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         yield
     finally:
         embedded_ray.undisturbed(ray.shutdown, "Ray has let go")
+
+
+def is_connected() -> bool:
+    """Returns whether this process is connected to a Ray, without importing it."""
+    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
 
 
 def check_capacity(config: ClusterConfig) -> None:
@@ -134,7 +144,7 @@ def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
 
 
 def fit(
-    function: Callable[[Argument, Ranks], object],
+    function: Callable[[Argument, Ranks], bool],
     argument: Argument,
     config: ClusterConfig,
     storage: Path,
@@ -147,9 +157,10 @@ def fit(
     Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that goes on after us, as
     many as there is room for at any time. `ends` is what goes between that cluster and this machine meanwhile.
 
-    A worker that dies takes its group with it and the group starts again, `config.max_failures` times; the function
-    must go on from its own checkpoints. `storage` is for Ray's own state, which nobody needs afterwards: every start
-    is a new Ray run, since the state of ours is in its run directory.
+    A worker that dies takes its group with it and a group starts again, `config.max_failures` times; the function must
+    go on from its own checkpoints. It returns, on the first rank, whether a group of another size goes on. `storage`
+    is for Ray's own state, which nobody needs afterwards: every group is a new Ray run, since the state of ours is in
+    its run directory.
 
     Ray's driver runs in a thread, so that a signal's handler is heard here at once. What it raises ends the workers.
 
@@ -158,80 +169,117 @@ def fit(
         RuntimeError: the workers died more often than allowed.
     """
     with connect_ray(config):
-        from ray.train import ControllerError, FailureConfig, RunConfig, ScalingConfig, TrainingFailedError
+        from ray.train import FailureConfig, RunConfig, ScalingConfig
+        from ray.train.torch import TorchTrainer
 
-        from pipelines.cluster.lean_trainer import LeanTrainer, ProcessGroup
+        from pipelines.cluster.process_group import ProcessGroup
 
         sizes = sizes or (config.most,)
         use_gpu = config.device == "cuda" or (config.device == "auto" and _gpus() >= sizes[0] * config.gpus_per_worker)
         per_worker = {"CPU": config.cpus_per_worker} | ({"GPU": config.gpus_per_worker} if use_gpu else {})
-        refusal = storage / "refused.txt"
-        refusal.unlink(missing_ok=True)
-        payload = {
-            "function": function,
-            "argument": argument,
-            "device": "cuda" if use_gpu else "cpu",
-            "refusal": str(refusal),
-            "threads": most_threads(config),
-        }
-        if config.address is None:
-            sizes = (_largest(sizes, per_worker),)
-        elastic = len(sizes) > 1
-        # workers find room within `start_timeout` in so many tries; one of a range of sizes is another size each time
-        tries = max(2, int(config.start_timeout / ELASTIC_TRY)) if elastic else 2
-        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout / tries)
+        device = "cuda" if use_gpu else "cpu"
+        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout)
         os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
-        settings: dict[str, Any] = {
-            "train_loop_config": payload,
-            "backend_config": ProcessGroup(KERNELS["cuda" if use_gpu else "cpu"].ddp_backend),
-            "scaling_config": ScalingConfig(
-                num_workers=(sizes[0], sizes[-1]) if elastic else sizes[0],
-                use_gpu=use_gpu,
-                resources_per_worker=per_worker,
-                elastic_resize_monitor_interval_s=config.resize_every,
-            ),
-            "run_config": RunConfig(
-                name=f"{name}-{int(time.time())}",
-                storage_path=str(storage),
-                failure_config=FailureConfig(
-                    max_failures=config.max_failures,
-                    max_preemption_failures=config.max_failures,
-                    controller_failure_limit=1 if config.address is None else config.max_failures,
+        for variable, value in ALONE.items() if config.address is None else ():
+            os.environ.setdefault(variable, value)
+
+        def group(attempt: int) -> bool:
+            size = _find_room(sizes, per_worker, config.start_timeout)
+            bridge = courier = None
+            if ends is not None and config.address is not None:
+                from pipelines.cluster.bridge import Bridge, Courier, open_mailbox
+
+                mailbox, both = open_mailbox(), ends()
+                room_for = functools.partial(_has_room, per_worker)
+                bridge = Bridge(both, sizes, size, mailbox, room_for, config.resize_every)
+                courier = Courier(both, mailbox)
+            trainer = TorchTrainer(
+                functools.partial(_worker, function, argument, device, most_threads(config), courier),
+                torch_config=ProcessGroup(KERNELS[device].ddp_backend),
+                scaling_config=ScalingConfig(num_workers=size, use_gpu=use_gpu, resources_per_worker=per_worker),
+                run_config=RunConfig(
+                    name=f"{name}-{int(time.time())}-{attempt}",
+                    storage_path=str(storage),
+                    failure_config=FailureConfig(0, controller_failure_limit=0, max_preemption_failures=0),
                 ),
-                callbacks=[_end_where_refused(refusal)],
-            ),
-        }
-        if config.address is None:
-            trainer = LeanTrainer(_worker, embedded=True, **settings)
-        else:
-            from pipelines.cluster.bridge import Bridge
-            from pipelines.cluster.elastic import ClusterTrainer
+            )
+            with contextlib.nullcontext() if bridge is None else bridge.carrying():
+                return bool(_in_thread(trainer.fit).return_value)
 
-            bridge = None if ends is None else Bridge(ends(), sizes)
-            trainer = ClusterTrainer(_worker, tries=tries, bridge=bridge, **settings)
-        room = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
+        run_groups(group, config.max_failures)
+
+
+def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
+    """Run `group` with 0, 1, ... until it returns that no other is to follow; after one that failed another follows.
+
+    Each is a Ray run of its own, for it may be of another size, and waits for room as the first did.
+
+    Raises:
+        UserError: a worker met a mistake of the user: the next group would meet it too.
+        RuntimeError: more than `max_failures` failed.
+    """
+    from ray.train import TrainingFailedError
+
+    failures = 0
+    for attempt in itertools.count():
         try:
-            patience = END_PATIENCE if config.address is None else 0.0
-            _in_thread(trainer.fit, lambda: _say_what_lacks(room), trainer.end, patience)
+            if not group(attempt):
+                return
         except TrainingFailedError as problem:
-            if refusal.exists():
-                raise UserError(refusal.read_text(encoding="utf-8")) from None
-            cause = problem.controller_failure if isinstance(problem, ControllerError) else problem
-            if type(cause).__name__ == "WorkerGroupStartupTimeoutError":
-                raise UserError(
-                    f"cluster.start_timeout={config.start_timeout:g}: in so many seconds there was no room for {room}; "
-                    f"{_free()}. Wait for what runs there, give it longer, or ask for fewer workers"
-                ) from None
-            raise RuntimeError(f"training failed on the workers: {problem}") from problem
+            for met in getattr(problem, "worker_failures", {}).values():
+                if isinstance(met, UserError):
+                    raise UserError(str(met)) from None
+            failures += 1
+            if failures > max_failures:
+                raise RuntimeError(f"training failed on the workers: {problem}") from problem
+            logger.info(f"the workers have failed and are started again ({failures} of {max_failures} times)")
 
 
-def _in_thread(
-    function: Callable[[], object], waiting: Callable[[], bool], left: Callable[[], None], patience: float = 0.0
-) -> None:
-    """`function` in a thread of its own; `waiting` is asked every SAID_AFTER seconds, until it has spoken, and `left`
-    is called where nobody waits any more. The thread then has `patience` seconds to end: Ray must not be shut down
-    while it is being asked."""
-    end: Future[object] = Future()
+def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: float) -> int:
+    """Returns the largest of these numbers of workers that there is room for; of several it waits for lost nodes.
+
+    Raises:
+        UserError: in `within` seconds there was none for the smallest.
+    """
+    import ray
+
+    group = f"{sizes[0]} workers with {', '.join(f'{n:g} {key}' for key, n in per_worker.items())} each"
+    began = time.monotonic()
+    said = False
+    while True:
+        total = ray.cluster_resources()
+        fitting = [size for size in sizes if all(total.get(key, 0.0) >= size * n for key, n in per_worker.items())]
+        for size in reversed(fitting):
+            if _has_room(per_worker, size, SAID_AFTER if size == sizes[0] else ROOM_TRY):
+                return size
+        if not fitting:
+            time.sleep(ROOM_TRY)
+            began = time.monotonic() if len(sizes) > 1 else began
+        waited = time.monotonic() - began
+        if waited >= within:
+            raise UserError(
+                f"cluster.start_timeout={within:g}: in so many seconds there was no room for {group}; {_free()}. "
+                f"Wait for what runs there, give it longer, or ask for fewer workers"
+            )
+        if not said and waited >= SAID_AFTER:
+            logger.info(f"waiting for room for {group}; {_free()}")
+            said = True
+
+
+def _has_room(per_worker: dict[str, float], workers: int, patience: float = ROOM_TRY) -> bool:
+    """Returns whether so many workers could start in `patience` seconds, beside what runs and on nodes that stay."""
+    from ray.util import placement_group, remove_placement_group
+
+    group = placement_group([per_worker] * workers)
+    try:
+        return bool(group.wait(patience))
+    finally:
+        remove_placement_group(group)
+
+
+def _in_thread(function: Callable[[], Result]) -> Result:
+    """What `function` returns, which runs in a thread of its own; the main thread hears signals meanwhile."""
+    end: Future[Result] = Future()
 
     def run() -> None:
         try:
@@ -240,25 +288,7 @@ def _in_thread(
             end.set_exception(problem)
 
     threading.Thread(target=run, name="ray-driver", daemon=True).start()
-    spoken = False
-    try:
-        while not end.done():
-            wait([end], timeout=None if spoken else SAID_AFTER)
-            spoken = spoken or end.done() or waiting()
-    finally:
-        left()
-        wait([end], timeout=patience)
-    end.result()
-
-
-def _say_what_lacks(room: str) -> bool:
-    """Says that workers wait for room in the cluster, if they do; whether it was said."""
-    import ray
-
-    lacks = any(group["state"] == "PENDING" for group in ray.util.placement_group_table().values())
-    if lacks:
-        logger.info(f"waiting for room for {room}; {_free()}")
-    return lacks
+    return end.result()
 
 
 def _free() -> str:
@@ -270,41 +300,12 @@ def _free() -> str:
     return f"free in the cluster: {', '.join(parts)}"
 
 
-def _end_where_refused(refusal: Path) -> Any:
-    """A callback of Ray's controller: a worker that met a mistake of the user is no reason to start again; what it said
-    is kept in `refusal`.
-
-    The other workers may wait for the one that failed, for ever: the controller ends them.
-    """
-    from ray.train import UserCallback
-
-    class EndWhereRefused(UserCallback):  # type: ignore[misc]  # Ray is untyped
-        def after_exception(self, run_context: Any, worker_exceptions: dict[int, Exception]) -> None:
-            if refusal.exists():
-                raise UserError(refusal.read_text(encoding="utf-8"))
-            for problem in worker_exceptions.values():  # of a worker on another machine
-                if isinstance(problem, UserError):
-                    atomic_write(refusal, str(problem))
-                    raise UserError(str(problem))
-
-    return EndWhereRefused()
-
-
 def most_threads(config: ClusterConfig) -> int:
     """That a worker computes with; 0: its share of all cores of its machine.
 
     A cluster is shared: two jobs whose threads wait for the same cores are several times slower than in turns.
     """
     return 0 if config.address is None else max(1, int(config.cpus_per_worker))
-
-
-def _largest(sizes: tuple[int, ...], per_worker: dict[str, float]) -> int:
-    """Of these numbers of workers the largest that a cluster of our own has room for; the smallest if it has none."""
-    import ray
-
-    total = ray.cluster_resources()
-    room = min(total.get(key, 0.0) // need for key, need in per_worker.items() if need)
-    return max((size for size in sizes if size <= room), default=sizes[0])
 
 
 def _gpus() -> float:
@@ -314,20 +315,22 @@ def _gpus() -> float:
     return float(ray.cluster_resources().get("GPU", 0.0))
 
 
-def _worker(payload: dict[str, Any]) -> None:
+def _worker(
+    function: Callable[[Argument, Ranks], bool],
+    argument: Argument,
+    device: str,
+    threads: int,
+    courier: "Courier | None",
+) -> bool:
     """One training process: find its place, then run the function it was started for."""
     from ray import train
 
     confine_worker()
     context = train.get_context()
-    device = pick_device(payload["device"], context.get_local_rank())
-    if device.type == "cuda":
-        torch.cuda.set_device(device)
-    use_cores(context.get_local_world_size(), payload["threads"])
-    ranks = Ranks(context.get_world_rank(), context.get_world_size(), device)
-    try:
-        payload["function"](payload["argument"], ranks)
-    except UserError as problem:  # no use in starting again: leave word where the driver may see it
-        if Path(payload["refusal"]).parent.is_dir():
-            atomic_write(Path(payload["refusal"]), str(problem))
-        raise
+    chosen = pick_device(device, context.get_local_rank())
+    if chosen.type == "cuda":
+        torch.cuda.set_device(chosen)
+    use_cores(context.get_local_world_size(), threads)
+    ranks = Ranks(context.get_world_rank(), context.get_world_size(), chosen)
+    with contextlib.nullcontext() if courier is None else courier.carrying(ranks.first):
+        return function(argument, ranks)

@@ -16,7 +16,6 @@ from model.runs.attempts import StaleAttemptError
 from model.runs.spool import Spool
 from model.storage.mirror import remote_of
 from pipelines.cluster import ray_train
-from pipelines.cluster.pause import PausedError
 from pipelines.cluster.ranks import Ranks, from_environment
 from pipelines.config import Config
 from pipelines.tasks.base import Plan, Task, task_for
@@ -94,7 +93,7 @@ def check(config: Config) -> None:
 
 @contextlib.contextmanager
 def claim_run(config: Config) -> Iterator[Signals]:
-    """The run is this command's alone for the length of the block, and signals end it in order.
+    """Reserves the run for this command within the block, and lets signals end it in order.
 
     Raises:
         UserError: another command trains it.
@@ -135,7 +134,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
 
 
 def open_ends(config: Config) -> "Ends":
-    """What goes between this machine and the first rank's; Ray Train is loaded by now."""
+    """Returns the ends of the bridge to the first rank's machine; Ray Train is loaded by now."""
     from pipelines.tasks.ends import ends_of
 
     return ends_of(config)
@@ -143,7 +142,7 @@ def open_ends(config: Config) -> "Ends":
 
 @contextlib.contextmanager
 def closed_record(config: Config) -> Iterator[None]:
-    """A block that does not end with an error while the run's record says that it goes on."""
+    """Closes the run's record if the block ends with an error."""
     try:
         yield
     except BaseException as problem:
@@ -167,11 +166,10 @@ def close_record(config: Config, problem: BaseException) -> None:
             publishing.publish(config.run_dir)
 
 
-def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> object:
-    """`train_rank` on a machine that has the run's newest files.
+def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> bool:
+    """Runs `train_rank` on a machine that has the run's newest files.
 
-    Raises:
-        PausedError: the workers have ended so that a group of another size may go on.
+    Returns, on the first rank, whether the workers have ended so that a group of another size may go on.
     """
     keep_few_products()  # before the precision is measured, which multiplies
     if config.cluster.address is not None:
@@ -180,10 +178,8 @@ def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ra
             # the database is a file of the command's machine: what is recorded here goes there with the run's files
             config = replace(config, tracking=replace(config.tracking, offline=True))
     publishing.pull(config.run_dir)
-    done = train_rank(config, ranks)
-    if ranks.first and is_paused(config.run_dir):
-        raise PausedError
-    return done
+    train_rank(config, ranks)
+    return ranks.first and is_paused(config.run_dir)
 
 
 def record_start(config: Config, values: Mapping[str, Any]) -> None:

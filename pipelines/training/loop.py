@@ -37,7 +37,6 @@ from pipelines.training.final_weights import kept_weights
 from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 from pipelines.training.publishing import Publisher, publisher
 from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
-from pipelines.training.uncompiled import leave_compiler_out
 from pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
@@ -99,7 +98,6 @@ class Trainer:
         bleu: Callable[[], float] | None = None,
     ) -> None:
         """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together."""
-        leave_compiler_out()
         keep_few_products()  # unless a command has done so
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)

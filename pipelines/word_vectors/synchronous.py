@@ -52,8 +52,8 @@ class Likelihood(nn.Module):
         """Uses the memory of the tables (rows, D) and writes to it."""
         super().__init__()
         self.config = config
-        self.vectors = nn.Embedding(len(vectors), vectors.shape[1], sparse=True, _weight=vectors)
-        self.contexts = nn.Embedding(len(contexts), contexts.shape[1], sparse=True, _weight=contexts)
+        self.vectors = nn.Embedding.from_pretrained(vectors, freeze=False, sparse=True)
+        self.contexts = nn.Embedding.from_pretrained(contexts, freeze=False, sparse=True)
 
     def forward(self, windows: Windows) -> tuple[Tensor, Tensor]:
         """Returns (summed loss -log s(+-x.y), number of predictions)."""

@@ -75,7 +75,7 @@ def talking(config: JobsConfig) -> Iterator[Any]:
 
 
 def connect(config: JobsConfig) -> Any:
-    """Returns Ray's client of the cluster's job server. Ray reads the token itself; it is neither shown nor logged.
+    """Returns Ray's client of the cluster's job server. The token is neither shown nor logged.
 
     Raises:
         UserError: there is no address, nothing answers there, or the token is missing or wrong.
@@ -87,21 +87,18 @@ def connect(config: JobsConfig) -> Any:
         )
     os.environ["RAY_AUTH_MODE"] = config.auth
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    if config.auth == "token":
-        _point_to_token(config)
+    headers = {"Authorization": f"Bearer {_read_token(config)}"} if config.auth == "token" else None
     if config.address.startswith(("http://", "https://")):
         os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # otherwise RAY_ADDRESS would win silently
-    from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]  # compiled, without stubs
     from ray.exceptions import AuthenticationError
     from ray.job_submission import JobSubmissionClient
 
-    Config.initialize("")  # reads the variables again: Ray read them on import, perhaps before
-    AuthenticationTokenLoader.instance().reset_cache()
     for name in ("ray", "ray.dashboard.modules.job.sdk"):  # the second has its own level
         logging.getLogger(name).setLevel(logging.WARNING)
 
     try:
-        return JobSubmissionClient(config.address)
+        # the header, since Ray reads the variables once, when it is imported
+        return JobSubmissionClient(config.address, headers=headers)
     except AuthenticationError as problem:
         reason = str(problem).strip().splitlines()[0]
         raise UserError(
@@ -113,16 +110,25 @@ def connect(config: JobsConfig) -> Any:
         raise UserError(f"jobs.address: no Ray job server answers at {config.address!r} ({reason})") from None
 
 
-def _point_to_token(config: JobsConfig) -> None:
+def _read_token(config: JobsConfig) -> str:
+    """Returns the token from the place that Ray itself looks at first: the variable, the named file, Ray's own file.
+
+    Raises:
+        UserError: there is none.
+    """
     if config.token_file is not None:
         if not Path(config.token_file).is_file():
             raise UserError(f"jobs.token_file: {config.token_file} is not a file")
-        os.environ["RAY_AUTH_TOKEN_PATH"] = config.token_file
-    elif not os.environ.get("RAY_AUTH_TOKEN") and not (Path.home() / ".ray" / "auth_token").is_file():
+        os.environ["RAY_AUTH_TOKEN_PATH"] = config.token_file  # for an address that Ray has to look up first
+    if token := os.environ.get("RAY_AUTH_TOKEN"):
+        return token.strip()
+    file = Path(config.token_file) if config.token_file is not None else Path.home() / ".ray" / "auth_token"
+    if not file.is_file():
         raise UserError(
             "jobs.auth=token: there is no token. Put it into the variable RAY_AUTH_TOKEN or into a file named by "
             "jobs.token_file (jobs.auth=disabled is for clusters that ask for none)"
         )
+    return file.read_text(encoding="utf-8").strip()
 
 
 def details(client: Any, job: str) -> Any:

@@ -41,4 +41,5 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     assert "version 1 is champion" in printed[4]
     assert "Did you mean 'max_steps'" in printed[6]
     said = [line for each in outputs for out in each if out["name"] == "stderr" for line in out["text"]]
-    assert not [line for line in said if "tqdm" not in line.lower()], "progress is quiet"
+    told = ("tqdm", "repeats itself")  # the second is a warning of what a network that learned little translates
+    assert not [line for line in said if not any(word in line.lower() for word in told)], "progress is quiet"

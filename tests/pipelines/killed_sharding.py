@@ -1,4 +1,4 @@
-"""A sharding that is killed in the middle, in a process of its own."""
+"""Shardings in a process of their own: one that is killed in the middle, one through an embedded Ray."""
 
 import importlib
 import os
@@ -10,7 +10,7 @@ from pipelines.config import Config
 from pipelines.shard import shard
 from tests.warm import CONTEXT
 
-PATIENCE = 120.0  # seconds
+PATIENCE = 240.0  # seconds
 
 
 def kill_sharding(config: Config, where: str, call: int, settings: Mapping[str, object]) -> None:
@@ -24,10 +24,28 @@ def kill_sharding(config: Config, where: str, call: int, settings: Mapping[str, 
     assert process.exitcode == -signal.SIGKILL
 
 
-def _shard(config: Config, where: str, call: int, settings: Mapping[str, object]) -> None:
+def shard_over_ray(config: Config, settings: Mapping[str, object]) -> None:
+    """Shard, however small the corpus is, through Ray: this process may have imported it with other settings."""
+    changed = {**settings, "pipelines.cluster.map.WORTH_RAY_LINES": 0}
+    process = CONTEXT.Process(target=_shard_over_ray, args=(config, changed))
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+
+
+def _shard_over_ray(config: Config, settings: Mapping[str, object]) -> None:
+    _set(settings)
+    shard(config)
+
+
+def _set(settings: Mapping[str, object]) -> None:
     for name, value in settings.items():
         module, _, attribute = name.rpartition(".")
         setattr(importlib.import_module(module), attribute, value)
+
+
+def _shard(config: Config, where: str, call: int, settings: Mapping[str, object]) -> None:
+    _set(settings)
     module, _, attribute = where.rpartition(".")
     holder = importlib.import_module(module)
     function = getattr(holder, attribute)

@@ -11,7 +11,7 @@ from model.shards.manifest import ShardsConfig
 from pipelines.settings import ClusterConfig
 from pipelines.shard import shard
 from tests.pipelines.conftest import Make, directory_bytes
-from tests.pipelines.killed_sharding import kill_sharding
+from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -47,12 +47,11 @@ def test_what_another_configuration_left_unfinished_is_not_mixed_in(
     assert directory_bytes(tmp_path / "killed") == undisturbed
 
 
-def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
+def test_two_workers_write_the_same_bytes(make: Make) -> None:
     one = shard(make("one"))
-    two = shard(make("two", cluster=ClusterConfig(backend="ray", workers=2)))
-    assert directory_bytes(one.directory) == directory_bytes(two.directory)
+    two = make("two", cluster=ClusterConfig(backend="ray", workers=2))
+    shard_over_ray(two, SMALL)
+    assert directory_bytes(one.directory) == directory_bytes(two.shard_dir)
 
 
 def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(

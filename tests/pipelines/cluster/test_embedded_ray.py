@@ -2,116 +2,117 @@
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
+import types
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-import ray
 
-from pipelines.cluster import embedded_ray, ray_train
-from pipelines.settings import ClusterConfig
+from model.errors import UserError
+from pipelines.cluster import embedded_ray
 
+ROOT = Path(__file__).parents[3]
 AGENT_PORT = 52365  # of a cluster that somebody starts with `ray start`
-
-
-def environment_of_task(_: int) -> dict[str, str]:
-    import os
-
-    return {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
-
-
-def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
-    monkeypatch.setenv("RAY_ADDRESS", "192.0.2.1:6379")  # the user's cluster, which is not meant
-    monkeypatch.setenv("HOME", str(tmp_path))
-    with ray_train.connect_ray(ClusterConfig()):
-        (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
-        me = psutil.Process()
-        places = [
-            connection.laddr
-            for process in (me, *me.children(recursive=True))
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        ]
-    assert len(places) > 5
-    assert {place.ip.removeprefix("::ffff:") for place in places} == {"127.0.0.1"}
-    assert AGENT_PORT not in {place.port for place in places}
-    token = Path(known.pop("RAY_AUTH_TOKEN_PATH"))
-    assert known == {"RAY_AUTH_MODE": "token"}
-    assert stat.S_IMODE(token.stat().st_mode) == 0o600
-    assert len(token.read_text(encoding="utf-8")) == 64
-    assert environment_of_task(0) == {"RAY_AUTH_MODE": "disabled", "RAY_AUTH_TOKEN": "the user's"}
-    assert not (tmp_path / ".ray").exists()
-
-
-def test_a_ray_that_was_begun_is_the_one_that_is_used_and_is_gone_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RAY_AUTH_TOKEN", "the user's")
-    with embedded_ray.begin_ray("cpu"):
-        assert embedded_ray.is_begun()
-        with ray_train.connect_ray(ClusterConfig()):
-            assert not embedded_ray.is_begun()
-            (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
-        assert known["RAY_AUTH_MODE"] == "token"
-        assert not ray.is_initialized()
-    with embedded_ray.begin_ray("cpu"):  # a command that is refused asks for none
-        pass
-    assert not ray.is_initialized() and not embedded_ray.is_begun()
-    assert environment_of_task(0) == {"RAY_AUTH_TOKEN": "the user's"}
-
-
-def test_workers_are_forked_only_where_their_socket_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    monkeypatch.delitem(sys.modules, "ray")
-    assert embedded_ray.can_fork(Path("/tmp/workers"))
-    assert not embedded_ray.can_fork(Path("/tmp", "x" * 100, "workers"))
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    assert not embedded_ray.can_fork(Path("/tmp/workers"))
-
-
-FORKS = """
-import json, os, signal, sys, time
+USERS = {  # the user's cluster, which is not meant
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_AUTH_TOKEN": "the user's",
+    "RAY_ADDRESS": "192.0.2.1:6379",
+}
+PLAIN = """
+import contextlib, json, os, signal, stat, sys
+from pathlib import Path
 import psutil
 from pipelines.cluster import embedded_ray, ray_train
 from pipelines.settings import ClusterConfig
 
-def modules_of_task():
-    return os.getpid(), os.getppid(), "fractions" in sys.modules, os.environ.get("RAY_AUTH_MODE")
+def environment_of_task(_):
+    return {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
 
-with embedded_ray.begin_ray("cpu", ["fractions"]), ray_train.connect_ray(ClusterConfig()):
-    import ray  # the driver has it only now: a process with Ray is not forked
-    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+begun = embedded_ray.begin_ray("cpu") if sys.argv[1] == "begun" else contextlib.nullcontext()
+with begun:
+    is_begun = embedded_ray.is_begun()
+    with ray_train.connect_ray(ClusterConfig()):
+        import ray
 
-    me = psutil.Process()
-    (forker,) = [process for process in me.children() if process.cmdline() == me.cmdline()]
-    while len(waiting := [process.pid for process in forker.children()]) < 2:
-        time.sleep(0.05)
-    group = ray.util.placement_group([{"CPU": ray.cluster_resources()["CPU"]}])  # as a training reserves all there are
-    group.wait()
-    time.sleep(2.5)  # no CPU is free: Ray itself ends idle workers after a second
-    place = PlacementGroupSchedulingStrategy(group)
-    known = ray.get(ray.remote(num_cpus=1)(modules_of_task).options(scheduling_strategy=place).remote())
-    processes = [process.pid for process in me.children(recursive=True)]
-    print(json.dumps([known, waiting, forker.pid, processes]), flush=True)
-    os.kill(me.pid, signal.SIGKILL)
+        (known,) = ray_train.map_tasks(environment_of_task, [0], ClusterConfig())
+        me = psutil.Process()
+        family = me.children(recursive=True)
+        places = [
+            [connection.laddr.ip, connection.laddr.port]
+            for process in (me, *family)
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+        token = Path(known["RAY_AUTH_TOKEN_PATH"])
+        found = {
+            "begun": [is_begun, embedded_ray.is_begun()],
+            "places": places,
+            "known": known,
+            "mode": stat.S_IMODE(token.stat().st_mode),
+            "token": token.read_text(),
+            "processes": [process.pid for process in family],
+        }
+        if sys.argv[1] == "killed":
+            print(json.dumps(found), flush=True)
+            os.kill(me.pid, signal.SIGKILL)
+found["connected"] = ray.is_initialized()
+found["afterwards"] = environment_of_task(0)
+with embedded_ray.begin_ray("cpu"):  # a command that is refused asks for none
+    pass
+print(json.dumps(found))
 """
 
 
-def test_workers_are_forks_that_wait_for_their_task_and_nothing_is_left_of_a_driver_that_is_killed() -> None:
-    """In a process of its own: this one has loaded Ray, and has threads."""
-    root = Path(__file__).parents[3]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    with subprocess.Popen([sys.executable, "-c", FORKS], cwd=root, env=environment, stdout=subprocess.PIPE) as driver:
-        assert driver.stdout is not None
-        line = driver.stdout.readline()
-    (worker, parent, imported, mode), waiting, forker, processes = json.loads(line)
-    assert (imported, mode) == (True, "token")
-    assert worker in waiting and parent == forker
-    there = [psutil.Process(pid) for pid in processes if psutil.pid_exists(pid)]
-    _, alive = psutil.wait_procs(there, timeout=30)
+def outcome(how: str, home: Path) -> dict[str, Any]:
+    """What a process that starts an embedded Ray finds; `how`: plain, begun, killed. This one may have imported Ray."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    (home / "tmp").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, how],
+        cwd=ROOT,
+        env={**variables, **USERS, "HOME": str(home), "TMPDIR": str(home / "tmp")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == (-signal.SIGKILL if how == "killed" else 0), done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    there = [psutil.Process(pid) for pid in found["processes"] if psutil.pid_exists(pid)]
+    _, alive = psutil.wait_procs(there, timeout=40)
     assert alive == []
+    return found
+
+
+@pytest.mark.parametrize("how", ["plain", "begun"])
+def test_an_embedded_ray_listens_on_loopback_at_free_ports_with_a_token_of_its_own(how: str, tmp_path: Path) -> None:
+    found = outcome(how, tmp_path)
+    assert found["begun"] == [how == "begun", False]
+    assert len(found["places"]) > 5
+    assert {ip.removeprefix("::ffff:") for ip, _ in found["places"]} == {"127.0.0.1"}
+    assert AGENT_PORT not in {port for _, port in found["places"]}
+    token = Path(found["known"].pop("RAY_AUTH_TOKEN_PATH"))
+    assert found["known"] == {"RAY_AUTH_MODE": "token"}
+    assert (found["mode"], len(found["token"])) == (stat.S_IRUSR | stat.S_IWUSR, 64)
+    assert not found["connected"]
+    assert found["afterwards"] == {name: USERS[name] for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN")}
+    assert not token.exists() and not (tmp_path / ".ray").exists()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_nothing_of_an_embedded_ray_is_left_of_a_command_that_is_killed(tmp_path: Path) -> None:
+    outcome("killed", tmp_path)
+    left = [path.name for path in (tmp_path / "tmp").iterdir()]
+    assert [name for name in left if not name.startswith("dragoman-ray-token-")] == []
+
+
+def test_a_ray_that_was_imported_with_other_settings_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
+    monkeypatch.setattr(embedded_ray, "_imported_as_needed", False)
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    with pytest.raises(UserError, match="RAY_AUTH_MODE=token"), embedded_ray.begin_ray("cpu"):
+        pass

@@ -32,10 +32,10 @@ from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
 from pipelines.unpack import unpack_split
 from tests.pipelines.conftest import directory_bytes
-from tests.pipelines.killed_sharding import kill_sharding
+from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
-ROOT = Path(__file__).resolve().parents[3]
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
+SMALL = {"pipelines.corpus.text_staging.BLOCK_BYTES": 4000, "pipelines.corpus.vocabulary.TASK_BLOCKS": 3}
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
 )
@@ -50,8 +50,8 @@ def _lines(count: int, seed: int) -> list[str]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and tasks from a few hundred lines."""
-    monkeypatch.setattr(text_staging, "BLOCK_BYTES", 4000)
-    monkeypatch.setattr("pipelines.corpus.vocabulary.TASK_BLOCKS", 3)
+    for name, value in SMALL.items():
+        monkeypatch.setattr(name, value)
 
 
 @pytest.fixture
@@ -132,20 +132,18 @@ def test_the_vocabulary_is_counted_over_every_line_however_small_the_table(
     assert np.bincount(ids)[6:].tolist() == [counts[word] for word in expected]
 
 
-def test_two_workers_write_the_same_bytes(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.cluster.map.WORTH_RAY_LINES", 0)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+def test_two_workers_write_the_same_bytes(make: Make) -> None:
     corpus = {"phrases": PhrasesConfig(passes=1, threshold=1.0), "cut": CutConfig(test=0.1, run=20)}
     one = shard(make("one", corpus, tokenizer=VOCABULARY))
-    two = shard(make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2)))
-    assert directory_bytes(one.directory) == directory_bytes(two.directory)
+    two = make("two", corpus, tokenizer=VOCABULARY, cluster=ClusterConfig(backend="ray", workers=2))
+    shard_over_ray(two, SMALL)
+    assert directory_bytes(one.directory) == directory_bytes(two.shard_dir)
 
 
 def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     corpus = {"phrases": PhrasesConfig(passes=2, threshold=2.0), "cut": CutConfig(test=0.1, run=20)}
     undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
-    small = {"pipelines.corpus.text_staging.BLOCK_BYTES": 4000, "pipelines.corpus.vocabulary.TASK_BLOCKS": 3}
     for where, call in (
         ("pipelines.corpus.text_block.save_block", 5),
         ("pipelines.corpus.counting.write_run", 4),  # of pairs
@@ -153,7 +151,7 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
         ("pipelines.corpus.vocabulary.count_units", 7),
         ("model.shards.writer.canonical_json", 3),
     ):
-        kill_sharding(config, where, call, small)
+        kill_sharding(config, where, call, SMALL)
         assert not (config.shard_dir / "manifest.json").exists()
     shard(config)
     assert directory_bytes(config.shard_dir) == undisturbed

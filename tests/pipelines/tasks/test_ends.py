@@ -1,11 +1,11 @@
 """What crosses between a command and its first rank on another node."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
-from pipelines.cluster.bridge import Bridge
+from pipelines.cluster.bridge import Bridge, Courier, Mailbox
 from pipelines.config import Config, PathsConfig
 from pipelines.settings import ClusterConfig
 from pipelines.tasks.ends import ends_of
@@ -18,6 +18,33 @@ def config(tmp_path: Path) -> Config:
     return Config(name="run", paths=paths, cluster=ClusterConfig(address="somewhere:6379", workers="1..2"))
 
 
+class Local:
+    """An actor in this process: a method's `remote` gives its result, which `ray.get` hands on."""
+
+    def __init__(self, thing: object) -> None:
+        for name in ("leave_for_rank", "exchange", "take"):
+            setattr(self, name, SimpleNamespace(remote=getattr(thing, name)))
+
+
+class Sides:
+    """The bridge of a group of workers and its first rank's side, both here."""
+
+    def __init__(self, config: Config, size: int, sizes: tuple[int, ...] = (1, 2), room: int = 0) -> None:
+        self.ends, mailbox = ends_of(config), Local(Mailbox())
+        self.bridge = Bridge(self.ends, sizes, size, mailbox, lambda more: more <= room, resize_every=0.0)
+        self.courier = Courier(self.ends, mailbox)
+
+    def carry(self) -> None:
+        """Both look, the rank first."""
+        self.courier.exchange(obey=True)
+        self.bridge.look()
+
+
+@pytest.fixture(autouse=True)
+def _results_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.cluster.bridge.ray.get", lambda result: result)
+
+
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The run's folder on another machine, which this process plays from now on."""
@@ -26,21 +53,16 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_journal_comes_line_by_line_and_anew_where_another_follows_it(config: Config, node: Path) -> None:
-    ends = ends_of(config)
-    bridge = Bridge(ends, (1, 2))
+    both = Sides(config, 2)
     here = config.run_dir / "steps.jsonl"
     node.mkdir(parents=True)
-    have: dict[str, tuple[int, int]] = bridge._have
     for content, seen in (('{"a":1}\n{"b"', '{"a":1}\n'), ('{"a":1}\n{"b":2}\n', '{"a":1}\n{"b":2}\n')):
         (node / "steps.jsonl").write_text(content)
-        for name, piece in ends.tell(have).items():
-            bridge._keep(name, piece)
+        both.carry()
         assert here.read_text() == seen
-    assert ends.tell(have) == {}
     (node / "next").write_text('{"c":3}\n')
     (node / "next").rename(node / "steps.jsonl")
-    for name, piece in ends.tell(have).items():
-        bridge._keep(name, piece)
+    both.carry()
     assert here.read_text() == '{"c":3}\n'
 
 
@@ -84,41 +106,33 @@ def test_a_first_rank_in_the_commands_own_folder_is_sent_nothing(
     assert ends.tell({}) == {}
 
 
-class Group:
-    """Ray Train's, as far as the bridge asks it."""
-
-    def __init__(self, size: int) -> None:
-        self.size, self.called = size, []  # type: tuple[int, list[Any]]
-
-    def __len__(self) -> int:
-        return self.size
-
-    def execute_single(self, rank: int, function: Any, *words: Any) -> None:
-        self.execute_single_async(rank, function, *words)
-
-    def execute_single_async(self, rank: int, function: Any, *words: Any) -> None:
-        assert function.__name__, "Ray names the task by it"
-        self.called.append(words)
-        function(*words)
-
-
-class Leaving:
-    preempted_ranks = (1,)
-
-
-class Status:
-    def get_preemption_info(self) -> Leaving:
-        return Leaving()
-
-
 @pytest.mark.parametrize(("sizes", "paused"), [((1, 2), True), ((2,), False), ((2, 4), False)])
 def test_a_drained_node_pauses_a_group_that_can_go_on_without_it_and_ends_another(
     config: Config, node: Path, sizes: tuple[int, ...], paused: bool
 ) -> None:
-    ends = ends_of(config)
-    bridge, group = Bridge(ends, sizes), Group(2)
-    bridge.after_worker_group_start(group)
-    for _ in range(2):  # asked for once, however often it is seen
-        bridge._leave(Status().get_preemption_info())
-    assert [call[0] for call in group.called] == [ends.begin, *([ends.pause] if paused else [])]
+    both = Sides(config, 2, sizes)
+    both.courier._leaving = 1
+    for _ in range(3):  # noticed, asked for, done
+        both.carry()
+    assert stopping.is_paused(node) == paused
     assert (stopping.read_reason(config.run_dir) == "") == paused
+    assert (stopping.read_request(node) == stopping.YIELDED) == (not paused)
+
+
+@pytest.mark.parametrize(("room", "paused"), [(0, False), (1, False), (2, True), (6, True)])
+def test_a_group_is_paused_when_there_is_room_for_one_of_another_size(
+    config: Config, node: Path, room: int, paused: bool
+) -> None:
+    both = Sides(config, 2, (1, 2, 4, 8), room)
+    both.carry()
+    both.carry()
+    assert stopping.is_paused(node) == paused
+
+
+def test_a_worker_that_has_ended_is_asked_nothing_more(config: Config, node: Path) -> None:
+    both = Sides(config, 2)
+    node.mkdir(parents=True)
+    both.ends.stop("too late")
+    both.bridge.look()
+    both.courier.exchange(obey=False)
+    assert stopping.read_request(node) is None

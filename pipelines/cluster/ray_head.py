@@ -1,0 +1,77 @@
+"""Keeps a Ray head of our own: `python -m pipelines.cluster.ray_head ADDRESS CPUS`.
+
+It runs `ray start` while the command that asked for it imports torch. It prints one line when the head is up, and ends
+the head when its standard input ends: when the command says so or is gone.
+"""
+
+import contextlib
+import select
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+
+from model.files import socket_folder
+from model.ports import free_ports
+
+OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not go through it
+END_TIMEOUT = 15.0  # seconds for Ray's processes to end
+READY = "Ray runtime started"  # what `ray start` says
+
+
+def main(words: Sequence[str]) -> int:
+    """Returns the exit code; 1 where the head does not start, with the end of its output on the standard error."""
+    address, cpus = words
+    folder = socket_folder("dragoman-ray-")
+    try:
+        log = folder / "start.log"
+        with log.open("wb") as output, _head(address, cpus, folder, output.fileno()) as head:
+            while READY not in (text := log.read_text(encoding="utf-8", errors="replace")):
+                if head.poll() is not None:
+                    sys.stderr.write(text[-2000:])
+                    return 1
+                if _ended(0.05):
+                    return 0
+            print("up", flush=True)
+            _ended(None)
+        return 0
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ended(seconds: float | None) -> bool:
+    """Returns whether the standard input has ended; waits for so long at most."""
+    return bool(select.select([sys.stdin], [], [], seconds)[0])
+
+
+@contextlib.contextmanager
+def _head(address: str, cpus: str, folder: Path, output: int) -> Iterator["subprocess.Popen[bytes]"]:
+    """The head for the length of the block; afterwards none of its processes is left."""
+    port = address.rpartition(":")[2]
+    (client,) = free_ports(1)
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus}"),
+        *("--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={client}"),
+        *("--min-worker-port=0", "--max-worker-port=0", "--metrics-export-port=0", "--dashboard-agent-listen-port=0"),
+        *("--include-dashboard=false", "--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
+        # a folder in ours: Ray opens its own to everybody
+        *(f"--object-store-memory={OBJECT_STORE}", f"--temp-dir={folder / 'r'}"),
+    ]
+    head = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield head
+    finally:
+        below = psutil.Process().children(recursive=True)
+        head.terminate()
+        _, alive = psutil.wait_procs(below, timeout=END_TIMEOUT)
+        for process in alive:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        head.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
