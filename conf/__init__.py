@@ -1,1 +1,1 @@
-"""Hydra configuration: values by name. Schemas stand beside the code that they configure; compose.py joins both."""
+"""Hydra configuration: values by name. Schemas are beside the code that they configure; compose.py joins both."""

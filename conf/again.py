@@ -1,4 +1,4 @@
-"""The command line that runs, so that a message can name the next one in full: every setting that was given stays."""
+"""Keeps the running command line, so that a message can name the next command with all settings that were given."""
 
 import contextlib
 import shlex
@@ -14,7 +14,7 @@ _line = ContextVar[tuple[str, ...]]("line", default=())
 
 @contextlib.contextmanager
 def remembered(words: Sequence[str]) -> Iterator[None]:
-    """Within the block `words` are the command line that runs, without the verb."""
+    """Makes `words`, the running command line without the command's name, known within the block."""
     before = _line.set(tuple(words))
     try:
         yield
@@ -23,9 +23,9 @@ def remembered(words: Sequence[str]) -> Iterator[None]:
 
 
 def command(verb: str, *changes: str, keep: Callable[[str], bool] = lambda key: True) -> str:
-    """Returns `dragoman VERB` with the settings of the running command line, and `changes` in the place of theirs.
+    """Returns `dragoman VERB` with the settings of the running command line, some replaced by `changes`.
 
-    `keep(key)` says whether a setting of the line has a meaning for the verb.
+    `keep(key)` returns True if a setting of the line has a meaning for the command.
     """
     changed = {key_of(word) for word in changes}
     options, settings = _parts()
@@ -34,7 +34,7 @@ def command(verb: str, *changes: str, keep: Callable[[str], bool] = lambda key: 
 
 
 def has_options() -> bool:
-    """Return True if the running line has options (`-m`, `--cfg job`) that are not files of one's own settings."""
+    """Returns True if the running line has options (`-m`, `--cfg job`) other than files of the user's settings."""
     given = iter(_line.get())
     for word in given:
         if word in OWN:
@@ -45,23 +45,23 @@ def has_options() -> bool:
 
 
 def gives(key: str) -> bool:
-    """Return True if the running line sets `key`."""
+    """Returns True if the running line sets `key`."""
     return any(key_of(word) == key for word in _parts()[1])
 
 
 def key_of(word: str) -> str:
-    """The key of a setting `KEY=VALUE`."""
+    """Returns the key of a setting `KEY=VALUE`."""
     return word.lstrip("+~").partition("=")[0]
 
 
 def masked(word: str) -> str:
-    """The setting without the user and password that an address in it holds."""
+    """Returns the setting without the user and password of an address in it."""
     key, equals, value = word.partition("=")
     return f"{key}={mask_credentials(value)}" if equals else word
 
 
 def _parts() -> tuple[list[str], list[str]]:
-    """The options that name files of settings, and the settings; `--config-dir` is told by its variable."""
+    """Returns the options that name files of settings, and the settings; `--config-dir` is in its variable."""
     options: list[str] = []
     settings: list[str] = []
     given = iter(_line.get())

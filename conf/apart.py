@@ -1,15 +1,15 @@
-"""Composing in a process that is somebody else's: their Hydra is put aside, and threads take turns."""
+"""Composes inside a process of another program: puts its Hydra aside, and lets threads take turns."""
 
 import contextlib
 import threading
 from collections.abc import Iterator
 
-_turn = threading.RLock()  # Hydra keeps what it composes in the process
+_turn = threading.RLock()  # Hydra's state is per process
 
 
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
-    """A block that composes; the caller may be an application of Hydra itself, whose configuration comes back."""
+    """Composes within the block; the caller may be a Hydra application, whose configuration is restored."""
     from hydra.core.global_hydra import GlobalHydra
 
     with _turn:
@@ -17,4 +17,4 @@ def apart() -> Iterator[None]:
         try:
             yield
         finally:
-            GlobalHydra.instance().hydra = before  # another instance: Hydra has put a copy in its place
+            GlobalHydra.instance().hydra = before  # another instance: Hydra has put a copy there

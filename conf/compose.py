@@ -1,7 +1,7 @@
-"""The one way in: a verb's command line becomes a typed configuration and an exit code.
+"""The only entrance: turns a command line into a typed configuration and an exit code.
 
 Hydra composes `config.yaml` with the overrides, interpolations are resolved, and each section becomes the dataclass
-that the verb's root declares for it. Nothing here knows what a section means.
+that the command's root declares for it. Nothing here knows what a section means.
 """
 
 import contextlib
@@ -37,12 +37,12 @@ from model.storage.mirror import local_folder
 Root = TypeVar("Root")
 Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
-Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # what was composed -> dotted keys with ranges
+Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # the composed values -> dotted keys with ranges
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
-CHATTY = ("alembic", "httpx")  # they log a line for each plugin at import, and for each request
-RAISE = "HYDRA_FULL_ERROR"  # set: Hydra raises its errors, where else it prints them and exits
-PRINTED = {"all", "config"}  # pages of --info that ranges stand below
+CHATTY = ("alembic", "httpx")  # they log a line per plugin at import, or per request
+RAISE = "HYDRA_FULL_ERROR"  # if set, Hydra raises its errors; otherwise it prints them and exits
+PRINTED = {"all", "config"}  # pages of --info that ranges follow
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
 _composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
@@ -57,12 +57,12 @@ def run(
     facts: Facts | None = None,
     further: Further = lambda _: (),
 ) -> int:
-    """Compose, type and run `task`; the verb's exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted by
-    SIGINT, 143 by SIGTERM; 75 where a training makes room because a node of it goes away).
+    """Composes, types and runs `task`; returns the exit code (0 done, 1 failed, 2 the user's mistake, 130 interrupted
+    by SIGINT, 143 by SIGTERM; 75 if a training makes room because one of its nodes goes away).
 
-    `root` is a dataclass of the sections that the verb reads. In a rehearsal `check` is called in place of `task`.
-    `facts` gets what was composed and the words of the command line, and gives dotted keys with the values that they
-    have in truth. `further` gives the ranges of sections that `root` has no types of. `conf/options.py` has the options
+    `root` is a dataclass of the sections that the command reads. In a rehearsal `check` is called instead of `task`.
+    `facts` receives the composed values and the words of the command line and returns dotted keys with their true
+    values. `further` returns the ranges of sections for which `root` has no types. `conf/options.py` has the options
     (`--cfg job`, `--multirun` ...).
     """
     task = check if _rehearsing.get() else task
@@ -96,7 +96,7 @@ def run(
             with composed_once():
                 with _in_our_words(options.overrides):
                     runs = each_run(options.overrides)
-                for words in runs:  # a mistake in one of them is said before the first begins
+                for words in runs:  # a mistake in one of them is reported before the first begins
                     typed(root, values(words, facts, options))
                 for number, words in enumerate(runs, 1):
                     logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
@@ -108,10 +108,10 @@ def run(
 
 
 def home_of(values: Mapping[str, Any]) -> list[str]:
-    """The home that a configuration names, where it is a folder or is to become one; none where it is in a bucket.
+    """Returns the home that a configuration names, if it is a folder or will become one; empty for a bucket.
 
     Raises:
-        UserError: it is a file, or lies below one, or a path is empty.
+        UserError: it is a file or lies below one, or a path is empty.
     """
     paths = values.get("paths") or {}
     for key, value in paths.items():
@@ -136,14 +136,14 @@ def homes_hint(homes: Sequence[str]) -> str:
 def run_section(
     task: Callable[[Section], int | None], name: str, section: type[Section], argv: Sequence[str], verb: str
 ) -> int:
-    """`run` for a verb that reads the one section `name`, which is all that `task` gets."""
+    """Like `run`, for a command that reads the one section `name`, which is all that `task` gets."""
     root = dataclasses.make_dataclass("Root", [(name, section)])
     return run(lambda values: task(getattr(values, name)), root, argv, verb)
 
 
 @contextlib.contextmanager
 def rehearsal() -> Iterator[None]:
-    """Within the block a verb reads its command line, composes, types and checks its configuration, and ends there."""
+    """Within the block a command reads its command line, composes, types and checks its configuration, then stops."""
     before = _rehearsing.set(True)
     try:
         yield
@@ -153,7 +153,7 @@ def rehearsal() -> Iterator[None]:
 
 @contextlib.contextmanager
 def composed_once() -> Iterator[None]:
-    """Within the block the same words are composed once; it must not outlive a change of the configuration's files."""
+    """Composes the same words only once within the block, during which the configuration's files must not change."""
     before = _composed.set({})
     try:
         yield
@@ -162,10 +162,10 @@ def composed_once() -> Iterator[None]:
 
 
 def values(overrides: Sequence[str], facts: Facts | None = None, options: Options | None = None) -> dict[str, Any]:
-    """The composed and fully resolved configuration as plain values.
+    """Returns the composed and fully resolved configuration as plain values.
 
     Raises:
-        UserError: an override that cannot be parsed, an unknown key or choice, an interpolation that leads nowhere.
+        UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
     words = current_words(overrides)
     with _in_our_words(words), parsing_quickly():
@@ -174,7 +174,7 @@ def values(overrides: Sequence[str], facts: Facts | None = None, options: Option
 
 @contextlib.contextmanager
 def _in_our_words(words: Sequence[str]) -> Iterator[None]:
-    """A block whose errors of Hydra and OmegaConf are the user's mistakes in `words`."""
+    """Turns errors of Hydra and OmegaConf within the block into the user's mistakes in `words`."""
     try:
         yield
     except UserError:
@@ -212,7 +212,7 @@ def _compose(words: Sequence[str], options: Options | None = None) -> Any:
 
 
 def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
-    """The plain values of a composed node; what is made of keys that `facts` corrects is made anew."""
+    """Returns the plain values of a composed node; values made of keys that `facts` corrects are computed again."""
     from omegaconf import OmegaConf
 
     _register_resolvers()
@@ -229,14 +229,14 @@ def _register_resolvers() -> None:
     """Registers the functions of the configuration's files: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
     from omegaconf import OmegaConf
 
-    # the folder of this machine that a place is, or that stands for an address
+    # the folder of this machine that a place is, or that mirrors an address
     OmegaConf.register_new_resolver("local", lambda place, cache: str(local_folder(place, cache)), replace=True)
-    # of the environment; an empty variable, as compose files and CI write one, is one that is not set
+    # from the environment; an empty variable, as compose files and CI write one, counts as unset
     OmegaConf.register_new_resolver("variable", lambda name, other: os.environ.get(name) or other, replace=True)
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
-    """The sections that `root` declares, as typed objects; sections of other verbs are left to them."""
+    """Returns the sections that `root` declares, as typed objects; sections of other commands are skipped."""
     hints = get_type_hints(root, include_extras=True)
     found: dict[str, Any] = {}
     for field in dataclasses.fields(root):  # type: ignore[arg-type]  # Root is a dataclass
@@ -252,18 +252,18 @@ def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
 
 
 def plain(config: object) -> dict[str, Any]:
-    """A typed configuration as plain values again, for JSON and for hashing."""
+    """Returns a typed configuration as plain values, for JSON and for hashing."""
     return dataclasses.asdict(config)  # type: ignore[call-overload,no-any-return]
 
 
 def fingerprint(values: object) -> str:
-    """sha256 (hex) of the canonical JSON of `values`: the same configuration has the same hash everywhere."""
+    """Returns the sha256 (hex) of the canonical JSON of `values`: equal configurations have equal hashes everywhere."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _show(options: Options, root: type[Any]) -> int:
-    """Print the composed configuration, or one section of it, after the check of its types."""
+    """Prints the composed configuration, or one section of it, after checking its types."""
     from omegaconf import OmegaConf
 
     words = options.overrides
@@ -282,7 +282,7 @@ def _show(options: Options, root: type[Any]) -> int:
 
 
 def _show_page(argv: Sequence[str], verb: str) -> int:
-    """Hydra's own pages: where each value comes from (`--info`), and what could stand at the end of a line."""
+    """Prints Hydra's own pages: the origin of each value (`--info`), and completions of a line."""
     import hydra
     from omegaconf import DictConfig
 
@@ -305,7 +305,7 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
 
 
 def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None:
-    """After `--info` and `--info config`: the numbers that each setting may be."""
+    """Prints, after `--info` and `--info config`, the numbers that each setting may have."""
     if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
         print("\nRanges\n******")
         words = current_words([word for word in argv if not word.startswith("-") and word not in INFO])

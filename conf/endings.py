@@ -15,7 +15,7 @@ from conf.interrupts import Ending, Interrupted, hear_signals
 from model.errors import ServiceError, UserError, interrupt_in
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
-UNUSABLE = {  # errors of the system that starting again does not mend
+UNUSABLE = {  # errors of the system that a restart does not mend
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP),
     errno.ENAMETOOLONG,
 }
@@ -40,36 +40,36 @@ ADVICE = {  # what to do about an error of the system
 
 
 def run_process(work: Callable[[], int]) -> NoReturn:
-    """Do the work of this process and end it with the exit code that the work returns.
+    """Runs the work of this process and ends it with the exit code that the work returns.
 
-    Signals are heard from here to the last moment. Python takes its handlers away before it ends, and a signal would
-    then kill a process that has done everything: so the process ends right before that.
+    Signals are handled from here to the last moment. Python removes its handlers before it ends, and a signal would
+    then kill a process that has finished its work; so the process ends right before that.
     """
     ending = hear_signals()
-    atexit.register(_leave, ending)  # the first to be registered is the last to be called
+    atexit.register(_leave, ending)  # registered first, called last
     try:
         ending.code = work()
-    except (Exception, KeyboardInterrupt) as problem:  # such as a signal when the work has just returned
+    except (Exception, KeyboardInterrupt) as problem:  # such as a signal just after the work has returned
         ending.begun = True
         ending.code = end("", problem)
     sys.exit(ending.code)
 
 
 def _leave(ending: Ending) -> None:
-    """End the process at once where its code is known."""
+    """Ends the process at once if its exit code is known."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with contextlib.suppress(OSError, ValueError):  # the reader has gone, the disk is full, it is closed
+            with contextlib.suppress(OSError, ValueError):  # the reader is gone, the disk is full, or it is closed
                 stream.flush()
     if ending.code is not None:
         os._exit(ending.code)
 
 
 def end(verb: str, problem: BaseException, hint: str = "") -> int:
-    """Print why a command ends, and return its exit code. `hint` is added where a file cannot be used.
+    """Prints why a command ends and returns its exit code. `hint` is added if a file cannot be used.
 
     Raises:
-        BrokenPipeError: the reader of our output has gone; the command line ends without a word.
+        BrokenPipeError: the reader of our output is gone; the command line ends silently.
     """
     interrupt = interrupt_in(problem)
     if interrupt is not None:
@@ -84,12 +84,12 @@ def end(verb: str, problem: BaseException, hint: str = "") -> int:
     if isinstance(problem, OSError):
         code = USER_MISTAKE if problem.errno in UNUSABLE and problem.filename is not None else FAILED
         return _say(verb, describe(problem, hint), code)
-    traceback.print_exception(problem)  # a mistake of ours
+    traceback.print_exception(problem)  # an error of ours
     return FAILED
 
 
 def describe(problem: OSError, hint: str = "") -> str:
-    """An error of the system in a line: the file, what the system says, what to do."""
+    """Returns an error of the system in one line: the file, the system's message, and what to do."""
     place = "" if problem.filename is None else os.fsdecode(str(problem.filename))
     if problem.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk is full{f' at {place}' if place else ''}; {FULL}"
@@ -99,7 +99,7 @@ def describe(problem: OSError, hint: str = "") -> str:
 
 
 def close_output() -> None:
-    """Let the interpreter's last flush write to nowhere: standard output can take no more."""
+    """Lets the interpreter's last flush write to nowhere, because standard output is closed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -109,7 +109,7 @@ def _say(verb: str, text: str, code: int) -> int:
 
 
 def _reader_has_gone() -> bool:
-    """Return True if nobody reads standard output any more; another broken pipe (a server's) is told."""
+    """Returns True if nobody reads standard output any more; another broken pipe (a server's) is reported."""
     try:
         watched = select.poll()
         watched.register(sys.stdout.fileno(), 0)

@@ -1,6 +1,6 @@
-"""The files of this folder as they stand, for whoever shows or searches them and need not wait for Hydra to compose.
+"""The files of this folder as written, for callers that show or search them without Hydra's slow composing.
 
-A folder that DRAGOMAN_CONF names has further choices of the same groups.
+A folder that DRAGOMAN_CONF names has more choices of the same groups.
 """
 
 import os
@@ -12,51 +12,51 @@ from typing import Any
 import yaml
 
 FOLDER = Path(__file__).resolve().parent
-VARIABLE = "DRAGOMAN_CONF"  # of the environment: a user's own folder
+VARIABLE = "DRAGOMAN_CONF"  # the variable that names a user's own folder
 
 
 def content(name: str) -> dict[str, Any]:
-    """The plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
+    """Returns the plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
     values: dict[str, Any] = yaml.safe_load(text(name))
     return values
 
 
 def text(name: str) -> str:
-    """The file of `config` or GROUP/CHOICE as it is written."""
+    """Returns the text of the file of `config` or GROUP/CHOICE."""
     paths = [folder / f"{name}.yaml" for folder in folders()]
     return next((path for path in paths if path.is_file()), paths[0]).read_text(encoding="utf-8")
 
 
 def folders() -> list[Path]:
-    """Where choices are looked for: ours, then the user's own folder."""
+    """Returns the folders of choices: ours, then the user's own."""
     own = os.environ.get(VARIABLE)
     return [FOLDER, Path(own).expanduser().absolute()] if own else [FOLDER]
 
 
 def default_choices() -> dict[str, str]:
-    """Group -> the choice that config.yaml makes of it."""
+    """Returns group -> the choice in config.yaml."""
     entries = (entry for entry in content("config")["defaults"] if isinstance(entry, dict))
     pairs = (pair for entry in entries for pair in entry.items())
     return {group: choice for group, choice in pairs if not group.startswith("override ")}
 
 
 def sections() -> set[str]:
-    """The top-level keys of what every verb composes."""
+    """Returns the top-level keys that every command composes."""
     return (default_choices().keys() | content("config").keys()) - {"defaults", "hydra", "experiment"}
 
 
 def choices(group: str) -> list[str]:
-    """The names of a group's files."""
+    """Returns the names of a group's files."""
     return sorted({path.stem for folder in folders() for path in (folder / group).glob("*.yaml")})
 
 
 def beneath(group: str, choice: str) -> str | None:
-    """The choice of the same group that this one is a variant of."""
+    """Returns the choice of the same group that this one is a variant of."""
     return next((one for one in content(f"{group}/{choice}").get("defaults", ()) if one != "_self_"), None)
 
 
 def merge_choice(group: str, choice: str) -> dict[str, Any]:
-    """The values of a choice with those of what it is a variant of; interpolations as they are written."""
+    """Returns the values of a choice merged with those it is a variant of; interpolations stay as written."""
     values = content(f"{group}/{choice}")
     base = beneath(group, choice)
     values.pop("defaults", None)
@@ -65,7 +65,7 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
 
 @cache
 def written_defaults() -> dict[str, Any]:
-    """Dotted key -> its value where nothing is overridden; interpolations as they are written."""
+    """Returns dotted key -> its value without overrides; interpolations stay as written."""
     found: dict[str, Any] = {}
 
     def walk(values: Mapping[str, Any], where: str) -> None:
@@ -83,7 +83,7 @@ def written_defaults() -> dict[str, Any]:
 
 
 def page(group: str, choice: str) -> str:
-    """A choice's file as a whole: a variant's values within the commented lines of what it is a variant of."""
+    """Returns a choice's whole file: a variant's values within the commented lines of the file it varies."""
     root = choice
     while (base := beneath(group, root)) is not None:
         root = base
@@ -94,9 +94,9 @@ def page(group: str, choice: str) -> str:
 
 
 def with_values(text: str, values: Mapping[str, Any]) -> str:
-    """The YAML `text` with `values` in their places: comments and what is so already stay as they are written.
+    """Returns the YAML `text` with `values` in their places; comments and equal values stay as written.
 
-    A key that the text has not got comes after the others of its section.
+    A key that the text lacks is added at the end of its section.
     """
     section = yaml.compose(text)
     for start, end, new in sorted(_edits(text, section, values) if section else (), reverse=True):
@@ -105,7 +105,7 @@ def with_values(text: str, values: Mapping[str, Any]) -> str:
 
 
 def _edits(text: str, section: yaml.Node, values: Mapping[str, Any]) -> Iterator[tuple[int, int, str]]:
-    """(start, end, what stands there from now on) of each value of a section that is another now."""
+    """Yields (start, end, new text) of each changed value of a section."""
     nodes = {key.value: node for key, node in section.value}
     last = max(key.start_mark.index for key, _ in section.value)
     for key, value in values.items():
@@ -126,7 +126,7 @@ def _write_value(value: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    """YAML 1.1 reads 1e-3 as text."""
+    """Returns a number that YAML 1.1 reads as text, such as 1e-3."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -143,6 +143,6 @@ def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _heading(text: str) -> str:
-    """The comment that a file begins with."""
+    """Returns the comment at the beginning of a file."""
     lines = text.splitlines(keepends=True)
     return "".join(lines[: next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))])

@@ -1,8 +1,8 @@
 """Signals as exceptions: SIGINT and SIGTERM end a command with a line and the exit code 128 plus the signal's number.
 
-The first signal raises `Interrupted` in the main thread, so that everything that was begun is ended on the way out.
-Further ones do not disturb that: SIGTERM often comes to a whole family of processes whose members pass it on, and of
-SIGINT a second one says what a third one does, which is to end the process at once.
+The first signal raises `Interrupted` in the main thread, so that everything is ended in order on the way out.
+Further ones do not disturb that: SIGTERM often reaches a whole family of processes whose members pass it on. A second
+SIGINT prints that a third one ends the process at once.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ended by a signal, in order: the message says what was kept, `code` is the exit code."""
+    """A command was ended by a signal, in order: the message says what was kept, `code` is the exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -24,11 +24,11 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Ending:
-    """A handler of signals for a command: the first one raises `Interrupted`."""
+    """A command's signal handler: the first signal raises `Interrupted`."""
 
     def __init__(self) -> None:
-        self.begun = False  # by a signal
-        self.code: int | None = None  # of the process, once all is done: no signal changes it any more
+        self.begun = False  # True after a signal
+        self.code: int | None = None  # the exit code, once all work is done: no signal changes it
         self._again = 0
 
     def __call__(self, number: int, _: FrameType | None) -> None:
@@ -45,7 +45,7 @@ class Ending:
         return Interrupted("interrupted", 128 + number)
 
     def hear_again(self, number: int) -> None:
-        """One more signal while the command ends."""
+        """Handles one more signal while the command ends."""
         if number != signal.SIGINT:
             return
         self._again += 1
@@ -55,7 +55,7 @@ class Ending:
 
 
 def hear_signals() -> Ending:
-    """Install a handler for the rest of the process, for those signals that are not ignored, and return it."""
+    """Installs a handler for the rest of the process, for signals that are not ignored, and returns it."""
     handler = Ending()
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -65,9 +65,9 @@ def hear_signals() -> Ending:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[Ending]:
-    """A block that signals end in order. Within another such block, and outside of the main thread, it does nothing.
+    """Lets signals end the block in order. Within another such block, or outside the main thread, it does nothing.
 
-    A signal that is ignored (as SIGINT is in what a shell starts in the background) stays so.
+    A signal that is ignored (as SIGINT is in background commands of a shell) stays ignored.
     """
     handler = Ending()
     current = {number: signal.getsignal(number) for number in SIGNALS}
@@ -81,7 +81,7 @@ def interruptible() -> Iterator[Ending]:
 
 @contextlib.contextmanager
 def held_signals(until: str) -> Iterator[None]:
-    """A block that no signal interrupts: it comes at the block's end. `until`: what is waited for, to be said.
+    """Defers signals to the block's end. `until` says in the message what is waited for.
 
     A second SIGINT ends the process at once.
     """
@@ -105,7 +105,7 @@ def held_signals(until: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iterator[None]:
-    """`handler` for the length of the block, for those signals that are not ignored."""
+    """Installs `handler` for the block, for signals that are not ignored."""
     heard = {number: one for number, one in current.items() if one != signal.SIG_IGN}
     try:
         for number in heard:
@@ -117,12 +117,12 @@ def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iter
 
 
 def say(text: str) -> None:
-    """A line on standard error, from a handler: it may have interrupted a write to the same file."""
+    """Writes a line to standard error from a handler, which may have interrupted a write to the same file."""
     with contextlib.suppress(OSError):
         os.write(2, f"dragoman: {text}\n".encode())
 
 
 def end_at_once(code: int) -> None:
-    """End this process with a line and without anything else."""
+    """Prints a line and ends this process without anything else."""
     say("interrupted again: ended at once; the same command goes on from what was kept")
     os._exit(code)

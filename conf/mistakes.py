@@ -1,4 +1,4 @@
-"""Mistakes in the words of a command line, in our words: Hydra's and OmegaConf's errors name neither key nor remedy."""
+"""Explains mistakes in a command line, as Hydra's and OmegaConf's errors name neither the key nor the remedy."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -13,22 +13,22 @@ OPENING = {"[": "]", "{": "}", "(": ")"}
 
 
 def is_setting(word: str) -> bool:
-    """Return True for KEY=VALUE and ~KEY, False for text that may hold an equals sign."""
+    """Returns True for KEY=VALUE and ~KEY, False for text that may contain an equals sign."""
     key, equals, _ = word.partition("=")
     return bool(KEY.fullmatch(key)) and (bool(equals) or word.startswith("~"))
 
 
 def quote_plain(words: Sequence[str]) -> list[str]:
-    """The same words, with values that Hydra's grammar cannot read as settings but that are plain text in quotes.
+    """Returns the words, with quotes around values that are plain text but no settings in Hydra's grammar.
 
     `corpus.train.source=файл.en`, `a@b#c.en` and `s3://bucket/x?y=z` are such values. Values that begin with a quote or
-    a bracket, or have a comma, `${` or a backslash, stay: they are mistakes, or lists.
+    a bracket, or have a comma, `${` or a backslash, stay: they are mistakes or lists.
     """
     return [_quote(word) if is_setting(word) and not _readable(word) else word for word in words]
 
 
 def refusal(problem: Exception, words: Sequence[str]) -> UserError | None:
-    """The user's mistake behind an error of composing `words`; None where it is none of theirs."""
+    """Returns the user's mistake behind an error of composing `words`; None if there is none."""
     import yaml
     from hydra.errors import HydraException, MissingConfigException
     from omegaconf.errors import ConfigAttributeError, ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
@@ -54,7 +54,7 @@ def refusal(problem: Exception, words: Sequence[str]) -> UserError | None:
 
 
 def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> UserError:
-    """The error for a dotted key that does not exist beside `keys`, with ours for what other tools call it."""
+    """Returns the error for a dotted key that is not in `keys`, with our key for another tool's name."""
     section, _, last = key.rpartition(".")
     values = {name.lstrip("+"): value for name, _, value in (word.partition("=") for word in words)}
     full = next((name for name in values if name == key or name.startswith(f"{key}.")), key)
@@ -74,7 +74,7 @@ def misspelt_option(option: str, value: str) -> str:
 
 
 def refuse_hydras(words: Iterable[str]) -> None:
-    """Refuse settings of Hydra itself, which would be read and have no effect.
+    """Refuses settings of Hydra itself, which would be read and have no effect.
 
     Raises:
         UserError: names the first one.
@@ -85,7 +85,7 @@ def refuse_hydras(words: Iterable[str]) -> None:
 
 
 def refuse_unfitting(words: Sequence[str]) -> None:
-    """Refuse a model that an experiment has settings for which it does not know.
+    """Refuses a model for which an experiment has settings that it does not know.
 
     Raises:
         UserError: names the first one.
@@ -196,5 +196,5 @@ def _first_line(problem: Exception) -> str:
 
 
 def _key_of(words: Sequence[str]) -> str:
-    """The key of the one word, where there is but one that could be meant."""
+    """Returns the key of the one word that can be meant; empty if there are several."""
     return words[0].partition("=")[0] if len(words) == 1 else ""

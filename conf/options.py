@@ -1,4 +1,4 @@
-"""The options of every verb: show the configuration, run once a value. services/cli.py reads `--config` first."""
+"""The options of every command: show the configuration, run once per value. services/cli.py reads `--config` first."""
 
 import argparse
 import re
@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from model.errors import UserError
 
-PAGES = ("--info", "-i", "--shell-completion", "-sc")  # Hydra's own: where values come from, completion
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  # what --info may be asked for
+PAGES = ("--info", "-i", "--shell-completion", "-sc")  # Hydra's own: origins of values, completion
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  # the choices of --info
 
 
 @dataclass
@@ -32,12 +32,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Options:
-    """The options and the settings of a command line.
+    """Returns the options and the settings of a command line.
 
-    `meant(option, value)` says what to write in the place of an option that is none.
+    `meant(option, value)` returns what to write instead of an unknown option.
 
     Raises:
-        UserError: an unknown option, or one without its value.
+        UserError: an option is unknown, or lacks its value.
     """
     parser = _Parser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     parser.add_argument("--cfg", "-c", choices=["job"])
@@ -60,7 +60,7 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
 
 
 def check_info(argv: Sequence[str]) -> None:
-    """Refuse what `--info` does not show.
+    """Refuses an unknown choice of `--info`.
 
     Raises:
         UserError: names the choices.
@@ -71,11 +71,11 @@ def check_info(argv: Sequence[str]) -> None:
 
 
 def each_run(overrides: Sequence[str]) -> list[list[str]]:
-    """The settings of each run of `--multirun`: every combination of the values that are listed.
+    """Returns the settings of each run of `--multirun`: every combination of the listed values.
 
     Raises:
         UserError: `glob(...)`, which only Hydra's own sweeper knows.
-        HydraException: a setting that cannot be read.
+        HydraException: a setting cannot be read.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import Glob

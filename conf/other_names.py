@@ -1,7 +1,7 @@
-"""Other tools' names of our settings, so that an unknown key is answered with the right one.
+"""Other tools' names of our settings, so that an unknown key is answered with ours.
 
 From fairseq, Hugging Face Transformers, OpenNMT and Eole, Marian, fastText, gensim and PyTorch scripts; `-` is read as
-`_`. A setting stands here as KEY, which gets the value that was given, or as KEY=VALUE.
+`_`. A setting is listed as KEY, which gets the given value, or as KEY=VALUE.
 """
 
 from collections.abc import Iterable
@@ -267,7 +267,7 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "sg": ("model=skipgram", "model=cbow"),
     "hs": ("model=skipgram_hierarchical",),
 }
-NOTES = {  # where ours is counted in another unit
+NOTES = {  # ours has another unit
     "train.max_steps": "in steps",
     "train.max_minutes": "in minutes",
     "loader.batch_tokens": "in tokens",

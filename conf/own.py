@@ -1,4 +1,4 @@
-"""A user's own settings: a file (`--config FILE`) as overrides, and a folder of further choices (DRAGOMAN_CONF)."""
+"""A user's own settings: a file (`--config FILE`) as overrides, and a folder of more choices (DRAGOMAN_CONF)."""
 
 import os
 import re
@@ -10,15 +10,15 @@ from conf.groups import FOLDER, VARIABLE, default_choices
 from model.errors import UserError
 
 CHOICE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters within quotes alone
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters only in quotes
 KEY = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def read_settings(name: str) -> list[str]:
-    """The YAML file `name` as overrides. An experiment's file is one too: `override /model: X` chooses as there.
+    """Returns the YAML file `name` as overrides. It may be an experiment's file: `override /model: X` chooses as there.
 
     Raises:
-        UserError: no file of settings.
+        UserError: it is no file of settings.
     """
     import yaml
     from omegaconf import OmegaConf
@@ -39,10 +39,10 @@ def read_settings(name: str) -> list[str]:
 
 
 def as_words(values: Mapping[str, Any], where: str) -> list[str]:
-    """Settings as words of the command line: choices (`model=...`) first, then values. `where` opens messages.
+    """Returns settings as words of the command line: choices (`model=...`), then values. `where` begins messages.
 
     Raises:
-        UserError: a value that is no plain one, or a list of defaults that is not one of choices.
+        UserError: a value is not plain, or a list of defaults has more than choices.
     """
     groups = {*default_choices(), "experiment"}
     choices: list[str] = []
@@ -58,10 +58,10 @@ def as_words(values: Mapping[str, Any], where: str) -> list[str]:
 
 
 def checked_folder(name: str) -> Path:
-    """The folder of a user's own choices, laid out as conf/ is: experiment/NAME.yaml, model/NAME.yaml ...
+    """Returns the folder of a user's own choices, laid out like conf/: experiment/NAME.yaml, model/NAME.yaml ...
 
     Raises:
-        UserError: it is none, or a file in it has the name of one of ours, which would win in silence.
+        UserError: it is no folder, or a file in it has the name of one of ours, which would win silently.
     """
     folder = Path(name).expanduser().absolute()
     if not folder.is_dir():
@@ -74,7 +74,7 @@ def checked_folder(name: str) -> Path:
 
 
 def search_path() -> list[str]:
-    """The word that has Hydra look into the folder that DRAGOMAN_CONF names; none where it names none."""
+    """Returns the word that lets Hydra search the folder that DRAGOMAN_CONF names; empty if it names none."""
     name = os.environ.get(VARIABLE)
     return [f"hydra.searchpath=[{_value(f'file://{checked_folder(name)}', VARIABLE, VARIABLE)}]"] if name else []
 
@@ -107,7 +107,7 @@ def _flat(key: str, value: Any, where: str) -> Iterator[str]:
 
 
 def _value(value: Any, key: str, where: str) -> str:
-    """`value` in Hydra's grammar of overrides; ${...} stays a reference."""
+    """Returns `value` in Hydra's grammar of overrides; ${...} stays a reference."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -125,5 +125,5 @@ def _value(value: Any, key: str, where: str) -> str:
         raise UserError(f"{where}: {key}: {value!r} is not text")
     if PLAIN.fullmatch(text) and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
-    # a backslash is an escape before a quote alone
+    # a backslash is an escape only before a quote
     return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"

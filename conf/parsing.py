@@ -1,7 +1,7 @@
-"""Hydra's files parsed by libyaml, and the text of a value once: reading them is a third of what composing costs.
+"""Speeds up Hydra: libyaml parses its files, and the text of a value is parsed once; a third of composing's time.
 
-OmegaConf asks PyYAML for its parser in Python, and reads `${...}` and every override by a grammar whose parser is slow.
-The same few texts come back in each file and in each configuration that a process composes.
+OmegaConf uses PyYAML's parser in Python, and a slow grammar for `${...}` and every override. The same few texts occur
+in each file and in each configuration that a process composes.
 """
 
 import contextlib

@@ -50,7 +50,7 @@ def schemas() -> Iterator[tuple[str, str, type[Any]]]:
 
 
 def stale() -> dict[str, str]:
-    """Name of a file -> what it should be, of those that say something else."""
+    """Returns name of a file -> its new content, for the files that differ."""
     found = {}
     for group, choice, schema in schemas():
         name = f"{group}/{choice}"

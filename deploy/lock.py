@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 def needed(roots: Iterable[str]) -> dict[str, str]:
-    """What `roots` (requirements) need here, themselves included: canonical name -> `Name==version`."""
+    """Returns what `roots` (requirements) need here, with themselves: canonical name -> `Name==version`."""
     found: dict[str, str] = {}
     waiting = [Requirement(root) for root in roots]
     seen: set[str] = set()

@@ -50,7 +50,7 @@ Change = Callable[[str, str], None]  # old and new content of the file; told aga
 
 
 class RefusedError(Exception):
-    """What cannot be done, and why."""
+    """A refused rotation and its reason."""
 
 
 def replace(path: Path, new: Callable[[str], str], change: Change = lambda old, new: None) -> None:
@@ -81,7 +81,7 @@ def word(_: str = "") -> str:
 
 
 def verifier(password: str) -> str:
-    """What PostgreSQL keeps of a password (RFC 5803), so that neither its log nor its history sees the password."""
+    """Returns PostgreSQL's verifier of a password (RFC 5803), so that its log and history lack the password."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, ITERATIONS)
     client, server = (hmac.digest(salted, name, "sha256") for name in (b"Client Key", b"Server Key"))
@@ -132,7 +132,7 @@ def ask(method: str, address: str, login: tuple[str, str], body: dict[str, Any] 
 
 
 def account(name: str, current: str, method: str, where: str, body: Callable[[str, str, str], dict[str, str]]) -> Any:
-    """How a user of a server changes the own password: `current` answers whoever logs in, `where` takes the change."""
+    """Returns a change of a user's own password on a server: `current` checks the login, `where` takes the change."""
 
     def change(user: str, old: str, new: str) -> None:
         if ask("GET", current, (user, new))[0] == 200:
@@ -256,7 +256,7 @@ def rotate_home(names: list[str], folder: Path) -> None:
 
 @contextlib.contextmanager
 def stopped(lock: Path) -> Iterator[bool]:
-    """Whether no `up` runs on the folder; none can begin within the block."""
+    """Yields True if no `up` runs on the folder; none can begin within the block."""
     with lock.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

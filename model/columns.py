@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def columns(rows: Sequence[Sequence[object]], right: bool = False) -> list[str]:
-    """Return the rows as aligned lines; `right`: all columns but the first stand to the right."""
+    """Returns the rows as aligned lines; `right`: all columns but the first stand to the right."""
     texts = [[str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     sides = ["<", *">" * (len(widths) - 1)] if right else ["<"] * len(widths)

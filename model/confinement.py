@@ -86,12 +86,12 @@ def temporary_prefix() -> str:
 
 
 def _prefix() -> str:
-    """Returns the beginning of the names of all attempts of this job."""
+    """Returns the prefix of the names of this job's folders, of all attempts."""
     return f"dragoman-job-{os.environ.get('DRAGOMAN_JOB', '')}-"
 
 
 def _remove_earlier() -> None:
-    """Remove the folders that killed workers of earlier attempts have left on this node."""
+    """Removes the folders that killed workers of earlier attempts have left on this node."""
     attempt = os.environ.get("DRAGOMAN_ATTEMPT", "")
     for left in Path(tempfile.gettempdir()).glob(f"{glob.escape(_prefix())}*"):
         number = left.name.removeprefix(_prefix()).partition("-")[0]
@@ -103,8 +103,8 @@ def confine_worker() -> None:
     """Confines this thread of a worker to its job's files, once, and only if a job service started the job.
 
     Other threads of the worker, which are Ray's own, stay unconfined. The worker gets a temporary folder, which another
-    another thread takes away at the end. Ray ends most workers without one: then the runner does it on its own node,
-    and on others the next attempt's first worker.
+    thread removes at the end. Ray kills most workers, so that no thread can: then the runner removes the folder on its
+    own node, and the first worker of the next attempt does so on other nodes.
     """
     grant = read_grant()
     if grant is None or not landlock.version() or getattr(_done, "once", False):

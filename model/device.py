@@ -69,6 +69,6 @@ def use_cores(share: int, most: int = 0) -> int:
 
 
 def machine(device: torch.device) -> str:
-    """Return what decides the bits of a training on `device`, but for the threads."""
+    """Returns what decides the bits of a training on `device`, but for the threads."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
     return f"{platform.machine()}, {name}, torch {torch.__version__}"

@@ -1,8 +1,8 @@
-"""A length of time as people read it."""
+"""Formats a length of time for people."""
 
 
 def duration(seconds: float) -> str:
-    """Return the one or two units that matter: "40 s", "3 min 05 s", "12 min", "1 h 05 min", "4 d 2 h"."""
+    """Returns the one or two largest units: "40 s", "3 min 05 s", "12 min", "1 h 05 min", "4 d 2 h"."""
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"

@@ -46,7 +46,7 @@ def atomic_open(path: Path, durable: bool = True) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def atomic_text(path: Path, durable: bool = True) -> Iterator[TextIO]:
-    """The same as a file of UTF-8 whose lines end in line feeds."""
+    """Like `atomic_file`, for a file of UTF-8 whose lines end in line feeds."""
     with atomic_open(path, durable) as raw, io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as file:
         yield file
 

@@ -30,7 +30,7 @@ SCRIPTS = {
     "TIBETAN": "bo",
 }
 ENOUGH = 10_000  # letters; enough to tell the script
-# Written as Chinese is, though CLDR counts them as other languages.
+# Written like Chinese, though CLDR counts them as other languages.
 CHINESE = frozenset({"yue", "wuu", "lzh", "gan", "hak", "hsn"})
 
 
@@ -45,7 +45,7 @@ def standard_code(code: str) -> str:
 
 @lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
-    """Return the code of the language alone, without script and region: `zh` for zh_CN, zho_Hans, cmn, yue and wuu."""
+    """Returns the code of the language alone, without script and region: `zh` for zh_CN, zho_Hans, cmn, yue and wuu."""
     try:
         language = langcodes.Language.get(langcodes.standardize_tag(code, macro=True)).language or code
     except LanguageTagError:
@@ -69,12 +69,12 @@ def language_by_script(texts: Iterable[str]) -> str:
 
 
 def same_language(one: str, other: str) -> bool:
-    """Return True if two codes mean the same, however they are written."""
+    """Returns True if two codes mean the same, however they are written."""
     return standard_code(one) == standard_code(other)
 
 
 def is_language(code: str) -> bool:
-    """Return True if the code names a language that BCP 47 has, or one for private use."""
+    """Returns True if the code names a language that BCP 47 has, or one for private use."""
     return langcodes.tag_is_valid(code.replace("_", "-"))
 
 
@@ -110,7 +110,7 @@ def split_pair(pair: str) -> tuple[str, str]:
 
 
 def is_single(pair: str) -> bool:
-    """Return True if `pair` is one language, such as `en` or `pt-BR`, and not two."""
+    """Returns True if `pair` is one language, such as `en` or `pt-BR`, and not two."""
     return "-" not in pair or (is_language(pair) and not any(_starts_lower(second) for _, second in _split_ways(pair)))
 
 
@@ -131,7 +131,7 @@ def same_pair(one: str, other: str) -> bool:
 
 
 def check_language(code: str, key: str) -> str:
-    """Return the code.
+    """Returns the code.
 
     Raises:
         UserError: no language has it; the message names `key` and what to write.
@@ -147,7 +147,7 @@ def _script(letter: str) -> str:
 
 
 def _split_ways(pair: str) -> list[tuple[str, str]]:
-    """Return all ways to read two languages in a pair."""
+    """Returns all ways to read two languages in a pair."""
     cuts = [place for place, letter in enumerate(pair) if letter == "-"]
     ways = [(pair[:cut], pair[cut + 1 :]) for cut in cuts]
     return [way for way in ways if all(map(is_language, way))]

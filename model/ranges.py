@@ -32,7 +32,7 @@ class Range:
         return " and ".join(parts) or "a finite number"
 
     def holds(self, value: float) -> bool:
-        """Return True if `value` is in the range."""
+        """Returns True if `value` is in the range."""
         high = self.least < value if self.above else self.least <= value
         low = value < self.most if self.below else value <= self.most
         return math.isfinite(value) and high and low

@@ -121,7 +121,7 @@ def _literal(member: Any) -> str:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) of all that is no section of a nested configuration; an empty one is a value."""
+    """Yields (dotted key, value) of all that is no section of a nested configuration; an empty one is a value."""
     for name, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{prefix}{name}.")

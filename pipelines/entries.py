@@ -23,7 +23,7 @@ from pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
-NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # verb -> what is done after it
+NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
 logger = logging.getLogger(__name__)
 
 
@@ -122,7 +122,7 @@ def refuse_without_gpu(config: Config) -> None:
 
 
 def refuse_without_shards(config: Config) -> None:
-    """Name the command that makes the shards that the running command line means.
+    """Names the command that makes the missing shards of the running command line.
 
     Raises:
         UserError: `pair` names no languages, or there are no finished shards of it.

@@ -66,7 +66,7 @@ KINDS: dict[str, Kind] = {
 }
 USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack"}  # commands that read paths.shards
 MOST_SEEDS = 100
-LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes that Linux takes
+LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
 NAME = re.compile(r"(models:/)?[\w+-][\w.+-]*([@/][\w.+-]+)?")
 PATTERN = re.compile(r"[*?\[]")

@@ -127,7 +127,7 @@ def _folder(output: str) -> Path:
 
 
 def _outputs(config: UnpackConfig, languages: list[str], files: ExitStack) -> list[TextIO]:
-    """Standard output, or a file a language that is there only when it is whole."""
+    """Returns standard output, or one file per language that appears only when it is complete."""
     if config.output is None:
         return [sys.stdout]
     folder = _folder(config.output)

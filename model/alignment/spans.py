@@ -60,7 +60,7 @@ def token_spans(written: Sequence[str | None], text: str) -> list[Span]:
     each if there are as many words, else all of it. A token of blanks has an empty span at the start of the next
     token.
     """
-    folded = _caseless(text)  # the tokenizer may have lower-cased, by the rules of any language
+    folded = _caseless(text)  # the tokenizer may lower-case, by the rules of any language
     spans: list[Span | None] = [None] * len(written)
     cursor, waiting = 0, list[int]()
     for number, surface in enumerate(written):
@@ -113,7 +113,7 @@ def merge_tokens(
 
 
 def _caseless(text: str) -> str:
-    """Return a text as long as `text` in which letters of any case are alike: I, İ and ı; Σ, σ and ς."""
+    """Returns a text as long as `text` with all cases of a letter made equal: I, İ and ı; Σ, σ and ς."""
     lower = text.lower()
     if len(lower) != len(text):
         lower = "".join(letter.lower()[0] for letter in text)

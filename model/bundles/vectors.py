@@ -58,7 +58,7 @@ class VectorsBundle(Bundle):
 
     @property
     def language(self) -> str:
-        """The language whose lower case the words have: of old bundles that were made without, none."""
+        """Returns the language whose lower case the words have; empty for old bundles, which were made without one."""
         source = self.tokenizer.source
         if isinstance(source, WordTokenizer) and source.rules.lowercase:
             return source.rules.language

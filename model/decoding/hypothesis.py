@@ -13,7 +13,7 @@ class Hypothesis:
     score: float  # log_probability / length ** length penalty
     log_probability: float  # natural logarithm, with the end of sentence
     ended: bool  # False: cut at the maximum length
-    loop_broken: bool = field(default=False, compare=False)  # found by a second search, the first went round in a word
+    loop_broken: bool = field(default=False, compare=False)  # from a second search; the first repeated a word
 
     @property
     def length(self) -> int:

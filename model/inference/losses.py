@@ -1,4 +1,4 @@
-"""Counts of what translations lost on their way, told once at the end or with an answer."""
+"""Counts the lines that were not translated completely, and reports them once at the end or with an answer."""
 
 import logging
 from collections import Counter
@@ -10,14 +10,14 @@ from model.inference.translator import Translation
 
 logger = logging.getLogger(__name__)
 
-MOST_SHOWN = 5  # unknown words of a message
-MOST_COUNTED = 10_000  # different ones that are counted: a file in another script has no end of them
+MOST_SHOWN = 5  # unknown words in a message
+MOST_COUNTED = 10_000  # different ones: a file in another script has no end of them
 KINDS = ("failed", "truncated", "unknown", "loops", "loops_broken")
 
 
 @dataclass
 class Losses:
-    """Lines, or other units of text, that did not come through whole."""
+    """Lines, or other units of text, that were not translated completely."""
 
     unit: str = "line"
     failed: int = 0
@@ -37,18 +37,18 @@ class Losses:
         self.missing.update(word for word in answer.missing if word in self.missing or len(self.missing) < MOST_COUNTED)
 
     def counts(self) -> dict[str, int]:
-        """Return the numbers by their kind, KINDS."""
+        """Returns the numbers by kind, KINDS."""
         return {kind: int(getattr(self, kind)) for kind in KINDS}
 
     def record(self) -> dict[str, Any]:
-        """Return plain values for JSON: the kinds that there were, the missing words, and the messages."""
+        """Returns plain values for JSON: the kinds that occurred, the missing words, and the messages."""
         found: dict[str, Any] = {kind: number for kind, number in self.counts().items() if number}
         if self.missing:
             found["missing"] = [word for word, _ in self.missing.most_common()]
         return {**found, "warnings": list(self.messages())} if found else {}
 
     def messages(self, advice: str = "") -> Iterator[str]:
-        """Yield a sentence for each kind of loss that there was; `advice` is what keeps lines from being cut."""
+        """Yields a sentence for each kind of loss; `advice` says how to keep lines from being cut."""
         if self.failed:
             yield f"{self._number(self.failed)} could not be translated and are empty"
         if self.truncated:
@@ -66,7 +66,7 @@ class Losses:
             yield f"{self._number(self.loops_broken)} went round in a word and were searched again"
 
     def warn(self, of: str = "", advice: str = "") -> None:
-        """Log the messages: `of` names the text."""
+        """Logs the messages; `of` names the text."""
         for message in self.messages(advice):
             logger.warning("%s%s", of, message)
 

@@ -48,13 +48,13 @@ class Translation:
     error: str | None = None  # why there is no text (only with `on_error="keep"`)
     attention: "tuple[AttentionMap, ...]" = ()  # one map per sentence, on request
     unknown: int = 0  # pieces of the source that the vocabulary lacks
-    missing: tuple[str, ...] = ()  # the words or characters that they stand for, each once
-    loops: bool = False  # does the text repeat itself where its source does not?
-    loop_broken: bool = False  # was it searched again, since a word went round (`decode.repeats_in_word`)?
+    missing: tuple[str, ...] = ()  # the words or characters behind the unknown tokens, each once
+    loops: bool = False  # True: the text repeats itself and its source does not
+    loop_broken: bool = False  # True: searched again because a word repeated itself (`decode.repeats_in_word`)
 
     @classmethod
     def joined(cls, text: str, score: float, nbest: list[Alternative], parts: "Sequence[Translation]") -> "Translation":
-        """Return the translation of a text in `parts`, with all that was lost of any of them."""
+        """Returns the translation of a text from its `parts`, with all their losses."""
         error = next((part.error for part in parts if part.error), None)
         return cls(
             "" if error else text,
@@ -131,7 +131,7 @@ class Translator:
         return [np.append(ids.astype(np.int64), EOS) for ids in self.tokenizers.source.encode(texts)]
 
     def missing(self, line: str) -> tuple[str, ...]:
-        """Return what of a line the source's vocabulary has not got, each once."""
+        """Returns the parts of a line that the source vocabulary lacks, each once."""
         return tuple(dict.fromkeys(self.tokenizers.source.unknown(normalise(line, self.form))))
 
     def search(

@@ -83,7 +83,7 @@ def _list_members(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def _is_of_system(name: str) -> bool:
-    """Return True for what macOS puts into archives beside each file: its attributes, under the name of the file."""
+    """Returns True for the files that macOS adds to archives: attributes, under the name of the file."""
     return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith("._")
 
 

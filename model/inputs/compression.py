@@ -37,7 +37,7 @@ def compression_of(path: Path) -> Compression:
 
 
 def magic_of(start: bytes) -> Compression:
-    """Return the compression of what begins so."""
+    """Returns the compression of data with this beginning."""
     return next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "plain")
 
 

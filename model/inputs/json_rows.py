@@ -6,7 +6,7 @@ from typing import Any
 
 
 def parse_row(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
+    """Returns the value of a JSON text.
 
     Raises:
         ValueError: not JSON, or nested too deeply for Python.

@@ -13,7 +13,7 @@ PAIRS = ("tmx", "xliff")  # hold languages side by side, each named
 TABLES = ("parquet", "arrow")  # hold rows with named columns
 
 HEAD = 4096  # bytes to look at
-_BOMS: dict[bytes, Literal["utf-16", "utf-32"]] = {  # UTF-32 first: its mark begins as that of UTF-16
+_BOMS: dict[bytes, Literal["utf-16", "utf-32"]] = {  # UTF-32 first: its mark begins like UTF-16's
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     b"\xff\xfe": "utf-16",
@@ -39,7 +39,7 @@ _FOREIGN = {
     b"\xff\xd8\xff": ("a picture", "name a file of text"),
     b"{\\rtf": ("an RTF document", "save it as plain text"),
 }
-_FOREIGN_TEXT = {  # the same of files that are text, by a pattern
+_FOREIGN_TEXT = {  # the same for text files, by a pattern
     rb"(?i)<!doctype html|<html[ >]": ("an HTML page", "save its text as plain text"),
     rb"(?i)<(srcset|refset|tstset|!doctype mteval)": ("a test set in SGML", "take its segments out, a line each"),
     rb"<\?xml": ("XML of another kind than TMX and XLIFF", "save its text as plain text or TSV"),
@@ -50,13 +50,13 @@ _OFFICE = {
     "[Content_Types].xml": ("an Office document (.docx, .xlsx)", "save it as plain text or TSV"),
     "mimetype": ("an OpenDocument file or e-book (.odt, .ods, .epub)", "save it as plain text or TSV"),
 }
-_WIDE_FEEDS = {  # UTF-32 first: half of its line feed is that of UTF-16
+_WIDE_FEEDS = {  # UTF-32 first: half of its line feed is UTF-16's
     "utf-32-le": b"\n\0\0\0",
     "utf-32-be": b"\0\0\0\n",
     "utf-16-le": b"\n\0",
     "utf-16-be": b"\0\n",
 }
-MOST = 0.8  # of the bytes 0x0A are line feeds of UTF-16 or UTF-32, where they are at all
+MOST = 0.8  # of the 0x0A bytes belong to line feeds of UTF-16 or UTF-32, if there are any
 _TAR = 257  # offset of a tar's magic
 
 
@@ -74,10 +74,10 @@ def kind_of(path: Path) -> Kind:
 
 
 def kind_of_head(head: bytes, path: str) -> Kind:
-    """Return what begins so; a zip file may be an Office document yet.
+    """Returns the kind of data with this beginning; a zip file may still be an Office document.
 
     Raises:
-        UserError: something that is not read here, named with what to do.
+        UserError: the kind cannot be read; names it and says what to do.
     """
     for start, (name, advice) in _FOREIGN.items():
         if head.startswith(start):
@@ -106,17 +106,17 @@ def kind_of_head(head: bytes, path: str) -> Kind:
 
 
 def marked_encoding(head: bytes) -> Literal["utf-16", "utf-32"] | None:
-    """Return the encoding that a text's byte order mark names, None where there is none but perhaps that of UTF-8."""
+    """Returns the encoding by a text's byte order mark; None if it has none or UTF-8's."""
     return next((encoding for mark, encoding in _BOMS.items() if head.startswith(mark)), None)
 
 
 def ends_in_returns(head: bytes) -> bool:
-    """Return True if carriage returns alone end the lines of a text that begins so, as on the first Macintoshes."""
+    """Returns True if the lines of a text that begins so end in carriage returns alone, as on early Macintoshes."""
     return b"\r" in head[:-1] and b"\n" not in head
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of the file's content, unpacked."""
+    """Returns the first bytes of the file's content, unpacked."""
     if compression_of(path) == "plain":
         with path.open("rb") as file:
             return file.read(HEAD)

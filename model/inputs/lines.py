@@ -37,12 +37,12 @@ class View:
 
 
 def is_container(kind: Kind) -> bool:
-    """Return True if a file of that kind holds texts of several languages or columns."""
+    """Returns True if a file of that kind holds texts of several languages or columns."""
     return kind in PAIRS or kind in TABLES
 
 
 def is_wide(encoding: str) -> bool:
-    """Return True for UTF-16 and UTF-32, where a byte 0x0A may be half of a letter."""
+    """Returns True for UTF-16 and UTF-32, where a byte 0x0A may be half of a letter."""
     try:
         return codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
     except (LookupError, ValueError):
@@ -50,14 +50,14 @@ def is_wide(encoding: str) -> bool:
 
 
 def is_in_place(path: Path, view: View) -> bool:
-    """Return True if the file's own bytes are the lines."""
+    """Returns True if the file's own bytes are the lines."""
     if view.encoding or compression_of(path) != "plain" or kind_of(path) != "text":
         return False
     return not ends_in_returns(head_of(path))
 
 
 def line_blocks(path: Path, view: View) -> Iterator[bytes]:
-    """Yield the lines in pieces of any size.
+    """Yields the lines in pieces of any size.
 
     Raises:
         UserError: the file is damaged, of a kind that is not read, or lacks what `view` selects.
@@ -82,7 +82,7 @@ def open_lines(path: Path, view: View) -> BinaryIO:
 
 
 def parts_of(path: Path, view: View) -> list[Part]:
-    """Return the texts of a file: the .txt members of a zip archive, or its lines.
+    """Returns the texts of a file: the .txt members of a zip archive, or its lines.
 
     Raises:
         UserError: as `line_blocks`.
@@ -94,7 +94,7 @@ def parts_of(path: Path, view: View) -> list[Part]:
 
 
 def text_lines(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
-    """Yield a text as UTF-8 whose lines end in line feeds; `encoding`: empty, the first bytes say.
+    """Yields a text as UTF-8 whose lines end in line feeds; with an empty `encoding` the first bytes decide.
 
     Raises:
         UserError: as `transcode`.
@@ -111,7 +111,7 @@ def _member_lines(part: Part, path: Path) -> Iterator[bytes]:
 
 
 def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the blocks; where carriage returns end the first lines, with line feeds in their place."""
+    """Yields the blocks; if the first lines end in carriage returns, those become line feeds."""
     first = next(blocks, b"")
     if not ends_in_returns(first[:HEAD]):
         yield first
@@ -127,7 +127,7 @@ def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def transcode(blocks: Iterable[bytes], encoding: str, path: Path) -> Iterator[bytes]:
-    """Yield text of another encoding as UTF-8, without its byte order mark.
+    """Yields text of another encoding as UTF-8, without its byte order mark.
 
     Raises:
         UserError: a byte does not fit; the message says where.

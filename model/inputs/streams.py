@@ -17,12 +17,12 @@ class Blocks(io.RawIOBase):
 
     @classmethod
     def of(cls, path: Path) -> BinaryIO:
-        """Return the unpacked content of a file."""
+        """Returns the unpacked content of a file."""
         return cls.from_blocks(plain_blocks(path))
 
     @classmethod
     def from_blocks(cls, blocks: Iterator[bytes]) -> BinaryIO:
-        """Return the blocks as a buffered file."""
+        """Returns the blocks as a buffered file."""
         return io.BufferedReader(cls(blocks))
 
     def readable(self) -> bool:

@@ -20,7 +20,7 @@ LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def units_of(path: Path, kind: Literal["tmx", "xliff"]) -> Iterator[dict[str, str]]:
-    """Yield the texts of each unit by language.
+    """Yields the texts of each unit by language.
 
     Raises:
         UserError: the file is not valid XML; the message names the line.
@@ -66,7 +66,7 @@ def _xliff_unit(unit: Any, languages: dict[str, str]) -> dict[str, str]:
 
 
 def _languages(element: Any) -> dict[str, str]:
-    """Return the languages that a document (2.x) or a file in it (1.2) declares."""
+    """Returns the languages that a document (2.x) or a file in it (1.2) declares."""
     names = {"source": ("srcLang", "source-language"), "target": ("trgLang", "target-language")}
     return {side: str(element.get(key)) for side, keys in names.items() for key in keys if element.get(key)}
 

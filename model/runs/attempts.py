@@ -14,7 +14,7 @@ class StaleAttemptError(RuntimeError):
 
 
 def next_attempt(run: Path) -> int:
-    """Take over the run: write its attempt number plus one to the disk, and return it."""
+    """Takes over the run: write its attempt number plus one to the disk, and return it."""
     attempt = current_attempt(run) + 1
     run.mkdir(parents=True, exist_ok=True)
     atomic_write(run / ATTEMPT, str(attempt))
@@ -29,13 +29,13 @@ def check_attempt(run: Path, attempt: int) -> None:
 
 
 def current_attempt(run: Path) -> int:
-    """Return the number of the run's last start that came to training; 0 where none did."""
+    """Returns the number of the run's last start that came to training; 0 where none did."""
     path = run / ATTEMPT
     return int(path.read_text(encoding="utf-8")) if path.is_file() else 0
 
 
 def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, threads: int) -> None:
-    """Add a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
+    """Adds a line to RUN/starts.jsonl: this start goes on after `step`. Called when the journal is open."""
     found = checkpoints.every(run).get(step)
     start = {
         "attempt": attempt,
@@ -51,5 +51,5 @@ def note_start(run: Path, attempt: int, step: int, workers: int, machine: str, t
 
 
 def beginning(run: Path) -> dict[str, str]:
-    """Return name -> sha256 of the files that a run begins from, beside run.json."""
+    """Returns name -> sha256 of the files that a run begins from, beside run.json."""
     return {name: file_sha256(run / name) for name in BEGINNING if (run / name).is_file()}

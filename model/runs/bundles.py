@@ -1,4 +1,4 @@
-"""The bundles of runs: where one is, and which there are."""
+"""Finds the bundles of runs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,17 +11,17 @@ from model.storage.places import is_address
 
 
 def is_released(run: Path) -> bool:
-    """Return True if the run has a bundle."""
+    """Returns True if the run has a bundle."""
     return (run / BUNDLE / CONFIG).is_file()
 
 
 def bundles(runs: Path) -> Iterator[Path]:
-    """Yield the bundles of all runs below `runs`."""
+    """Yields the bundles of all runs below `runs`."""
     return (path.parent for path in runs.glob(f"*/{BUNDLE}/{CONFIG}"))
 
 
 def find_bundle(reference: str, runs: Path, cache: Path) -> Path | None:
-    """Return the bundle that is a directory or an address, or that of a run's folder or name; None for no such bundle.
+    """Returns the bundle that is a directory or an address, or that of a run's folder or name; None for no such bundle.
 
     One at an address is fetched into `cache`.
     """

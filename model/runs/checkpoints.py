@@ -1,14 +1,14 @@
-"""The checkpoints of a run, and the weights that it keeps for averaging: which there are, checked file by file.
+"""The checkpoints of a run, and the weights kept for averaging: lists them and checks each file.
 
 RUN/checkpoints/step-00000100/   network.safetensors, optimizer.safetensors, [average.safetensors,]
-                                 [carried.safetensors: the states that lanes of text go on from,] state.json
+                                 [carried.safetensors: the states that lanes of text continue from,] state.json
                                  word vectors: tables.safetensors, state.json
                                  manifest.json: {format_version, step, attempt, files: {name: sha256}}
 RUN/weights/step-00000100.safetensors   the network alone, kept for averaging after its checkpoint is gone
 RUN/weights/step-00000100.sha256        its hash, as `sha256sum --check` reads it
 
-A checkpoint is a directory that is written whole or not at all. `pipelines/training/checkpoint.py` writes and reads the
-tensors.
+A checkpoint is a directory that is written completely or not at all. `pipelines/training/checkpoint.py` writes and
+reads the tensors.
 """
 
 import json
@@ -28,32 +28,32 @@ NAME = re.compile(r"step-(\d{1,10})", re.ASCII)
 
 
 def folder(run: Path, step: int) -> Path:
-    """Return the directory of the checkpoint of a step."""
+    """Returns the directory of the checkpoint of a step."""
     return run / CHECKPOINTS / f"step-{step:08d}"
 
 
 def weights(run: Path, step: int) -> Path:
-    """Return the file of the weights that are kept of a step."""
+    """Returns the file of a step's kept weights."""
     return run / WEIGHTS / f"step-{step:08d}.safetensors"
 
 
 def every(run: Path) -> dict[int, Path]:
-    """Return step -> complete checkpoint, in order."""
+    """Returns step -> complete checkpoint, in order."""
     return _numbered(run / CHECKPOINTS, "")
 
 
 def newest(run: Path) -> Path | None:
-    """Return the newest complete checkpoint."""
+    """Returns the newest complete checkpoint."""
     return next(reversed(every(run).values()), None)
 
 
 def newest_step(run: Path) -> int:
-    """Return the step of the newest checkpoint; 0 for none."""
+    """Returns the step of the newest checkpoint; 0 for none."""
     return max(every(run), default=0)
 
 
 def last(run: Path) -> Path:
-    """The same of a run that must have one.
+    """Like `newest`, for a run that must have one.
 
     Raises:
         UserError: it has none.
@@ -65,15 +65,15 @@ def last(run: Path) -> Path:
 
 
 def weights_by_step(run: Path) -> dict[int, Path]:
-    """Return step -> the file of the weights that were kept of it, in order."""
+    """Returns step -> the file of the weights that were kept of it, in order."""
     return _numbered(run / WEIGHTS, ".safetensors")
 
 
 def check(checkpoint: Path) -> dict[str, str]:
-    """Name -> sha256 (hex) of the files of a checkpoint, each compared with what lies there.
+    """Returns name -> sha256 (hex) of a checkpoint's files, after comparing each with the file on the disk.
 
     Raises:
-        UserError: a file is missing or is not the one that was written.
+        UserError: a file is missing or differs from the one that was written.
     """
     files: dict[str, str] = manifest(checkpoint)["files"]
     for name in files:
@@ -82,10 +82,10 @@ def check(checkpoint: Path) -> dict[str, str]:
 
 
 def state(checkpoint: Path) -> dict[str, Any]:
-    """The plain part of a checkpoint, checked against the manifest.
+    """Returns the plain part of a checkpoint, checked against the manifest.
 
     Raises:
-        UserError: it is missing or is not what was written.
+        UserError: it is missing or differs from what was written.
     """
     _check(checkpoint, STATE, manifest(checkpoint)["files"])
     values: dict[str, Any] = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
@@ -93,10 +93,10 @@ def state(checkpoint: Path) -> dict[str, Any]:
 
 
 def recorded_hash(path: Path) -> str | None:
-    """The sha256 (hex) that was kept beside weights, which they have; None in a run from before hashes were kept.
+    """Returns the sha256 (hex) stored beside weights, after checking it; None in a run from before hashes were stored.
 
     Raises:
-        UserError: they have another one.
+        UserError: the weights have another hash.
     """
     note = path.with_suffix(".sha256")
     if not note.is_file():
@@ -111,7 +111,7 @@ def recorded_hash(path: Path) -> str | None:
 
 
 def manifest(checkpoint: Path) -> dict[str, Any]:
-    """Return the manifest of a checkpoint. Raises UserError where it is damaged or of another version."""
+    """Returns the manifest of a checkpoint. Raises UserError if it is damaged or of another version."""
     path = checkpoint / MANIFEST
     found = read_json(path, _remedy(checkpoint))
     if found is None:
@@ -123,7 +123,7 @@ def manifest(checkpoint: Path) -> dict[str, Any]:
 
 
 def _check(checkpoint: Path, name: str, files: Mapping[str, str]) -> None:
-    """Raises UserError where the file `name` is not the one whose sha256 the manifest's `files` give."""
+    """Raises UserError unless the file `name` has the sha256 in the manifest's `files`."""
     path = checkpoint / name
     if not path.is_file():
         raise UserError(f"{path}: missing, though it is a part of the checkpoint. {_remedy(checkpoint)}")

@@ -1,23 +1,23 @@
-"""The run's own record: one line of JSON a step, in RUN/steps.jsonl, written by rank 0.
+"""The run's own record: one line of JSON per step, in RUN/steps.jsonl, written by rank 0.
 
 `{"step", "loss", "nll", "tokens", "lr", "norm", "batch", "seconds"}`: loss and nll in nats per target token, `batch` a
-digest of the record ids of every lane, so that two runs can be compared batch by batch. An evaluation is a line of its
-own: `{"step", "valid_loss", "valid_perplexity", "valid_items"[, "valid_bleu"], "seconds"}`. A resumed run cuts off what
-came after its checkpoint and writes it again.
+digest of the record ids of every lane, so that two runs can be compared batch by batch. An evaluation has its own line:
+`{"step", "valid_loss", "valid_perplexity", "valid_items"[, "valid_bleu"], "seconds"}`. A resumed run cuts off the lines
+after its checkpoint and writes them again.
 
-Word vectors have a line for several steps, `"steps"` of them; its `batch` is the sum of the digests of their segments.
+Word vectors have one line for several steps, `"steps"` of them; its `batch` is the sum of their segments' digests.
 
-RUN/starts.jsonl has a line a start that came to training, `{"attempt", "step", "workers", "machine", "threads",
-"journal", "checkpoint", "beginning"}`: the step after which it went on, on how many workers of which kind, where the
-journal's chain stood, the sha256 of the manifest of the checkpoint that it went on from, and of the files that the run
+RUN/starts.jsonl has a line per start that reached training, `{"attempt", "step", "workers", "machine", "threads",
+"journal", "checkpoint", "beginning"}`: the step after which it continued, the number and kind of workers, the head of
+the journal's chain, the sha256 of the manifest of the checkpoint that it resumed from, and of the files that the run
 begins from.
 
-RUN/evaluations.jsonl has a line an evaluation that was written into the run's folder, `{"file", "sha256",
-"scores"}`: the last is the digest of its scores, which the bundle has too.
+RUN/evaluations.jsonl has a line per evaluation written to the run's folder, `{"file", "sha256", "scores"}`: the last
+is the digest of its scores, which the bundle stores too.
 
-The lines of each file are a chain: `"before"` is the digest of the line before, of the first line that of RUN/run.json.
-A checkpoint, a bundle and a registered version name the head of the chains. Runs that began before there was a chain
-have lines without `"before"`.
+The lines of each file are a chain: `"before"` is the digest of the line before; in the first line it is the digest of
+RUN/run.json. A checkpoint, a bundle and a registered version store the head of the chains. Runs from before there was a
+chain have lines without `"before"`.
 """
 
 import hashlib
@@ -39,10 +39,10 @@ BEFORE = "before"  # in a line: the digest of the line before
 
 
 class Journal:
-    """Appends lines; flushed with every one, so a reader beside us sees them."""
+    """Appends lines and flushes each, so that a reader sees it at once."""
 
     def __init__(self, run: Path, step: int) -> None:
-        """Goes on after `step`."""
+        """Continues after `step`."""
         path = run / STEPS
         kept = [line for line in lines(path) if line["step"] <= step]
         atomic_write(path, "".join(_text(line) for line in kept))
@@ -54,16 +54,16 @@ class Journal:
 
     @property
     def seconds(self) -> float:
-        """Time spent training, over all starts of the run."""
+        """Returns the seconds of training, over all starts of the run."""
         return self._before + time.monotonic() - self._started
 
     @property
     def heads(self) -> dict[str, str]:
-        """The heads of the run's chains now: what a checkpoint keeps."""
+        """Returns the current heads of the run's chains, for a checkpoint."""
         return {"journal": self._head, "starts": head(self._run, STARTS)}
 
     def write(self, line: dict[str, Any]) -> None:
-        """Append a line, linked to the one before."""
+        """Appends a line, linked to the one before."""
         linked = {**line, "seconds": round(self.seconds, 3), BEFORE: self._head}
         self._file.write(_text(linked))
         self._file.flush()
@@ -74,7 +74,7 @@ class Journal:
 
 
 def note_evaluation(folder: Path, evaluation: Path) -> None:
-    """Add a line to RUN/evaluations.jsonl for an evaluation in the folder of a run whose records are a chain."""
+    """Adds a line to RUN/evaluations.jsonl for an evaluation in the folder of a run whose records are a chain."""
     if (folder / RECORD).is_file() and any(BEFORE in line for line in lines(folder / STEPS)):
         scores = (read(evaluation) or {}).get("scores")
         line = {"file": evaluation.name, "sha256": file_sha256(evaluation), "scores": scores_digest(scores)}
@@ -82,25 +82,25 @@ def note_evaluation(folder: Path, evaluation: Path) -> None:
 
 
 def scores_digest(scores: Any) -> str:
-    """Return the digest of an evaluation's scores."""
+    """Returns the digest of an evaluation's scores."""
     return digest({"scores": scores}, sort_keys=True)
 
 
 def append(run: Path, name: str, line: dict[str, Any]) -> None:
-    """Add a line to one of the run's small chains."""
+    """Adds a line to one of the run's small chains."""
     before = list(lines(run / name))
     linked = {**line, BEFORE: digest(before[-1]) if before else first_link(run)}
     atomic_write(run / name, "".join(_text(one) for one in (*before, linked)))
 
 
 def heads(run: Path) -> dict[str, str]:
-    """Return the heads of the run's chains: what a bundle names. Empty for a run whose journal is no chain."""
+    """Returns the heads of the run's chains, for a bundle. Empty for a run whose journal is no chain."""
     chained = any(BEFORE in line for line in lines(run / STEPS))
     return {"journal": head(run, STEPS), "starts": head(run, STARTS)} if chained else {}
 
 
 def head(run: Path, name: str) -> str:
-    """Return the digest of the last line of RUN/`name`, of the first link if there is none."""
+    """Returns the digest of the last line of RUN/`name`, of the first link if there is none."""
     last = None
     for line in lines(run / name):
         last = line
@@ -108,23 +108,23 @@ def head(run: Path, name: str) -> str:
 
 
 def first_link(run: Path) -> str:
-    """Return what the first line of a chain names: the digest of RUN/run.json without the plans, which are added to."""
+    """Returns the first line's `before`: the digest of RUN/run.json without the plans, to which more are added."""
     record = read(run / RECORD)
     return digest({key: value for key, value in (record or {}).items() if key != PLANS}, sort_keys=True)
 
 
 def digest(line: dict[str, Any], sort_keys: bool = False) -> str:
-    """Return the digest of a line, however its JSON is spaced."""
+    """Returns the digest of a line, however its JSON is spaced."""
     return hashlib.sha256(_text(line, sort_keys).encode()).hexdigest()[:32]
 
 
 def step_digest(lanes: Iterable[float]) -> str:
-    """The digest of a step's batches, of those of all lanes in their order: the same for any number of workers."""
+    """Returns the digest of a step's batches, from those of all lanes in order: the same for any number of workers."""
     return f"{zlib.crc32(repr([int(lane) for lane in lanes]).encode()):08x}"
 
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of one of the run's files; a damaged one is left out with a warning."""
+    """Yields the lines of one of the run's files; a damaged one is left out with a warning."""
     reader = JournalReader(path, most=None)
     yield from reader.lines()
     for note in reader.notes:

@@ -1,6 +1,6 @@
-"""The one reader of a run's files of JSON lines: its journal, and its small chains (`model/runs/journal.py`).
+"""The only reader of a run's files of JSON lines: its journal, and its small chains (`model/runs/journal.py`).
 
-Somebody else may write them right now, or have torn them. So a damaged line is left out and noted, with its number.
+Another process may be writing them, or have torn them. So a damaged line is skipped and noted, with its number.
 """
 
 import io
@@ -16,22 +16,22 @@ from model.untrusted import finite, open_regular, whole
 JOURNAL = 32 << 20  # newest bytes of a journal that a service reads
 LINE = 1 << 20  # bytes of one line
 BLOCK = 1 << 20  # bytes of one read
-TAIL = 65_536  # bytes of the end in which the last line is looked for
+TAIL = 65_536  # bytes at the end that are searched for the last line
 SECONDS = 1e12
 
 
 class JournalReader:
-    """Reads a file that may still grow: every call of `lines` goes on where the last one ended.
+    """Reads a file that may still grow: every call of `lines` continues where the last one ended.
 
     A line is an object; one of the journal has a whole `step`, and where it has `seconds` and `tokens` they are
     numbers. Other lines are left out and noted.
     """
 
     def __init__(self, path: Path, most: int | None = JOURNAL) -> None:
-        """`most`: only so many of the newest bytes are read of a larger file; None: all are."""
+        """`most`: of a larger file only so many of the newest bytes are read; None: all."""
         self.path = path
         self.offset = 0  # of the first unread byte
-        self.number: int | None = 0  # of the line that `lines` yields; None: nobody counted the lines before it
+        self.number: int | None = 0  # of the line that `lines` yields; None: the lines before it were not counted
         self._most = most
         self._file: int | None = None  # its inode
         self._unfinished = b""
@@ -47,9 +47,9 @@ class JournalReader:
         return [f"{self.path.name} {note}" for note in (self._unreadable, self._part, damaged) if note]
 
     def is_replaced(self) -> bool:
-        """Return True if another file has taken the place of the one that was read: it asks for a new reader.
+        """Returns True if another file has replaced the one that was read, and a new reader is needed.
 
-        A run that goes on cuts its journal back to its checkpoint.
+        A resumed run cuts its journal back to its checkpoint.
         """
         try:
             status = self.path.stat()
@@ -104,7 +104,7 @@ class JournalReader:
 
 
 def trained_seconds(run: Path) -> float | None:
-    """Return the seconds of training that the last whole line of the journal tells; None where none does."""
+    """Returns the seconds of training in the last whole line of the journal; None if there is none."""
     try:
         with open_regular(run / STEPS) as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))
@@ -119,7 +119,7 @@ def trained_seconds(run: Path) -> float | None:
 
 
 def parse_line(text: bytes, name: str = STEPS) -> dict[str, Any] | None:
-    """Return a line of the file `name`; None where it is damaged."""
+    """Returns a line of the file `name`; None where it is damaged."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

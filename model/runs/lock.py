@@ -1,6 +1,6 @@
-"""One training of a run at a time: a lock in its directory, which the system releases with the process that holds it.
+"""Allows one training of a run at a time: a lock in its directory, which the system releases when its process ends.
 
-RUN/lock is locked by flock, so a killed holder leaves nothing behind. What stands in it is for the message alone.
+RUN/lock is locked by flock, so a killed holder leaves nothing behind. Its content serves only the message.
 """
 
 import contextlib
@@ -21,12 +21,12 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def hold_run(run: Path, name: str) -> Iterator[None]:
-    """The run is this process's alone for the length of the block.
+    """Reserves the run for this process within the block.
 
-    A folder that knows no locks (some mounted ones) is used without, with a warning.
+    A folder without locks (some mounted ones) is used without one, with a warning.
 
     Raises:
-        UserError: another process holds it; names it, its machine and since when.
+        UserError: another process holds it; names it, its machine and the time.
     """
     path = run / LOCK
     with contextlib.ExitStack() as stack:
@@ -45,7 +45,7 @@ def hold_run(run: Path, name: str) -> Iterator[None]:
 
 
 def is_held(run: Path) -> bool:
-    """Return True while a process trains the run."""
+    """Returns True while a process trains the run."""
     return is_locked(run / LOCK)
 
 
@@ -53,5 +53,5 @@ def _holder(path: Path) -> str:
     try:
         holder = json.loads(path.read_text(encoding="utf-8"))
         return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (ValueError, KeyError):  # it has locked the file and not written into it yet
+    except (ValueError, KeyError):  # it has locked the file but not written to it yet
         return "a process that has just been started"

@@ -1,6 +1,6 @@
-"""Measures how long a run needs to stop in order: RUN/pace.json, for whoever kills a run that does not stop.
+"""Measures how long a run needs to stop in order: RUN/pace.json, for whoever kills what does not stop.
 
-A stop waits for the step that runs, with an evaluation where one is due, and for its checkpoint to be written and sent.
+A stop waits for the current step, with an evaluation if one is due, and until its checkpoint is written and sent.
 """
 
 import json
@@ -14,7 +14,7 @@ SPARE = 5.0  # seconds for what is not measured: processes that end, a record th
 
 
 class Pace:
-    """Measures one start, on the first rank."""
+    """The measurements of one start, on the first rank."""
 
     def __init__(self, run: Path) -> None:
         self._path = run / PACE
@@ -22,13 +22,13 @@ class Pace:
         self._last = time.monotonic()
 
     def step(self) -> None:
-        """Another step is done, with all that came between."""
+        """Records that another step is done, with everything in between."""
         now = time.monotonic()
         self._step, self._last = max(self._step, now - self._last), now
 
     def checkpoint(self, seconds: float) -> None:
-        """One took so long, until it was kept where it is to be kept."""
+        """Records how long a checkpoint took until it was stored for good."""
         self._checkpoint = max(self._checkpoint, seconds)
         values = {"step_seconds": round(self._step, 3), "checkpoint_seconds": round(self._checkpoint, 3)}
-        stop = round(2 * (self._step + self._checkpoint) + SPARE, 1)  # of a busy hour twice as much
+        stop = round(2 * (self._step + self._checkpoint) + SPARE, 1)  # double, for a busy machine
         atomic_write(self._path, json.dumps({**values, "stop_seconds": stop}) + "\n", durable=False)

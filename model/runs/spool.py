@@ -1,9 +1,9 @@
 """A run's records on the local disk, kept until the server has them.
 
-`spool/records.jsonl` only ever grows, one record a line; `spool/sent.json` says up to which byte it was sent, and
-where to. A record is written with one `write` call, so a process killed at any point leaves at most one torn last
-line. The sender moves the mark after each acknowledged send; a kill in between sends those records a second time,
-which the server takes as the same ones (same key, step, time and value). Knows nothing of MLflow.
+`spool/records.jsonl` only grows, one record per line; `spool/sent.json` says up to which byte it was sent, and where
+to. A record is written with one `write` call, so a process killed at any point leaves at most one torn last line. The
+sender moves the mark after each acknowledged send; after a kill in between it sends those records again, which the
+server takes as the same ones (same key, step, time and value). This module knows nothing of MLflow.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ from model.untrusted import read_json, read_object, whole
 logger = logging.getLogger(__name__)
 
 RECORDS, SENT, WRITER = "records.jsonl", "sent.json", "writer.lock"
-REGISTRATIONS = "versions.json"  # the versions that were made of the run's bundles
+REGISTRATIONS = "versions.json"  # the versions made of the run's bundles
 BACKLOG = 100_000  # records held in memory while the disk is full
 
 
 @dataclass(frozen=True)
 class Record:
-    """One line: what kind, when (milliseconds since 1970), and its fields; `end` is the byte after its line."""
+    """One line: kind, time (milliseconds since 1970), and fields; `end` is the byte after its line."""
 
     kind: str
     time: int
@@ -46,7 +46,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Mark:
-    """Up to which byte the records were sent, and to which server and run."""
+    """The byte up to which the records were sent, and the server and the run that have them."""
 
     offset: int = 0
     server: str | None = None
@@ -70,19 +70,19 @@ class Spool:
     # ------------------------------------------------------------------ writing
 
     def open(self) -> None:
-        """Make ready for appending, and hold the mark that says: the writer of this run is alive."""
+        """Opens the file for appending, and holds the mark that shows that the run's writer is alive."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.identity()
         self._writer = os.open(self.folder / WRITER, os.O_RDWR | os.O_CREAT, 0o644)
-        # Shared, which model.files.exclusive is not: driver and worker may both write. Held until this process ends.
+        # Shared, unlike model.files.exclusive: driver and worker may both write. Held until this process ends.
         fcntl.flock(self._writer, fcntl.LOCK_SH)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         size = os.fstat(self._descriptor).st_size
         if size and os.pread(self._descriptor, 1, size - 1) != b"\n":
-            os.write(self._descriptor, b"\n")  # what a killed writer left of its last record is ended, and skipped
+            os.write(self._descriptor, b"\n")  # ends a killed writer's torn record, which is skipped
 
     def append(self, kind: str, when: int | None = None, **fields: Any) -> None:
-        """Add a record. Returns at once: nothing is synced to the disk here, see `sync`."""
+        """Adds a record. Returns at once, without syncing to the disk; see `sync`."""
         entry = {"kind": kind, "time": now() if when is None else when, **fields}
         line = json.dumps(_plain(entry), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         with self._write:
@@ -90,13 +90,13 @@ class Spool:
             self._drain()
 
     def sync(self) -> None:
-        """Force the records to the disk (what a power failure must not take)."""
+        """Forces the records to the disk, so that a power failure does not lose them."""
         with self._write:
             if self._descriptor is not None:
                 os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """End writing; the writer's mark goes."""
+        """Ends writing and removes the writer's mark."""
         with self._write:
             for descriptor in (self._descriptor, self._writer):
                 if descriptor is not None:
@@ -104,14 +104,14 @@ class Spool:
             self._descriptor = self._writer = None
 
     def keep(self, source: Path, name: str) -> Path:
-        """Copy a small file into the spool, so that it can be sent whatever becomes of the original."""
+        """Copies a small file into the spool, so that it can be sent even if the original is gone."""
         target = self.folder / "files" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
         return target
 
     def write_text(self, text: str, name: str) -> Path:
-        """Keep `text` (UTF-8) as a file of the spool."""
+        """Stores `text` (UTF-8) as a file of the spool."""
         target = self.folder / "files" / name
         target.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(target, text)
@@ -120,7 +120,7 @@ class Spool:
     # ------------------------------------------------------------------ reading
 
     def identity(self) -> str:
-        """A random id made once for this spool: by it a run is found again that was created but not noted down."""
+        """Returns a random id made once for this spool, to find a run again that was created but not recorded."""
         path = self.folder / "id"
         with contextlib.suppress(FileNotFoundError):
             return path.read_text(encoding="utf-8").strip()
@@ -133,7 +133,7 @@ class Spool:
         return path.read_text(encoding="utf-8").strip()
 
     def records(self, offset: int = 0) -> Iterator[Record]:
-        """Whole records from byte `offset` on. Torn lines are skipped with a warning."""
+        """Yields whole records from byte `offset`. Torn lines are skipped with a warning."""
         if not self.path.exists():
             return
         with self.path.open("rb") as stream:
@@ -141,7 +141,7 @@ class Spool:
             end = offset
             for line in stream:
                 if not line.endswith(b"\n"):
-                    return  # being written, or torn: not ours to judge yet
+                    return  # still being written, or torn: not to be judged yet
                 end += len(line)
                 try:
                     entry = json.loads(line)
@@ -153,16 +153,16 @@ class Spool:
                 yield Record(kind, when, entry, end)
 
     def pending(self) -> int:
-        """Bytes not sent yet."""
+        """Returns the number of unsent bytes."""
         return pending(self.run_dir)
 
     def status(self) -> str | None:
-        """The run's status as it was recorded last; None where it never was."""
+        """Returns the run's last recorded status; None if there is none."""
         found = [record.fields["status"] for record in self.records() if record.kind == "status"]
         return found[-1] if found else None
 
     def last_steps(self) -> dict[str, int]:
-        """The highest step spooled so far for each metric key."""
+        """Returns the highest spooled step of each metric key."""
         steps: dict[str, int] = {}
         for record in self.records():
             if record.kind == "metrics":
@@ -174,39 +174,39 @@ class Spool:
 
     @contextlib.contextmanager
     def sending(self) -> Iterator[bool]:
-        """Yields True if this process (and thread) is now the one that sends; False while another one sends."""
+        """Yields True if this process (and thread) may send now, and False if another one does."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with exclusive(self.folder / "sender.lock") as held:
             yield held
 
     def mark(self) -> Mark:
-        """Up to where the records were sent; the beginning if nothing was."""
+        """Returns the mark up to which records were sent; the beginning if none were."""
         return Mark(**(read_json(self.folder / SENT) or {}))
 
     def set_mark(self, mark: Mark) -> None:
-        """Note down, atomically, that everything before `mark.offset` has arrived."""
+        """Records, atomically, that everything before `mark.offset` has arrived."""
         atomic_write(self.folder / SENT, json.dumps(vars(mark)))
 
     def refuse(self, record: Record, reason: str) -> None:
-        """Set a record aside that the server will never take, with the reason."""
+        """Sets aside a record that the server will never take, with the reason."""
         entry = {"reason": reason, "kind": record.kind, "time": record.time, **record.fields}
         with (self.folder / "refused.jsonl").open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def writer_alive(self) -> bool:
-        """Returns True while a process holds this spool open for writing."""
+        """Returns True if a process holds this spool open for writing."""
         return is_locked(self.folder / WRITER)
 
     # ------------------------------------------------------------------ inside
 
     def _drain(self) -> None:
-        """Write what waits, oldest first. On a full disk it goes on waiting in memory: a training never ends by it."""
+        """Writes waiting records, oldest first. On a full disk they wait in memory: a training never ends by it."""
         assert self._descriptor is not None, "append before open"
         while self._backlog:
             line = b"\n" + self._backlog[0] if self._torn else self._backlog[0]
             try:
                 if os.write(self._descriptor, line) < len(line):
-                    self._torn = True  # the fragment is ended by the next write, skipped by readers, written again
+                    self._torn = True  # the next write ends the fragment, readers skip it, and it is written again
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             except OSError as problem:
                 if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -220,7 +220,7 @@ class Spool:
 
 
 def pending(run: Path) -> int:
-    """Return the bytes of a run's records that have not reached the server."""
+    """Returns the bytes of a run's records that have not reached the server."""
     try:
         size = (run / SPOOL / RECORDS).stat().st_size
     except OSError:
@@ -229,17 +229,17 @@ def pending(run: Path) -> int:
 
 
 def spooled_runs(runs: Path) -> Iterator[Path]:
-    """Yield the folders below `runs` that have records to send, or had."""
+    """Yields the folders below `runs` that have, or had, records to send."""
     return (path.parent.parent for path in runs.glob(f"*/{SPOOL}/{RECORDS}"))
 
 
 def now() -> int:
-    """Milliseconds since 1970."""
+    """Returns milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def _plain(value: Any) -> Any:
-    """JSON's own types; a float that JSON cannot hold becomes "nan", "inf" or "-inf", which `float` reads back."""
+    """Returns JSON's own types; a float that JSON cannot hold becomes "nan", "inf" or "-inf", which `float` reads."""
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):

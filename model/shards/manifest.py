@@ -91,9 +91,9 @@ class Manifest:
     texts: dict[str, dict[str, dict[str, Any]]] = field(
         default_factory=dict
     )  # split -> language -> {file, sha256, lines}
-    # split -> lines (from 0) of its texts that a training pair is near; empty: nobody looked
+    # split -> lines (from 0) of its texts that are near a training pair; empty: not checked
     near: dict[str, list[int]] = field(default_factory=dict)
-    # {mode: corpus.near_words, rule: training pairs, ...}; without rules: nobody looked; empty: older shards, or text
+    # {mode: corpus.near_words, rule: training pairs, ...}; without rules: not checked; empty: older shards, or text
     near_words: dict[str, Any] = field(default_factory=dict)
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
     format_version: int = FORMAT_VERSION
@@ -123,7 +123,9 @@ def chunk_records(records: int, most: int) -> int:
 def write_manifest(directory: Path, manifest: Manifest) -> Path:
     """Writes `manifest.json` atomically; the directory counts as complete from then on."""
     values = asdict(manifest)
-    values = {name: value for name, value in values.items() if value or not name.startswith("near")}  # as older shards
+    values = {
+        name: value for name, value in values.items() if value or not name.startswith("near")
+    }  # as in older shards
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     path = directory / MANIFEST
     atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # one line per shard

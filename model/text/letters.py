@@ -1,11 +1,11 @@
-"""Letters, words and letter case, defined once: vocabularies, phrases, sentences and spelling ask here.
+"""Defines letters, words and letter case once, for vocabularies, phrases, sentences and spelling.
 
-Unicode decides, not one alphabet. A word starts with a letter, a number or an underscore and goes on with letters,
+Unicode decides, not one alphabet. A word starts with a letter, a number or an underscore and continues with letters,
 marks, numbers and joiners (General_Category, Unicode Standard Annex 44), so vowel signs, points and accents stay in
 their word. One hyphen, apostrophe, full stop or comma between two such parts stays inside: "can't", "3.14", "U.S".
 
 Thai, Lao, Khmer, Burmese, Chinese and Japanese put no blank between words. A zero-width space is a border there, as
-everywhere; for the rest `segment` asks the dictionaries of ICU, by the optional package icu4py.
+everywhere; otherwise `segment` uses the dictionaries of ICU, by the optional package icu4py.
 
 Lower case follows the language where Unicode's SpecialCasing does: I is i in English and ı in Turkish.
 """
@@ -37,22 +37,22 @@ _ENDS = {
 }
 
 
-# Languages whose lower case is another than Unicode's default. SpecialCasing names tr, az and lt; the alphabets of
+# Languages whose lower case differs from Unicode's default. SpecialCasing names tr, az and lt; the alphabets of
 # Crimean Tatar and Gagauz are the Turkish one. Python's own `lower` knows the final sigma of Greek and the capital ẞ.
 DOTLESS = frozenset(("tr", "az", "crh", "gag"))
 CASED_APART = DOTLESS | {"lt"}
-_DOT = "\u0307"  # that i and j of Lithuanian keep below an accent
+_DOT = "\u0307"  # which Lithuanian i and j keep below an accent
 _BELOW_ACCENT = regex.compile(r"[IJĮ](?=[^\p{ccc=0}\p{ccc=230}]*\p{ccc=230})|[ÌÍĨ]")
 
 
 def case_language(language: str) -> str:
-    """Return the language's code if it has a lower case of its own, else an empty text."""
+    """Returns the language's code if it has its own lower case, else an empty text."""
     base = base_language(language)
     return base if base in CASED_APART else ""
 
 
 def fold_case(text: str, language: str = "") -> str:
-    """Return the text in the lower case of its language (empty: not known), which words are counted in."""
+    """Returns the text in the lower case of its language (empty: unknown), in which words are counted."""
     language = language and case_language(language)
     if language in DOTLESS:
         text = text.replace(f"I{_DOT}", "i").replace("İ", "i").replace("I", "ı")
@@ -68,28 +68,28 @@ def _keep_dot(match: regex.Match[str]) -> str:
 
 
 def is_plain_word(string: str) -> bool:
-    """Return True if a string without blanks is one word as it stands; False where `ONLY_WORD` has to look."""
+    """Returns True if a string without blanks is one word as it stands; False where `ONLY_WORD` has to look."""
     return string.isalnum() and (string.isascii() or _BLANKLESS_RUN.search(string) is None)
 
 
 def starts_word(character: str) -> bool:
-    """Return True if a word can start with the character."""
+    """Returns True if a word can start with the character."""
     return _ENDS["start"].fullmatch(character) is not None
 
 
 def ends_word(character: str) -> bool:
-    """Return True if a word can end with the character."""
+    """Returns True if a word can end with the character."""
     return _ENDS["inside"].fullmatch(character) is not None
 
 
 def is_blankless(character: str) -> bool:
-    """Return True if the character is of a script that puts no blank between words."""
+    """Returns True if the character is of a script that puts no blank between words."""
     return _ENDS["blankless"].fullmatch(character) is not None
 
 
 @cache
 def has_icu() -> bool:
-    """Return True if the package icu4py is installed."""
+    """Returns True if the package icu4py is installed."""
     return importlib.util.find_spec("icu4py") is not None
 
 
@@ -104,7 +104,7 @@ def check_segmenter(segmenter: Segmenter, where: str) -> None:
 
 
 def segment(words: Sequence[str], segmenter: Segmenter) -> list[str]:
-    """Return the words with each run of a script without blanks cut into its words.
+    """Returns the words with each run of a script without blanks cut into its words.
 
     Raises:
         UserError: icu4py is missing.

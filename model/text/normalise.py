@@ -44,7 +44,7 @@ _ODD_SPACE = re.compile(f"[{_SPACE}]")
 
 
 def normalise(text: str, form: str = "NFC") -> str:
-    """Return one line of text in the form that tokenizers read; line feeds inside it become spaces. Idempotent.
+    """Returns one line of text in the form that tokenizers read; line feeds inside it become spaces. Idempotent.
 
     `form` is NFC or NFKC (Unicode Standard Annex 15).
     """
@@ -70,12 +70,12 @@ def normalise_lines(text: str, form: str = "NFC") -> str:
 
 
 def has_invisible(text: str) -> bool:
-    """Return True if `normalise` would take out or repair an invisible character."""
+    """Returns True if `normalise` would take out or repair an invisible character."""
     return _drop_invisible(text) != text
 
 
 def has_loose_space(text: str) -> bool:
-    """Return True if `normalise` would fold white space or strip it from the ends."""
+    """Returns True if `normalise` would fold white space or strip it from the ends."""
     return text != text.strip() or "  " in text or _ODD_SPACE.search(text) is not None
 
 
@@ -84,7 +84,7 @@ def _drop_invisible(text: str) -> str:
 
 
 def _keep_meaning(match: re.Match[str]) -> str:
-    """Return what stays of a run of invisible characters."""
+    """Returns what stays of a run of invisible characters."""
     run, text = match.group(), match.string
     before, after = text[match.start() - 1 : match.start()], text[match.end() : match.end() + 1]
     if before == _FLAG and _TAGS.fullmatch(run):

@@ -15,10 +15,10 @@ import regex
 # A sentence ends in one of two ways. After a stop of any script (Sentence_Terminal, Unicode Standard Annex 44; in Greek
 # a semicolon is the question mark), closing quotes or brackets and blanks, before what can open a sentence: a capital,
 # a letter of a script without capitals, a number; emoji or the sign of a list may stand before it. Or after the stops
-# of Chinese, Japanese, Hindi, Burmese, Khmer, Tibetan ..., where no blank need follow; after a quote, hiragana goes on
-# with the sentence (」と言った).
+# of Chinese, Japanese, Hindi, Burmese, Khmer, Tibetan ..., which need no blank after them; after a quote, hiragana
+# continues the sentence (」と言った).
 WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "”」』｣）】〉》’\"')"
-STROKES = "།༎।॥။។៕።᙮᱾᱿"  # danda, shad and their kin: no blank needed
+STROKES = "།༎।॥။។៕።᙮᱾᱿"  # danda, shad and similar marks: no blank needed
 _STOP = rf"[[\p{{Sentence_Terminal}}…]--[{WIDE_STOPS}{STROKES}၊]]"
 _OPENS = r"""["'“„‘«(\[¿¡]*(?:\p{Emoji_Presentation}\s*)*(?:[-–—•*]\s+)?["'“„‘«(\[¿¡]*""" + (
     r"[[\p{Lu}\p{Lt}\p{Lo}\p{N}\p{Georgian}]--[ªº]]"
@@ -46,7 +46,7 @@ class Piece:
 
 
 def split(text: str, longest: int = 400, language: str = "") -> list[Piece]:
-    """Return the sentences of `text`.
+    """Returns the sentences of `text`.
 
     One of more than `longest` characters is cut further, at a clause if it has any, else at a blank, else anywhere.
     `language` (de, pt-BR; empty: not known) brings its abbreviations.
@@ -97,7 +97,7 @@ def _sentences(line: str, abbreviations: frozenset[str]) -> list[Piece]:
 
 @lru_cache(maxsize=64)
 def _abbreviations(language: str) -> frozenset[str]:
-    """Return the words that a full stop follows within a sentence, in lower case: Moses' lists where there is one."""
+    """Returns the words that a full stop follows within a sentence, in lower case: Moses' lists where there is one."""
     base = re.split("[-_]", language.lower())[0]
     if not base:
         return frozenset(ABBREVIATIONS)
@@ -113,7 +113,7 @@ def _ends_in(text: str, stops: str) -> bool:
 
 
 def _is_open(sentence: str, abbreviations: frozenset[str]) -> bool:
-    """Return True if the stop at the end belongs to an abbreviation, an initial or an ordinal number ("am 3. Mai")."""
+    """Returns True if the stop at the end belongs to an abbreviation, an initial or an ordinal number ("am 3. Mai")."""
     if not sentence.endswith("."):
         return False
     word = sentence[:-1].split()[-1] if sentence[:-1].split() else ""

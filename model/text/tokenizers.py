@@ -67,12 +67,12 @@ def train_pair(
     seed: int = 1,
     languages: tuple[str, str] = ("", ""),
 ) -> TokenizerPair:
-    """Train on normalised lines. The same lines in the same order, config and seed give the same bytes.
+    """Trains on normalised lines. The same lines in the same order, config and seed give the same bytes.
 
-    `languages` (codes; empty: not known) decide the lower case of words.
+    `languages` (codes; empty: unknown) determine the lower case of words.
 
     Raises:
-        UserError: no text to train on, or a vocabulary too small for the characters of the text.
+        UserError: there is no text, or the vocabulary is too small for the characters of the text.
     """
     check_config(config)
     first = draw_lines(sources, config.train_lines, seed)
@@ -136,7 +136,7 @@ def draw_lines(lines: Iterable[str], most: int, seed: int) -> list[str]:
 
 
 def _common_case(config: TokenizerConfig, languages: tuple[str, str]) -> str:
-    """Return the language whose lower case one vocabulary for both has; empty: everybody's."""
+    """Returns the language whose lower case a joint vocabulary has; empty: Unicode's default."""
     first, second = (case_language(code) for code in languages)
     if first == second or {first, second} <= DOTLESS:
         return first

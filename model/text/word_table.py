@@ -51,7 +51,7 @@ class WordTable(dict[str, tuple[int, ...]]):
         return [ids[begin + 1 : end] for begin, end in pairwise([-1, *ends])]
 
     def learn(self, words: list[str]) -> None:
-        """Add those of `words` that are not known yet, in one call of the library."""
+        """Adds those of `words` that are not known yet, in one call of the library."""
         new = list(set(words).difference(self))
         try:
             self.update(zip(new, map(tuple, self.processor.encode(new, out_type=int, num_threads=1)), strict=True))

@@ -56,14 +56,14 @@ class WordRules:
     punctuation: bool = True  # marks are words too; false: they are left out, and "_so_" is "so"
     segmenter: Segmenter = "none"  # of scripts without blanks
     version: Literal[1, 2] = 2  # 1: as in files from before `letters.py`
-    language: str = ""  # whose lower case it is, where that is not everybody's: see `letters.case_language`
+    language: str = ""  # determines the lower case if it is not Unicode's default: see `letters.case_language`
 
     def fold_case(self, text: str) -> str:
-        """Return the text in the letter case that words have."""
+        """Returns the text in the letter case that words have."""
         return letters.fold_case(text, self.language) if self.lowercase else text
 
     def split(self, text: str) -> list[str]:
-        """Return the words of folded text, in order."""
+        """Returns the words of folded text, in order."""
         if self.version == 1:
             found = (OLD_WORD_OR_MARK if self.punctuation else OLD_ONLY_WORD).findall(text)
         else:
@@ -151,7 +151,7 @@ class WordTokenizer(_TableTokenizer):
         self.rules = rules or WordRules()
 
     def split(self, text: str) -> list[str]:
-        """Return the words of a text as the vocabulary writes them, known or not.
+        """Returns the words of a text as the vocabulary writes them, known or not.
 
         A string between two blanks that is a word of the vocabulary is one word, however the segmenter would cut it.
         """
@@ -269,7 +269,7 @@ class CharacterTokenizer(_TableTokenizer):
 
 
 def rules_of(config: TokenizerConfig, language: str = "") -> WordRules:
-    """Return the rules for the words of a tokenizer of type words, for text in a language."""
+    """Returns the rules for the words of a word tokenizer, for text in a language."""
     segmenter = ("icu" if letters.has_icu() else "none") if config.segmenter == "auto" else config.segmenter
     folded = letters.case_language(language) if config.lowercase and language else ""
     return WordRules(config.lowercase, config.punctuation, segmenter, language=folded)

@@ -72,12 +72,12 @@ class Embeddings:
     ) -> None:
         """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None if unknown (then zeros).
 
-        `weights` (V,): the weight of a word in the vector of a text (idf), 1 by default. `texts`: whether that is the
-        sum of the words' vectors or, for count-based methods, of the words themselves, each its own dimension.
-        `language` of the words (empty: not known) decides their lower case.
+        `weights` (V,): the weight of a word in the vector of a text (idf), 1 by default. `texts`: True if that is the
+        sum of the words' vectors; for count-based methods it is the sum of the words themselves, each its own
+        dimension. `language` of the words (empty: unknown) determines their lower case.
 
         Raises:
-            UserError: sizes that differ, no words, a repeated word, a vector that is not finite (named).
+            UserError: sizes differ, there are no words, a word is repeated, or a vector is not finite (names it).
         """
         self.words, self.texts, self.language = list(words), texts, language
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)

@@ -1,8 +1,8 @@
-"""Between the command and a first rank on another node: what is asked of the run goes there, how far it is comes back.
+"""Connects the command with a first rank on another node: requests go there, progress comes back.
 
-Whoever trains on a cluster may share nothing with the command's machine but a bucket. A mailbox, an actor on the
-command's machine, passes on what stands in RUN/stop here, and brings the new lines of the run's journal. Where nodes
-come or go the first rank is asked to write a checkpoint first.
+A cluster's nodes may share nothing with the command's machine but a bucket. A mailbox, an actor on the command's
+machine, passes on the request in RUN/stop here, and brings the new lines of the run's journal. Before nodes come or go,
+the first rank is asked to write a checkpoint.
 """
 
 import contextlib
@@ -21,38 +21,38 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from model.files import atomic_write
 
-BLOCK = 1 << 20  # bytes of a file that come at a time
+BLOCK = 1 << 20  # bytes of a file per exchange
 EVERY = 1.0  # seconds between two looks, on either side
-NOTICED = 2.0  # seconds between two questions whether a node is to go away
+NOTICED = 2.0  # seconds between two checks whether a node is about to go away
 LAST = 10.0  # seconds for the last lines to come
-Have = Mapping[str, tuple[int, int]]  # file name -> (which file, bytes of it)
+Have = Mapping[str, tuple[int, int]]  # file name -> (its number, bytes received)
 logger = logging.getLogger(__name__)
 
 
 class Piece(NamedTuple):
-    """What a file of the first rank's folder has that the command's machine has not."""
+    """New bytes of a file in the first rank's folder, for the command's machine."""
 
-    file: int  # another number for another file under this name
+    file: int  # changes when another file takes this name
     start: int
     content: bytes
 
 
 @dataclass(frozen=True)
 class Ends:
-    """What a bridge does on either side. The first rank runs `begin`, `ask`, `pause` and `tell`, the command's machine
-    the others."""
+    """The functions on both sides of a bridge. The first rank calls `begin`, `ask`, `pause` and `tell`, the command's
+    machine the others."""
 
-    begin: Callable[[], None]  # a group of workers starts: what was asked of the one before is forgotten there
-    ask: Callable[[str], None]  # stop for this
-    pause: Callable[[], None]  # write a checkpoint and end, for a group of another size follows
-    tell: Callable[[Have], dict[str, Piece]]  # what has come since
-    asked: Callable[[], str | None]  # what is asked of the run
-    stop: Callable[[str], None]  # ask it of the run, for a reason
-    files: Mapping[str, Path]  # by name, where they come to
+    begin: Callable[[], None]  # a group of workers starts: requests to the previous one are forgotten
+    ask: Callable[[str], None]  # stop for this reason
+    pause: Callable[[], None]  # write a checkpoint and end, because a group of another size follows
+    tell: Callable[[Have], dict[str, Piece]]  # the new pieces
+    asked: Callable[[], str | None]  # the request to the run, if any
+    stop: Callable[[str], None]  # request a stop of the run, for a reason
+    files: Mapping[str, Path]  # by name, where they are written
 
 
 class Mailbox:
-    """What one side has left for the other: an actor, one for each group of workers."""
+    """The messages between both sides: an actor, one for each group of workers."""
 
     def __init__(self) -> None:
         self._asked: str | None = None
@@ -61,43 +61,43 @@ class Mailbox:
         self._leaving: int | None = None  # until the first rank trains
 
     def leave_for_rank(self, asked: str | None, paused: bool) -> None:
-        """The command's part: what is asked of the run; that it is to pause."""
+        """Called by the command: leaves the request to the run, and whether it must pause."""
         self._asked, self._paused = asked or self._asked, paused or self._paused
 
     def exchange(self, pieces: Mapping[str, Piece], leaving: int) -> tuple[str | None, bool]:
-        """The first rank's part: leaves pieces, and how many workers are about to lose their node."""
+        """Called by the first rank: leaves pieces and the number of workers about to lose their node; gets requests."""
         self._pieces += pieces.items()
         self._leaving = max(self._leaving or 0, leaving)
         return self._asked, self._paused
 
     def take(self) -> tuple[list[tuple[str, Piece]], int | None]:
-        """Returns what the first rank has left; no number before it trains."""
+        """Returns what the first rank has left; the number is None before it trains."""
         pieces, self._pieces = self._pieces, []
         return pieces, self._leaving
 
 
 def open_mailbox() -> Any:
-    """Returns the actor, on this node; it ends with the last who knows it."""
+    """Returns the actor, on this node; it ends with the last process that has a handle."""
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     return ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here, max_concurrency=1).remote()
 
 
 @dataclass
 class Bridge:
-    """The command's side, for one group of `size` workers. `sizes`: those that a group may have, in ascending order."""
+    """The command's side, for one group of `size` workers. `sizes`: the allowed sizes, in ascending order."""
 
     ends: Ends
     sizes: tuple[int, ...]
     size: int
     mailbox: Any
-    room_for: Callable[[int], bool]  # whether so many workers more could start now
+    room_for: Callable[[int], bool]  # True if so many more workers could start now
     resize_every: float
     _paused: bool = False
     _looked: float = field(default_factory=time.monotonic)
 
     @contextlib.contextmanager
     def carrying(self) -> Iterator[None]:
-        """A block in which a thread carries from one side to the other."""
+        """Carries from one side to the other, in a thread, within the block."""
         done = threading.Event()
         thread = threading.Thread(target=self._carry, args=[done], name="bridge", daemon=True)
         thread.start()
@@ -108,7 +108,7 @@ class Bridge:
             thread.join(LAST)
 
     def _carry(self, done: threading.Event) -> None:
-        """Until the end, and once more."""
+        """Repeats until the end, and once more."""
         last = False
         while not last:
             last = done.wait(EVERY)
@@ -118,7 +118,7 @@ class Bridge:
                 logger.debug("the bridge's mailbox: %s", problem)
 
     def look(self) -> None:
-        """Take what has come, and leave what is asked."""
+        """Takes what has come and leaves requests."""
         pieces, leaving = ray.get(self.mailbox.take.remote())
         for name, piece in pieces:
             self._keep(name, piece)
@@ -132,7 +132,7 @@ class Bridge:
         ray.get(self.mailbox.leave_for_rank.remote(self.ends.asked(), self._paused))
 
     def handle_leaving(self, leaving: int) -> None:
-        """Nodes of so many workers are to be taken away: on with the workers that stay, or to the end in order."""
+        """Reacts to nodes of so many workers going away: continues with the other workers, or ends in order."""
         if len(self.sizes) > 1 and self.size - leaving >= self.sizes[0]:
             self._paused = True
         elif self.ends.asked() is None:
@@ -159,7 +159,7 @@ class Courier:
 
     @contextlib.contextmanager
     def carrying(self, first: bool) -> Iterator[None]:
-        """A block in which a worker trains; `first`: the one that has the run's files."""
+        """Serves the bridge within the block, in which a worker trains; `first`: it has the run's files."""
         # Ray has all workers answer this question together, so each asks it
         threading.Thread(target=self._notice, name="preemption", daemon=True).start()
         if not first:
@@ -188,7 +188,7 @@ class Courier:
             self.exchange(obey=not last)
 
     def exchange(self, obey: bool) -> None:
-        """Leave what has come to the run's files, and do what is asked where the worker still trains."""
+        """Leaves new pieces of the run's files, and obeys requests while the worker still trains."""
         while True:
             pieces = self.ends.tell(self._have)
             for name, piece in pieces.items():
@@ -204,7 +204,7 @@ class Courier:
 
 
 def new_pieces(folder: Path, have: Have, names: tuple[str, ...]) -> dict[str, Piece]:
-    """What has come to the files `names` of `folder`; of a file that grows whole lines alone."""
+    """Returns the new pieces of the files `names` of `folder`; of a growing file only whole lines."""
     found = {}
     for name in names:
         try:

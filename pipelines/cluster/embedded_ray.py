@@ -1,6 +1,6 @@
-"""A Ray of our own: on the loopback interface alone, on free ports, behind a token that nobody else has.
+"""A Ray of our own: only on the loopback interface, on free ports, behind a token that nobody else has.
 
-Whoever reaches a Ray cluster runs what they like on it, so one that lasts as long as a command must be out of reach of
+Whoever reaches a Ray cluster can run anything on it, so one that lasts as long as a command must be out of reach of
 other machines and of other users of this one.
 """
 
@@ -24,14 +24,14 @@ from model.ports import free_ports
 
 END_TIMEOUT = 30.0  # seconds for Ray's processes to end
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-# Ray reads both when it is imported. Without the second it takes 127.0.0.1 for this machine's address in its network.
+# Ray reads both on import. Without the second it takes 127.0.0.1 for this machine's address in its network.
 AT_IMPORT = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
-# Ray's ports of metrics ask nobody for a token. -1 is no port: Ray writes that into its own log and goes on.
+# Ray's ports of metrics require no token. -1 is no port: Ray logs that and continues.
 NO_METRICS = {"RAY_enable_metrics_collection": "0", "AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
 
 class _Head:
-    """The program that keeps Ray's processes, and where they answer."""
+    """The program that keeps Ray's processes, and its address."""
 
     def __init__(self, device: str) -> None:
         (port,) = free_ports(1)
@@ -71,22 +71,22 @@ _imported_as_needed = False  # by us, with the variables of AT_IMPORT
 
 
 def quiet_environment() -> None:
-    """Settings that every Ray process of ours inherits: no usage reports, no print patching, colour-free logs."""
+    """Sets what every Ray process of ours inherits: no usage reports, no print patching, colour-free logs."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_TRAIN_ENABLE_PRINT_PATCH", "0")
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     # Embedded, the driver's own environment is the workers' environment: no per-task virtual environments.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
-    # We connect ourselves: a thread of Ray that goes on for a moment after its end must not start another one.
+    # We connect ourselves: a Ray thread that continues for a moment after its end must not start another one.
     os.environ.setdefault("RAY_ENABLE_AUTO_CONNECT", "0")
-    # Ray will stop clearing CUDA_VISIBLE_DEVICES on workers without a GPU and warns until told which way to go.
+    # Ray will stop clearing CUDA_VISIBLE_DEVICES on workers without a GPU and warns until told what to do.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 
 @contextlib.contextmanager
 def begin_ray(device: str) -> Iterator[None]:
-    """A block at whose beginning Ray is started: `start_ray` in it has nothing, or less, to wait for.
+    """Starts Ray at the beginning of the block: `start_ray` in it then waits little or not at all.
 
     At the block's end, or with this process, everything is ended.
     """
@@ -99,15 +99,15 @@ def begin_ray(device: str) -> Iterator[None]:
 
 
 def is_begun() -> bool:
-    """Returns whether `begin_ray` has begun one that nobody has asked for yet."""
+    """Returns True if `begin_ray` has begun a Ray that nobody has used yet."""
     return bool(_begun)
 
 
 @contextlib.contextmanager
 def start_ray(device: str) -> Iterator[None]:
-    """Ray with a slot for each core for the length of the block; the one that `begin_ray` began, where it did.
+    """Provides Ray with a slot per core within the block; takes the one that `begin_ray` began, if any.
 
-    The environment names its token, so that every process of it knows it; afterwards the user's own is back.
+    The environment has its token, so that all its processes know it; afterwards the user's own is restored.
 
     Raises:
         UserError: this process has imported Ray before, with other settings.
@@ -124,10 +124,11 @@ def start_ray(device: str) -> Iterator[None]:
 
 
 def undisturbed(work: Callable[[], object], until: str) -> None:
-    """Do `work` in a thread, and hold signals until it is done: `until` that. For the start and the end of Ray.
+    """Runs `work` in a thread and holds signals until it is done; `until` says what is awaited. For Ray's start and
+    end.
 
-    An exception in the middle of either ends the process with SIGSEGV. And where Ray starts in the main thread, it puts
-    handlers of signals in the place of ours.
+    An exception in the middle of either ends the process with SIGSEGV. And a Ray started in the main thread replaces
+    our signal handlers.
     """
     with held_signals(until), ThreadPoolExecutor(1) as pool:
         pool.submit(work).result()
@@ -135,7 +136,7 @@ def undisturbed(work: Callable[[], object], until: str) -> None:
 
 @contextlib.contextmanager
 def _own_environment() -> Iterator[None]:
-    """The variables of an embedded Ray for the length of the block."""
+    """Sets the variables of an embedded Ray within the block."""
     global _imported_as_needed
     loaded = "ray" in sys.modules and not _imported_as_needed
     if loaded and any(os.environ.get(name) != value for name, value in AT_IMPORT.items()):
@@ -169,8 +170,8 @@ def _kept_head(device: str) -> Iterator[_Head]:
 
 @functools.cache
 def _token_file() -> Path:
-    """A new token in a file that only this user can read. It stays until the process ends: Ray's threads may still read
-    it when Ray is shut down, and end the process where it is gone."""
+    """Returns a new token in a file that only this user can read. It stays until the process ends: Ray's threads may
+    still read it when Ray is shut down, and end the process if it is gone."""
     handle, name = tempfile.mkstemp(prefix="dragoman-ray-token-")  # mode 600
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_hex(32))

@@ -1,4 +1,4 @@
-"""One torch process group of all workers, as Ray's own `TorchConfig` makes it, on the nodes' own addresses alone."""
+"""One torch process group of all workers, like Ray's own `TorchConfig`, but only on the nodes' own addresses."""
 
 import socket
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ray.train.torch import TorchConfig
 
 from pipelines.cluster.interface import use_interface
 
-BACKLOG = 2048  # workers that may wait to be let in where they meet
+BACKLOG = 2048  # workers that may wait for a connection
 
 
 @dataclass
@@ -36,7 +36,7 @@ _listening: list[socket.socket] = []  # in the first worker, from `_listen` to `
 
 
 def _listen() -> tuple[str, int]:
-    """Open the socket at which the workers meet. Returns its host and its port."""
+    """Opens the socket at which the workers meet. Returns its host and its port."""
     host = ray.util.get_node_ip_address()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     meeting = socket.create_server((host, 0), family=family, backlog=BACKLOG)

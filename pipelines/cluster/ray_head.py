@@ -1,7 +1,7 @@
 """Keeps a Ray head of our own: `python -m pipelines.cluster.ray_head ADDRESS CPUS`.
 
 It runs `ray start` while the command that asked for it imports torch. It prints one line when the head is up, and ends
-the head when its standard input ends: when the command says so or is gone.
+the head when its standard input ends: when the command asks for that or is gone.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ import psutil
 from model.files import socket_folder
 from model.ports import free_ports
 
-OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not go through it
+OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not use it
 END_TIMEOUT = 15.0  # seconds for Ray's processes to end
-READY = "Ray runtime started"  # what `ray start` says
+READY = "Ray runtime started"  # printed by `ray start`
 
 
 def main(words: Sequence[str]) -> int:
-    """Returns the exit code; 1 where the head does not start, with the end of its output on the standard error."""
+    """Returns the exit code; 1 if the head does not start, with the end of its output on standard error."""
     address, cpus = words
     folder = socket_folder("dragoman-ray-")
     try:
@@ -43,13 +43,13 @@ def main(words: Sequence[str]) -> int:
 
 
 def _ended(seconds: float | None) -> bool:
-    """Returns whether the standard input has ended; waits for so long at most."""
+    """Returns True if standard input has ended; waits for at most so many seconds."""
     return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
 @contextlib.contextmanager
 def _head(address: str, cpus: str, folder: Path, output: int) -> Iterator["subprocess.Popen[bytes]"]:
-    """The head for the length of the block; afterwards none of its processes is left."""
+    """Runs the head within the block; afterwards none of its processes is left."""
     port = address.rpartition(":")[2]
     (client,) = free_ports(1)
     command = [
@@ -57,7 +57,7 @@ def _head(address: str, cpus: str, folder: Path, output: int) -> Iterator["subpr
         *("--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={client}"),
         *("--min-worker-port=0", "--max-worker-port=0", "--metrics-export-port=0", "--dashboard-agent-listen-port=0"),
         *("--include-dashboard=false", "--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
-        # a folder in ours: Ray opens its own to everybody
+        # in our folder, because Ray opens its own to everybody
         *(f"--object-store-memory={OBJECT_STORE}", f"--temp-dir={folder / 'r'}"),
     ]
     head = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)

@@ -1,4 +1,4 @@
-"""The door to Ray: connecting, asking what there is, spreading tasks, running a group of training workers."""
+"""The only door to Ray: connects, asks for resources, spreads tasks, runs a group of training workers."""
 
 import contextlib
 import functools
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
-SAID_AFTER = 5.0  # seconds without room for the workers until that is said
-ROOM_TRY = 1.0  # seconds that a group of one size waits for room, where another size may find it
-ALONE = {  # Ray Train's settings on a machine that nobody takes away, with no one to read metrics
+SAID_AFTER = 5.0  # seconds without room for the workers until that is reported
+ROOM_TRY = 1.0  # seconds that a group of one size waits for room if another size may find it
+ALONE = {  # Ray Train's settings on a private machine without readers of metrics
     "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
     "RAY_TRAIN_METRICS_ENABLED": "0",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is seen
+    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is noticed
 }
 logger = logging.getLogger(__name__)
 
 
 @contextlib.contextmanager
 def connect_ray(config: ClusterConfig) -> Iterator[None]:
-    """Ray, embedded or at `config.address`, for the length of the block; a connection that was there stays.
+    """Connects to Ray, embedded or at `config.address`, within the block; an existing connection stays.
 
     Raises:
-        UserError: nothing answers at `cluster.address`, or it holds fewer CPUs or GPUs than asked for.
+        UserError: nothing answers at `cluster.address`, or it has fewer CPUs or GPUs than asked for.
     """
     embedded_ray.quiet_environment()
     if is_connected() and not embedded_ray.is_begun():
@@ -76,15 +76,15 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
 
 
 def is_connected() -> bool:
-    """Returns whether this process is connected to a Ray, without importing it."""
+    """Returns True if this process is connected to a Ray, without importing it."""
     return "ray" in sys.modules and sys.modules["ray"].is_initialized()
 
 
 def check_capacity(config: ClusterConfig) -> None:
-    """Refuse at once what would otherwise wait for ever.
+    """Refuses at once a request that would otherwise wait forever.
 
     Raises:
-        UserError: the cluster has fewer CPUs or GPUs in all than the fewest workers need.
+        UserError: the whole cluster has fewer CPUs or GPUs than the fewest workers need.
     """
     import ray
 
@@ -106,10 +106,10 @@ def map_tasks(
     config: ClusterConfig,
     load: Callable[[Argument], Any] = lambda argument: argument,
 ) -> Iterator[Result]:
-    """`function` of each argument as results come, at most `config.most` at a time; order is not kept.
+    """Yields `function` of each argument as results come, at most `config.most` at a time, in any order.
 
-    The functions must be pure and top-level: they run in other processes, and again elsewhere when a node is lost.
-    A task's own exception is raised here, as it was. `load` is called here when it is an argument's turn.
+    The functions must be pure and top-level: they run in other processes, and again elsewhere if a node is lost. A
+    task's own exception is raised here unchanged. `load` is called here when it is an argument's turn.
     """
     if config.backend == "local" or (config.most <= 1 and config.address is None):
         yield from (function(load(argument)) for argument in arguments)
@@ -134,7 +134,7 @@ def map_tasks(
 
 
 def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
-    """A plain function, which is what Ray takes; its worker opens no more files than the job may."""
+    """Returns a plain function, as Ray requires; its worker opens no more files than the job may."""
 
     def call(argument: Any) -> Result:
         confine_worker()
@@ -152,20 +152,21 @@ def fit(
     sizes: tuple[int, ...] = (),
     ends: "Callable[[], Ends] | None" = None,
 ) -> None:
-    """Run `function(argument, ranks)` on `config.workers` processes that form one torch process group.
+    """Runs `function(argument, ranks)` on `config.workers` processes that form one torch process group.
 
-    Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that goes on after us, as
-    many as there is room for at any time. `ends` is what goes between that cluster and this machine meanwhile.
+    Of a range of workers it runs as many as there is room for, one of `sizes`; on a cluster that outlives us, as many
+    as there is room for at any time. `ends` connects that cluster with this machine meanwhile.
 
-    A worker that dies takes its group with it and a group starts again, `config.max_failures` times; the function must
-    go on from its own checkpoints. It returns, on the first rank, whether a group of another size goes on. `storage`
-    is for Ray's own state, which nobody needs afterwards: every group is a new Ray run, since the state of ours is in
-    its run directory.
+    A worker that dies ends its group, and a group starts again, `config.max_failures` times; the function must resume
+    from its own checkpoints. On the first rank it returns True if a group of another size must follow. `storage` is for
+    Ray's own state, which nobody needs afterwards: every group is a new Ray run, because our state is in the run
+    directory.
 
-    Ray's driver runs in a thread, so that a signal's handler is heard here at once. What it raises ends the workers.
+    Ray's driver runs in a thread, so that signal handlers run here at once. An exception from a handler ends the
+    workers.
 
     Raises:
-        UserError: the cluster is too small or stays too busy, or any worker met a mistake of the user.
+        UserError: the cluster is too small or stays too busy, or a worker met a mistake of the user.
         RuntimeError: the workers died more often than allowed.
     """
     with connect_ray(config):
@@ -210,12 +211,12 @@ def fit(
 
 
 def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
-    """Run `group` with 0, 1, ... until it returns that no other is to follow; after one that failed another follows.
+    """Runs `group` with 0, 1, ... until it returns that no other must follow; after a failed one another follows.
 
-    Each is a Ray run of its own, for it may be of another size, and waits for room as the first did.
+    Each is a Ray run of its own, because it may have another size, and waits for room as the first did.
 
     Raises:
-        UserError: a worker met a mistake of the user: the next group would meet it too.
+        UserError: a worker met a mistake of the user, which the next group would meet too.
         RuntimeError: more than `max_failures` failed.
     """
     from ray.train import TrainingFailedError
@@ -236,10 +237,10 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
 
 
 def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: float) -> int:
-    """Returns the largest of these numbers of workers that there is room for; of several it waits for lost nodes.
+    """Returns the largest of these numbers of workers that fits; if there are several, it waits for lost nodes.
 
     Raises:
-        UserError: in `within` seconds there was none for the smallest.
+        UserError: in `within` seconds there was no room for the smallest.
     """
     import ray
 
@@ -267,7 +268,7 @@ def _find_room(sizes: tuple[int, ...], per_worker: dict[str, float], within: flo
 
 
 def _has_room(per_worker: dict[str, float], workers: int, patience: float = ROOM_TRY) -> bool:
-    """Returns whether so many workers could start in `patience` seconds, beside what runs and on nodes that stay."""
+    """Returns True if so many workers could start in `patience` seconds, beside others and on nodes that stay."""
     from ray.util import placement_group, remove_placement_group
 
     group = placement_group([per_worker] * workers)
@@ -278,13 +279,13 @@ def _has_room(per_worker: dict[str, float], workers: int, patience: float = ROOM
 
 
 def _in_thread(function: Callable[[], Result]) -> Result:
-    """What `function` returns, which runs in a thread of its own; the main thread hears signals meanwhile."""
+    """Returns the result of `function`, run in a thread; the main thread receives signals meanwhile."""
     end: Future[Result] = Future()
 
     def run() -> None:
         try:
             end.set_result(function())
-        except BaseException as problem:  # whatever it is, it belongs to the thread that waits
+        except BaseException as problem:  # of any kind: it belongs to the waiting thread
             end.set_exception(problem)
 
     threading.Thread(target=run, name="ray-driver", daemon=True).start()
@@ -292,7 +293,7 @@ def _in_thread(function: Callable[[], Result]) -> Result:
 
 
 def _free() -> str:
-    """What nobody uses of the cluster."""
+    """Returns the free resources of the cluster as text."""
     import ray
 
     free, total = ray.available_resources(), ray.cluster_resources()
@@ -301,7 +302,7 @@ def _free() -> str:
 
 
 def most_threads(config: ClusterConfig) -> int:
-    """That a worker computes with; 0: its share of all cores of its machine.
+    """Returns the threads of a worker; 0: its share of all cores of its machine.
 
     A cluster is shared: two jobs whose threads wait for the same cores are several times slower than in turns.
     """
@@ -309,7 +310,7 @@ def most_threads(config: ClusterConfig) -> int:
 
 
 def _gpus() -> float:
-    """GPUs of the whole cluster."""
+    """Returns the GPUs of the whole cluster."""
     import ray
 
     return float(ray.cluster_resources().get("GPU", 0.0))
@@ -322,7 +323,7 @@ def _worker(
     threads: int,
     courier: "Courier | None",
 ) -> bool:
-    """One training process: find its place, then run the function it was started for."""
+    """Runs one training process: finds its place, then calls the function."""
     from ray import train
 
     confine_worker()

@@ -70,7 +70,7 @@ def identity(
 
 
 def _cases(tokenizer: TokenizerConfig, pair: str) -> dict[str, Any]:
-    """Languages with a lower case of their own; shards from before it was followed are others."""
+    """Returns the languages with their own lower case; shards from before it was followed differ."""
     found = [case_language(code) for code in languages_of(pair)] if tokenizer.lowercase else []
     return {"cases": found} if any(found) else {}
 

@@ -18,7 +18,7 @@ from pipelines.corpus.keys import Keys
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split
 
-# In the order in which they are tried; those of `near_words` only with corpus.near_words=drop.
+# In the order of checking; the rules of `near_words` only with corpus.near_words=drop.
 RULES = ("leaked_target", "leaked_reversed", "leaked_near", *near_words.RULES)
 HELD_OUT = SPLITS[1:]
 Marks = npt.NDArray[np.bool_]

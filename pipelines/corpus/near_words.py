@@ -1,14 +1,14 @@
-"""Sentences that are nearly a held-out one: misspelt, one word apart, or with it joined to another sentence.
+"""Finds sentences that are nearly a held-out one: misspelt, one word apart, or joined to another sentence.
 
 | rule | a text is near a held-out sentence when |
 | --- | --- |
-| `leaked_letter` | a letter is added, left out or another, or two are swapped; blanks, case and punctuation aside |
-| `leaked_words` | so is a word, or two words are joined, or one is cut in two |
-| `leaked_joined` | it begins or ends with the whole sentence, or has it between sentence marks |
+| `leaked_letter` | a letter is added, removed or replaced, or two are swapped; ignoring blanks, case, punctuation |
+| `leaked_words` | the same of a word, or two words are joined, or one is cut in two |
+| `leaked_joined` | it begins or ends with the whole sentence, or contains it between sentence marks |
 
-Candidates come from an index of hashes: of the held-out sentences with each word left out and each two neighbours
-joined, and of the texts' parts. An exact comparison follows, so that nothing is dropped by chance. Only the held-out
-sentences are in memory. Where words are not spaced a word is a character.
+Candidates come from an index of hashes: of the held-out sentences with each word removed and each two adjacent words
+joined, and of the texts' parts. An exact comparison follows, so nothing is dropped by chance. Only the held-out
+sentences are in memory. In scripts without spaces a word is a character.
 """
 
 from collections import defaultdict
@@ -17,12 +17,12 @@ from itertools import pairwise
 
 import regex
 
-LETTER, WORDS, JOINED = RULES = ("leaked_letter", "leaked_words", "leaked_joined")  # in the order in which they count
+LETTER, WORDS, JOINED = RULES = ("leaked_letter", "leaked_words", "leaked_joined")  # in order of precedence
 FEWEST = 3  # words of the shorter sentence: "go home" is one word from every sentence of two
-FEWEST_LETTERS = 8  # of a sentence with fewer words, which only a misspelling is near
+FEWEST_LETTERS = 8  # of a sentence with fewer words, for which only misspellings count
 LONG = 30  # letters of a sentence of FEWEST words that counts at the edge of a text without a sentence mark beside it
-# A letter of a script without spaces is a word (Thai, Lao, Burmese, Khmer, kana, ideographs), else a run of letters
-# with their marks and joiners: words of Hindi may differ in a vowel sign alone.
+# A letter of a script without spaces is a word (Thai, Lao, Burmese, Khmer, kana, ideographs), otherwise a run of
+# letters with their marks and joiners: words of Hindi may differ only in a vowel sign.
 UNSPACED = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff]"
 WORD = regex.compile(rf"{UNSPACED}|(?:(?!{UNSPACED})[\p{{L}}\p{{M}}\p{{N}}\u200c\u200d])+|([.!?…։؟۔।።။。！？])")
 Words = Sequence[str]
@@ -36,7 +36,7 @@ def words_of(text: str) -> list[str]:
 
 
 def sentences_of(text: str) -> tuple[list[str], list[int]]:
-    """Return the words of a text as `words_of`, and the places among them where a sentence may begin or end."""
+    """Returns the words of a text as `words_of`, and the indices where a sentence may begin or end."""
     folded = "".join(letter for letter in text.casefold() if letter not in "'’")
     words: list[str] = []
     borders: list[int] = []
@@ -49,7 +49,7 @@ def sentences_of(text: str) -> tuple[list[str], list[int]]:
 
 
 class Hashes:
-    """Hashes of parts of a sequence, each in the same time however long the sequence is (Rabin and Karp 1987)."""
+    """Hashes of parts of a sequence, each in constant time (Rabin and Karp 1987)."""
 
     def __init__(self, words: Words) -> None:
         self._words = words
@@ -60,7 +60,7 @@ class Hashes:
             _POWERS.append(_POWERS[-1] * _BASE % _PRIME)
 
     def part(self, first: int, end: int) -> int:
-        """Return the hash of the words from `first` up to `end`."""
+        """Returns the hash of the words from `first` up to `end`."""
         return (self._until[end] - self._until[first] * _POWERS[end - first]) % _PRIME
 
     def variants(self) -> Iterator[int]:
@@ -76,7 +76,7 @@ class Hashes:
 
 
 def within_one_word(one: Words, other: Words) -> bool:
-    """Return True if two sentences are equal or one word apart; of strings, one letter."""
+    """Returns True if two sentences are equal or one word apart; for strings, one letter apart."""
     if abs(len(one) - len(other)) > 1:
         return False
     first = 0
@@ -115,7 +115,7 @@ class WordIndex:
         self._sentences.append((words, name))
 
     def near(self, text: str) -> dict[int, str]:
-        """Return the names of the sentences that `text` is near, each with the rule by which it is."""
+        """Returns the names of the sentences that `text` is near, each with its rule."""
         words, borders = sentences_of(text)
         units = _units(words)
         if not units or not self._sentences:
@@ -137,12 +137,12 @@ class WordIndex:
 
 
 def first_rule(*rules: str) -> str:
-    """Return the rule that counts of several."""
+    """Returns the rule that takes precedence."""
     return min(rules, key=RULES.index)
 
 
 def _units(words: Words) -> Words:
-    """Return what a sentence is compared by: words, of a short one letters, of one too short nothing."""
+    """Returns the units of comparison: words, or the letters of a short sentence, or nothing if it is too short."""
     if len(words) >= FEWEST:
         return words
     letters = "".join(words)
@@ -150,7 +150,7 @@ def _units(words: Words) -> Words:
 
 
 def _parts(borders: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, end) of the parts of a text that may be a sentence: its beginnings, its ends, its sentences."""
+    """Yields (first, end) of the parts of a text that may be a sentence: its beginnings, its ends, its sentences."""
     for place in range(FEWEST, count):
         yield 0, place
         yield count - place, count
@@ -158,7 +158,7 @@ def _parts(borders: Sequence[int], count: int) -> Iterator[tuple[int, int]]:
 
 
 def _stands_apart(first: int, end: int, words: Words, borders: Sequence[int]) -> bool:
-    """Return True if a part is no mere phrase: sentence marks are around it, or it is long."""
+    """Returns True if a part is more than a phrase: it is between sentence marks, or long."""
     return (first in borders and end in borders) or len("".join(words[first:end])) >= LONG
 
 
@@ -173,6 +173,6 @@ class HeldOutWords:
                 index.add(str(text), int(name))
 
     def near(self, source: str, target: str) -> dict[int, str]:
-        """Return the names of the pairs with a side that the pair's is near, each with the rule by which it is."""
+        """Returns the names of the pairs with a side that the given pair's side is near, each with its rule."""
         found, others = self._sides[0].near(source), self._sides[1].near(target)
         return found | {name: first_rule(rule, found.get(name, rule)) for name, rule in others.items()}

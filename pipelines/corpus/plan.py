@@ -33,7 +33,7 @@ RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leak
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
-_NEAR = "near_words.json"  # rule -> training pairs near a held-out one; block and row of the held-out pairs
+_NEAR = "near_words.json"  # rule -> training pairs near a held-out one; block and row of those held-out pairs
 _CODES, _STARTS = "plan.codes", "plan.starts"  # one byte per clean pair; the start of each block's codes, and the end
 _DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
@@ -132,7 +132,7 @@ def _decide(
 
 
 class NearWords:
-    """`corpus.near_words`: training pairs that are nearly a held-out pair, and the held-out pairs that have some."""
+    """`corpus.near_words`: finds training pairs that are nearly a held-out pair, and those held-out pairs."""
 
     def __init__(
         self,
@@ -177,15 +177,14 @@ class NearWords:
                 codes[row] = code("train", rule)
 
     def found(self) -> dict[str, Any] | None:
-        """Return the training pairs by rule, and block and row of the held-out pairs that they are near; None: nobody
-        looked."""
+        """Returns the training pairs by rule, and block and row of held-out pairs near them; None if not checked."""
         if self._held is None:
             return None
         return {"pairs": dict(self._counts), "rows": sorted(self._rows[name] for name in self._marked)}
 
 
 def near_pairs(plan: Plan) -> dict[str, int]:
-    """Rule -> training pairs that it finds near a held-out one, whether they are dropped or not; empty: nobody looked.
+    """Returns rule -> training pairs near a held-out one, dropped or not; empty: not checked.
 
     A pair counts under one rule.
     """
@@ -194,7 +193,7 @@ def near_pairs(plan: Plan) -> dict[str, int]:
 
 
 def near_lines(plan: Plan) -> dict[str, list[int]]:
-    """Split -> lines (from 0) of its held-out text that a training pair is near; empty: nobody looked."""
+    """Returns split -> lines (from 0) of its held-out text near a training pair; empty: not checked."""
     found_near = read_json(plan.folder / _NEAR)
     if found_near is None:
         return {}

@@ -147,7 +147,7 @@ def _undecodable(
 
 
 def _is_text(line: bytes) -> bool:
-    """Return True if a line that is not UTF-8 may be Latin-1: no controls, and not UTF-8 but for lone surrogates."""
+    """Returns True if a line that is not UTF-8 may be Latin-1: no controls, and not UTF-8 with lone surrogates."""
     if _CONTROLS.search(line):
         return False
     try:

@@ -18,7 +18,7 @@ WITHOUT = {  # a held-out split -> what its absence means
     "valid": "word vectors can be trained on these shards, networks cannot",
     "test": "a network's last scores need evaluate.split=valid",
 }
-CHANGED = {  # by cleaning, of the counts in `changed`: what a user must hear of, for every kind of corpus
+CHANGED = {  # changes of cleaning, of the counts in `changed`, that a user must know, for every kind of corpus
     "cut": "records are longer than corpus.clean.max_words or max_chars allow and were cut into several",
     "nul": "lines hold the character NUL, which is left out: is this a file of text?",
     "other_encoding": "lines are not in the first of corpus.encoding and were read in another",
@@ -81,7 +81,7 @@ def _cut(share: float) -> str:
 
 
 def changes(manifest: Manifest) -> list[str]:
-    """Return a warning for each kind of change in CHANGED that cleaning made to a split."""
+    """Returns a warning for each kind of change in CHANGED that cleaning made to a split."""
     counts = {(one["split"], one["source"]): one["changed"] for one in manifest.sources}  # a source has several files
     totals: Counter[tuple[str, str]] = Counter()
     for (split, _), changed in counts.items():

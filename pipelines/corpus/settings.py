@@ -103,7 +103,7 @@ class CorpusConfig:
     misaligned: Literal["warn", "drop", "raise"] = "warn"  # a block of lines that are not translations of each other
     # pairs: which training pairs are too similar to a held-out one, see `leaks`; auto: near, for the phrasebook source
     leaks: Literal["auto", "near", "source"] = "auto"
-    # pairs: training pairs with a side that is nearly a held-out one stay, are found and said, or are dropped too
+    # pairs: keep training pairs with a side that is nearly a held-out one, find and report them, or drop them too
     near_words: Literal["none", "mark", "drop"] = "none"
     clean: CleanConfig = field(default_factory=CleanConfig)
     cut: CutConfig = field(default_factory=CutConfig)

@@ -37,8 +37,8 @@ SETTLE = {
     "shards",
     "paths",
     "seed",
-}  # the sections that settle shards
-HELD_OUT = 0.02  # of a text, where a network needs some set aside
+}  # the sections that determine shards
+HELD_OUT = 0.02  # of a text, if a network needs a held-out part
 GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
 OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` gives a tar's lines
 
@@ -81,9 +81,9 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
 
 
 def shard_command(*changes: str, beside: str | None = None) -> str:
-    """Returns the command that makes the shards that the running command line means, with `changes`.
+    """Returns the command that makes the shards of the running command line, with `changes`.
 
-    With `beside` they go into a folder of their own next to it.
+    With `beside` they are made in a folder of that name next to the current one.
     """
     if beside is not None:
         number = next(number for number in itertools.count(2) if not Path(f"{beside}-{number}").exists())
@@ -92,9 +92,9 @@ def shard_command(*changes: str, beside: str | None = None) -> str:
 
 
 def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str]:
-    """The setting that names the one file that `manifest` was made of, where none is `given`.
+    """Returns the setting for the only file that `manifest` was made from, if no file is `given`.
 
-    A manifest keeps a file's name and not its folder.
+    A manifest stores a file's name without its folder.
     """
     names = {source["name"] for source in manifest.sources if source.get("split") == "train"}
     if given or len(names) != 1 or manifest.config["corpus"].get("format") not in ("tsv", "jsonl", "text"):
@@ -103,7 +103,7 @@ def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str
 
 
 def cutting(manifest: Manifest, run: int) -> list[str]:
-    """The settings that set texts aside of what `manifest` holds, where a cut is of `run` records in a row."""
+    """Returns the settings that hold out texts of `manifest`'s data, for a cut of `run` records in a row."""
     fitting = fitting_run(manifest.splits["train"].records, HELD_OUT)
     cut = [f"corpus.cut.valid={HELD_OUT}", f"corpus.cut.test={HELD_OUT}"]
     return [*cut, f"corpus.cut.run={fitting}"] if fitting < run else cut
@@ -123,7 +123,7 @@ def corpus_of(values: Mapping[str, Any], manifest: Manifest) -> CorpusConfig:
 def check_given_file(
     name: str, key: str, corpus: CorpusConfig, manifest: Manifest, split: Split, beside: str | None = None
 ) -> None:
-    """Refuse a corpus file that is none of those that the shards' `split` was made of; these lie in `beside`.
+    """Refuses a corpus file that is not among the inputs of the shards' `split`, which are in `beside`.
 
     Raises:
         UserError: the file is not among them; names the key and the inputs.

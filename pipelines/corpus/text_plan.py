@@ -107,7 +107,7 @@ def _draw_runs(blocks: Sequence[Block], clean: Path, cut: CutConfig, seed: int) 
 
 
 def fitting_run(records: int, share: float) -> int:
-    """Records of a run so short that the `share` of all runs is one at least."""
+    """Returns the records per run, few enough that the `share` of all runs is at least one."""
     return max(1, int(records * share))
 
 

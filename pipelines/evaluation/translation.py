@@ -40,7 +40,7 @@ class Evaluation:
     manifest_hash: str  # of the shards that the held-out set came from
     parts: dict[str, Scores] = field(
         default_factory=dict
-    )  # near and far: a training pair is near (`corpus.near_words`), or not
+    )  # near: a training pair is near (`corpus.near_words`); far: none is
     run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
     float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, if `engine` is int8
 
@@ -126,8 +126,9 @@ def evaluate_bundle(
 def score_parts(
     hypotheses: Sequence[str], references: Sequence[str], shards: Path, split: str, language: str, tokenize: str
 ) -> dict[str, Scores]:
-    """The scores of the sentences that a training pair is near (`near`) and of the others (`far`); nothing
-    where sharding did not look (`corpus.near_words`) or one of the parts is empty."""
+    """Returns the scores of the sentences near a training pair (`near`) and of the others (`far`).
+
+    Empty if sharding did not check (`corpus.near_words`) or one of the parts is empty."""
     marked = set(read_manifest(shards).near.get(split, ()))
     parts = {
         "near": [row for row in range(len(references)) if row in marked],

@@ -1,4 +1,4 @@
-"""Measured alignment, kept: beside the bundle as files, in the run as metrics, table and pictures."""
+"""Measures alignment and stores it: beside the bundle as files, in the run as metrics, table and pictures."""
 
 import json
 import logging
@@ -22,13 +22,13 @@ from pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 
-EXAMPLES, LONGEST = 4, 14  # sentences that are shown, and the most words of either side
+EXAMPLES, LONGEST = 4, 14  # sentences shown, and the most words of either side
 
 
 def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluation:
-    """`dragoman evaluate evaluate.alignment=true`: measure, print, keep beside the bundle.
+    """`dragoman evaluate evaluate.alignment=true`: measures, prints, and stores beside the bundle.
 
-    Where it is the run `name`'s own bundle, the run's record gets it too. The bundle itself stays as it is.
+    If the bundle is that of the run `name`, the run's record gets it too. The bundle itself is not changed.
 
     Raises:
         UserError: a network without attention, or shards without a gold alignment.
@@ -44,9 +44,10 @@ def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluatio
 
 
 def record_alignment(config: Config, bundle: TranslationBundle, tracked: TrackedRun, step: int) -> None:
-    """The same at the end of a training, where the bundle also learns which head it is best to show.
+    """Records the same at the end of a training, where the bundle also learns which head is best to show.
 
-    What cannot be measured (no attention, no gold alignment) is said and left out: the training was not in vain.
+    If it cannot be measured (no attention, no gold alignment), it is skipped with a message, so that the training
+    counts.
     """
     try:
         evaluation, pictures = measure_heads(config, bundle, config.evaluate.split)
@@ -61,13 +62,13 @@ def record_alignment(config: Config, bundle: TranslationBundle, tracked: Tracked
 def measure_heads(
     config: Config, bundle: TranslationBundle, split: str
 ) -> tuple[AlignmentEvaluation, dict[str, Figure]]:
-    """The evaluation by the sections `evaluate` and `alignment`, and its pictures."""
+    """Returns the evaluation by the sections `evaluate` and `alignment`, and its pictures."""
     evaluation = evaluate_alignment(bundle, config.shard_dir, split, config.alignment, config.evaluate.sentences)
     return evaluation, all_pictures(evaluation, bundle)
 
 
 def keep(evaluation: AlignmentEvaluation, pictures: dict[str, Figure], folder: Path) -> list[Path]:
-    """Write `alignment.SPLIT.json`, `alignment.SPLIT.txt` (Pharaoh, a line a pair) and the pictures; their paths."""
+    """Writes `alignment.SPLIT.json`, `alignment.SPLIT.txt` (Pharaoh) and the pictures; returns the paths."""
     record, lines = (folder / f"alignment.{evaluation.split}.{suffix}" for suffix in ("json", "txt"))
     content = json.dumps(evaluation.record(), indent=2, ensure_ascii=False) + "\n"
     for path, text in (
@@ -90,7 +91,7 @@ def log(
     pictures: dict[str, Figure],
     files: Sequence[Path],
 ) -> None:
-    """Metrics `test_aer` ... of the best, `test_aer_head` of the best single head, `test_aer/l2h1` ... of each."""
+    """Logs `test_aer` ... of the best, `test_aer_head` of the best single head, `test_aer/l2h1` ... of each."""
     split = evaluation.split
     (reading, chosen), score = evaluation.candidate, evaluation.score
     values = {
@@ -113,7 +114,7 @@ def log(
 
 
 def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> dict[str, Figure]:
-    """`errors` of every head; `heads`: all of them on one sentence; `maps`: the best on several."""
+    """Returns `errors` of every head; `heads`: all heads on one sentence; `maps`: the best one on several."""
     pictures = {"errors": errors_picture(evaluation)}
     chosen = examples(evaluation)
     if not chosen:
@@ -129,7 +130,7 @@ def all_pictures(evaluation: AlignmentEvaluation, bundle: TranslationBundle) -> 
 def every_head(
     evaluation: AlignmentEvaluation, bundle: TranslationBundle, source: str, target: str, gold: Sequence[Link]
 ) -> Figure:
-    """One pair's map of each head, in the reading of the chosen one."""
+    """Returns each head's map of one pair, in the reading of the chosen head."""
     reading, head = evaluation.single
     aligner = open_aligner(bundle, AlignmentConfig(reading=reading))
     pairs = aligner.encode([source], [ids.tolist() for ids in aligner.tokenizers.target.encode([target])])
@@ -145,7 +146,7 @@ def every_head(
 
 
 def errors_picture(evaluation: AlignmentEvaluation) -> Figure:
-    """The error rate of every head on `split`: a panel a reading, a row a layer; green is good."""
+    """Draws the error rate of every head on `split`: a panel per reading, a row per layer; green is good."""
     table = evaluation.tables[evaluation.split]
     heads = sorted({head for _, head in table if head.head is not None}, key=lambda one: (one.layer, one.head))
     layers, across = 1 + max(one.layer or 0 for one in heads), 1 + max(one.head or 0 for one in heads)
@@ -166,14 +167,14 @@ def errors_picture(evaluation: AlignmentEvaluation) -> Figure:
 
 
 def examples(evaluation: AlignmentEvaluation) -> list[int]:
-    """The short pairs whose words change places the most: where an alignment has something to show."""
+    """Returns the short pairs with the most reordering, which show an alignment best."""
     pairs = zip(evaluation.sources, evaluation.targets, strict=True)
     short = [row for row, sides in enumerate(pairs) if max(len(gold_words(text)) for text in sides) <= LONGEST]
     return sorted(short, key=lambda row: -crossings(evaluation.gold[row]))[:EXAMPLES]
 
 
 def crossings(links: Links) -> int:
-    """How many pairs of links cross each other."""
+    """Returns the number of pairs of links that cross each other."""
     ordered = sorted(links)
     return sum(
         first[0] < second[0] and first[1] > second[1]

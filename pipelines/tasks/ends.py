@@ -1,4 +1,4 @@
-"""The two ends of the bridge between a command and its first rank on another node: which files of a run cross it."""
+"""Both ends of the bridge between a command and its first rank on another node: the files of a run that cross it."""
 
 import secrets
 from functools import partial
@@ -16,11 +16,11 @@ FILES = (
     ATTEMPT,
     PRECISION,
     PACE,
-)  # of the first rank, for whoever follows the run at the command
+)  # files of the first rank that the command follows
 
 
 def ends_of(config: Config) -> Ends:
-    """Those of the run of `config`. A mark in its folder tells the first rank whether it works in that very folder."""
+    """Returns the ends for a run. A mark in its folder tells the first rank whether it works in that very folder."""
     run = config.run_dir
     mark = run / RAY / f"command-{secrets.token_hex(8)}"
     mark.parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def _folder(paths: PathsConfig, name: str) -> Path:
 
 
 def _own(paths: PathsConfig, name: str, mark: str) -> bool:
-    """Whether the first rank's folder is the command's."""
+    """Returns True if the first rank's folder is the command's."""
     return (_folder(paths, name) / RAY / mark).exists()
 
 
@@ -53,7 +53,7 @@ def _begin(paths: PathsConfig, name: str, mark: str) -> None:
     if not _own(paths, name, mark):
         stopping.forget(run)
         run.mkdir(parents=True, exist_ok=True)
-        (run / BEHIND).touch()  # what lies here may be of long ago, until the rank has fetched the rest
+        (run / BEHIND).touch()  # the files here may be old until the rank has fetched the rest
 
 
 def _ask(paths: PathsConfig, name: str, mark: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What makes two starts the same run: checked before a start, and told by every bundle."""
+"""Decides whether two starts are the same run: checked before a start, and stored in every bundle."""
 
 import json
 import logging
@@ -26,22 +26,22 @@ logger = logging.getLogger(__name__)
 
 
 def check_shards(config: Config) -> None:
-    """Read every byte of the shards once and remember it: a flipped token id would train without a word.
+    """Reads every byte of the shards once and records that: a flipped token id would be trained on silently.
 
     Raises:
-        UserError: a file is missing or is not the one in the manifest, or shards of other languages than `pair`.
+        UserError: a file is missing or differs from the manifest, or the shards have other languages than `pair`.
     """
     manifest = read_manifest(config.shard_dir)
     if not same_pair("-".join(manifest.languages), "-".join(config.languages)):
         raise UserError(f"pair={config.pair}: the shards in {config.shard_dir} are {'-'.join(manifest.languages)}")
-    if is_first() and remote_of(config.shard_dir) is None:  # of those elsewhere each is checked when it is fetched
+    if is_first() and remote_of(config.shard_dir) is None:  # remote shards are checked when they are fetched
         verify_once(config.shard_dir, config.paths.local(config.paths.root) / "verified")
 
 
 def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, Any]:
-    """What makes two starts of a network's training the same run: all that the weights after a given step depend on.
+    """Returns the identity of a network's training: all that the weights after a given step depend on.
 
-    `of_loader`: the settings that its loader's order depends on.
+    `of_loader`: the settings that the order of its loader depends on.
     """
     train = asdict(config.train)
     return {
@@ -54,7 +54,7 @@ def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, A
 
 
 def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
-    """Make the run's folder, or check that it belongs to the same run: to one of this fingerprint.
+    """Creates the run's folder, or checks that it belongs to a run of this fingerprint.
 
     Raises:
         UserError: a run of this name was started with other settings; names each.
@@ -66,7 +66,7 @@ def claim_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
 
 
 def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
-    """Check that the run's folder, where there is one, belongs to a run of this fingerprint.
+    """Checks that the run's folder, if there is one, belongs to a run of this fingerprint.
 
     Raises:
         UserError: a run of this name was started with other settings; names each.
@@ -77,11 +77,11 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
     stored = current_values(found)
     stored.pop(PLANS, None)
     kept, asked = (of.get("train", {}).get("precision") for of in (stored, fingerprint))
-    # A run keeps the precision that it began in, whether that was asked for or is what `auto` chose.
+    # A run keeps the precision that it began in, whether it was asked for or chosen by `auto`.
     if asked and asked in ("auto", read_precision(config.run_dir) if kept == "auto" else kept):
         fingerprint = {**fingerprint, "train": {**fingerprint["train"], "precision": kept}}
     if stored.get("model", {}).get("architecture") in ARCHITECTURES:  # not word vectors
-        # What has been given a switch since then is the same while that is at its default.
+        # A setting added since then is the same while it has its default.
         stored["model"] = asdict(model_config(stored["model"]))
         stored = _with_younger(stored, fingerprint, {"loader": asdict(LoaderConfig()), "train": asdict(TrainConfig())})
     old, new = dict(flat(stored)), dict(flat(json.loads(json.dumps(fingerprint))))
@@ -95,7 +95,7 @@ def check_run_dir(config: Config, fingerprint: dict[str, Any]) -> None:
 
 
 def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
-    """`stored` with the settings of `now` that it does not know, as it ran without them: at their defaults."""
+    """Returns `stored` with the settings of `now` that it lacks, at their defaults, as it ran without them."""
     if not (isinstance(stored, dict) and isinstance(now, dict) and isinstance(defaults, dict)):
         return stored
     known = {
@@ -106,7 +106,7 @@ def _with_younger(stored: Any, now: Any, defaults: Any) -> Any:
 
 
 def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
-    """What every bundle says of the shards and the run that it is from."""
+    """Returns what every bundle stores about its shards and its run."""
     manifest = read_manifest(config.shard_dir)
     return {
         "normalisation": manifest.normalisation,

@@ -1,6 +1,6 @@
-"""Language models, plain and masked: the tasks' rows, and what one training process of them does.
+"""Language models, plain and masked: the tasks' rows, and the work of one training process.
 
-Networks that carry states read streams, those with a bounded view windows, masked ones whole records.
+Networks with states read streams, those with a bounded view read windows, masked ones whole records.
 """
 
 import logging
@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 
 def train_rank(config: Config, ranks: Ranks) -> Progress:
-    """Train on this rank until the run is over; goes on from the run's newest checkpoint.
+    """Trains on this rank until the run is over, from the run's newest checkpoint.
 
     Raises:
         UserError: the shards, the model or the run directory do not fit each other.
@@ -65,17 +65,17 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
 
 
 def carries(network: Network) -> bool:
-    """Whether the network reads on from batch to batch; else each row stands for itself."""
+    """Returns True if the network carries states from batch to batch; otherwise each row is independent."""
     return isinstance(network, LanguageNetwork) and network.max_positions is None
 
 
 def make_loader(
     config: Config, network: Network, tokenizer: Tokenizer, rank: int = 0, world: int = 1
 ) -> Lanes[TextBatch]:
-    """The training split as the network reads it.
+    """Returns the training split in the form that the network reads.
 
     Raises:
-        UserError: settings of the section `loader` that do not fit the text, the network or the ranks.
+        UserError: settings of the section `loader` do not fit the text, the network or the ranks.
     """
     settings = config.loader
     text = SplitText(config.shard_dir, "train", settings.side, settings.reader)
@@ -90,7 +90,7 @@ def make_loader(
 
 
 def check_positions(key: str, length: int, network: Network) -> None:
-    """Raises UserError where rows would be longer than the network's positions."""
+    """Raises UserError if rows would be longer than the network's positions."""
     most = getattr(network, "max_positions", None)
     if most is not None and length > most:
         raise UserError(f"loader.{key}={length}: the network has only model.max_positions={most}")
@@ -99,10 +99,10 @@ def check_positions(key: str, length: int, network: Network) -> None:
 def validation_batches(
     config: Config, network: Network, tokenizer: Tokenizer, ranks: Ranks
 ) -> Callable[[], Iterable[TextBatch]]:
-    """This rank's share of the validation split, anew at each call.
+    """Yields this rank's share of the validation split, anew at each call.
 
-    Between two steps of a training it is read in the cheapest way that is fair: recurrent networks read rows in
-    parallel, each from its beginning to its end; windows do not overlap. The final evaluation gives more context.
+    During a training it is read in the cheapest fair way: recurrent networks read rows in parallel, each from its
+    beginning to its end; windows do not overlap. The final evaluation gives more context.
     """
     settings = config.loader
     text = SplitText(config.shard_dir, "valid", settings.side)
@@ -120,11 +120,11 @@ def validation_batches(
 
 
 def validate(config: Config) -> None:
-    """Everything that can be known to be wrong is said here, before any worker starts.
+    """Reports all mistakes that can be known before any worker starts.
 
     Raises:
-        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them,
-            settings of translations.
+        UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
+        them, or a setting is for translations.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -177,7 +177,7 @@ def validate(config: Config) -> None:
 
 
 def fingerprint(config: Config) -> dict[str, Any]:
-    """What makes two starts the same run: everything that the weights after a given step depend on."""
+    """Returns the run's identity: everything that the weights after a given step depend on."""
     network = shape_of_network(config)
     if isinstance(network, LanguageNetwork):
         read: Sequence[str] = OF_STREAMS if carries(network) else OF_WINDOWS
@@ -187,19 +187,19 @@ def fingerprint(config: Config) -> dict[str, Any]:
 
 
 def plan(config: Config) -> Plan:
-    """The weights that the network begins with are looked up once, before the ranks start."""
+    """Finds the network's initial weights once, before the ranks start."""
     warm_start.keep(config)
     return Plan(config.train.max_steps, "tokens", config.cluster)
 
 
 def shape_of_network(config: Config) -> Network:
-    """The network without its weights."""
+    """Returns the network without its weights."""
     with torch.device("meta"):
         return any_network(model_config(config.model), len(SPECIAL), len(SPECIAL))
 
 
 def replay(config: Config) -> Generator[tuple[int, int]]:
-    """(digest, tokens) of each step's batches."""
+    """Yields (digest, tokens) of each step's batches."""
     return replay_lanes(make_loader(config, shape_of_network(config), text_tokenizer(config)))
 
 

@@ -1,4 +1,4 @@
-"""A language model's end, plain or masked: its bundle, its figures on a held-out text, its rivals."""
+"""Releases a language model, plain or masked: its bundle, its scores on a held-out text, its rivals."""
 
 import json
 import logging
@@ -44,12 +44,12 @@ METRICS = ("auto", "likelihood")
 
 
 def text_tokenizer(config: Config) -> Tokenizer:
-    """The tokenizer of the text that is trained on."""
+    """Returns the tokenizer of the training text."""
     return side_tokenizer(config.shard_dir, read_manifest(config.shard_dir), config.loader.side)
 
 
 def fresh_network(config: Config, tokenizer: Tokenizer) -> Network:
-    """The untrained network of the configuration; every rank draws the same weights from the seed."""
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed."""
     torch.manual_seed(config.seed)
     network = any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
     warm_start.initialise(config, network, TokenizerPair(tokenizer, tokenizer))
@@ -57,7 +57,7 @@ def fresh_network(config: Config, tokenizer: Tokenizer) -> Network:
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBundle:
-    """The final weights with everything that reading, writing and guessing text needs."""
+    """Saves the final weights with everything that reading, writing and guessing text needs."""
     manifest, settings = read_manifest(config.shard_dir), config.loader
     tokenizer = text_tokenizer(config)
     weights, steps = final_weights(config.run_dir, config.train)
@@ -81,7 +81,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
 
 
 def evaluate(config: Config, bundle: TextBundle) -> Measured:
-    """`evaluate_text_bundle` by the section `evaluate`."""
+    """Runs `evaluate_text_bundle` by the section `evaluate`."""
     settings = config.evaluate
     found = evaluate_text_bundle(
         bundle,
@@ -102,12 +102,12 @@ def evaluate(config: Config, bundle: TextBundle) -> Measured:
 
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
-    """The record; its path."""
+    """Writes the record and returns its path."""
     return [write_text_evaluation(measured.details, directory)]
 
 
 def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: TrackedRun) -> None:
-    """Samples and curves."""
+    """Records samples and curves."""
     evaluation: TextEvaluation = measured.details
     names = ["masked", "guessed", "truth"] if evaluation.kind == "masked" else ["prompt", "continuation", "truth"]
     tracked.table(names, [[one.prompt, one.text, one.truth] for one in evaluation.samples], "samples.json")
@@ -116,7 +116,7 @@ def record(config: Config, _bundle: TextBundle, measured: Measured, tracked: Tra
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _directory: Path) -> str:
-    """A line a rival: both figures, their difference and how likely it is by chance."""
+    """Returns a line per rival: both scores, their difference and its probability by chance."""
     found = (significance(evaluate(config, one).details, measured.details, config.evaluate.bootstrap) for one in rivals)
     return "\n\n".join(map(str, found))
 
@@ -129,10 +129,10 @@ def judge(
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """The candidate against the champion by the likelihood of a held-out split of `shards`.
+    """Compares the candidate with the champion by the likelihood of a held-out split of `shards`.
 
     Raises:
-        UserError: a metric of other models, no such split, the test set, versions that cannot be compared.
+        UserError: a metric of other models, no such split, the test set, or versions that cannot be compared.
     """
     if config.metric not in METRICS:
         raise UserError(
@@ -157,7 +157,7 @@ def judge(
 
 
 def measure(registry: Registry, version: Version, split: str, shards: Path) -> TextEvaluation:
-    """A version's evaluation; nothing of a download stays behind."""
+    """Returns a version's evaluation; a download is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         bundle = load_text_bundle(registry.bundle(version, Path(folder)))
         return evaluate_text_bundle(bundle, shards, split, samples=0)

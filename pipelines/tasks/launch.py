@@ -1,4 +1,4 @@
-"""One sequence for every training: check, claim the folder, run the ranks, release what came out of it."""
+"""The sequence of every training: check, claim the folder, run the ranks, release the result."""
 
 import contextlib
 import shutil
@@ -34,14 +34,13 @@ if TYPE_CHECKING:
 
 
 def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
-    """Train the run `name` to its end, then release it; the same call goes on with what is there.
+    """Trains the run `name` to its end, then releases it; the same call resumes it.
 
-    Returns the bundle's directory, on the first rank; `say` gets the report of its scores. What is refused leaves no
-    folder of a run.
+    Returns the bundle's directory, on the first rank; `say` receives the report of its scores. A refused command leaves
+    no folder of a run.
 
     Raises:
-        UserError: what the task's `validate` refuses, the folder belongs to a run of other settings, or another command
-            trains it.
+        UserError: the task's `validate` refuses, the folder belongs to a run of other settings, or is being trained.
         Interrupted: a signal came.
     """
     keep_few_products()
@@ -65,7 +64,7 @@ def _train(config: Config, say: Callable[[str], object]) -> Path | None:
         training = task.needs_training(config)
         if training:
             config = settle_schedule(config)
-        # as it was written: with no path of this machine
+        # as written: without paths of this machine
         values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
         config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
@@ -76,11 +75,11 @@ def _train(config: Config, say: Callable[[str], object]) -> Path | None:
 
 
 def check(config: Config) -> None:
-    """Refuse what a start would refuse at once, as far as it can be known where the shards may be out of sight.
+    """Refuses what a start would refuse at once, as far as that is known if the shards are elsewhere.
 
     Raises:
-        UserError: what the task's `validate` refuses, the folder belongs to a run of other settings; without shards,
-            what the task's `validate_settings` refuses.
+        UserError: the task's `validate` refuses, or the folder belongs to a run of other settings; without shards, the
+        task's `validate_settings` refuses.
     """
     config = with_lanes(config, [config.run_dir])
     task = task_for(config.model)
@@ -93,7 +92,7 @@ def check(config: Config) -> None:
 
 @contextlib.contextmanager
 def claim_run(config: Config) -> Iterator[Signals]:
-    """The run is this command's alone for the length of the block, and signals end it in order.
+    """Reserves the run for this command within the block, and lets signals end it in order.
 
     Raises:
         UserError: another command trains it.
@@ -105,12 +104,12 @@ def claim_run(config: Config) -> Iterator[Signals]:
 
 
 def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str, Any], received: Signals) -> None:
-    """Run the task's `train_rank` on all workers until it has come to its end, with the record begun before.
+    """Runs the task's `train_rank` on all workers to its end, with the record begun before.
 
     Args:
-        plan: how; None where nothing is to be done by ranks.
-        values: the configuration as it was written, for the record.
-        received: what stops it; from `claim_run`.
+        plan: how to run; None if no ranks are needed.
+        values: the configuration as written, for the record.
+        received: the signals, from `claim_run`.
     """
     if plan is None:
         record_start(config, values)
@@ -134,7 +133,7 @@ def run_ranks(task: Task, config: Config, plan: Plan | None, values: Mapping[str
 
 
 def open_ends(config: Config) -> "Ends":
-    """What goes between this machine and the first rank's; Ray Train is loaded by now."""
+    """Returns the ends of the bridge to the first rank's machine; Ray Train is loaded by now."""
     from pipelines.tasks.ends import ends_of
 
     return ends_of(config)
@@ -142,7 +141,7 @@ def open_ends(config: Config) -> "Ends":
 
 @contextlib.contextmanager
 def closed_record(config: Config) -> Iterator[None]:
-    """A block that does not end with an error while the run's record says that it goes on."""
+    """Closes the run's record if the block ends with an error."""
     try:
         yield
     except BaseException as problem:
@@ -152,7 +151,7 @@ def closed_record(config: Config) -> Iterator[None]:
 
 
 def close_record(config: Config, problem: BaseException) -> None:
-    """End the run's record: KILLED with the reason where somebody asked for the end, else FAILED."""
+    """Ends the run's record: KILLED with the reason if the end was asked for, else FAILED."""
     ours = False
     with contextlib.suppress(ServiceError, UserError):
         ours = publishing.pull_own(config.run_dir)
@@ -162,20 +161,20 @@ def close_record(config: Config, problem: BaseException) -> None:
         tracked.tags({"ended_by": read_reason(config.run_dir) or "interrupt"})
     tracked.finish("KILLED" if killed else "FAILED")
     with contextlib.suppress(ServiceError, UserError, StaleAttemptError):
-        if ours:  # and no other start has taken over
+        if ours:  # no other start has taken over
             publishing.publish(config.run_dir)
 
 
 def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ranks: Ranks) -> bool:
     """Runs `train_rank` on a machine that has the run's newest files.
 
-    Returns, on the first rank, whether the workers have ended so that a group of another size may go on.
+    Returns, on the first rank, True if the workers have ended so that a group of another size may continue.
     """
-    keep_few_products()  # before the precision is measured, which multiplies
+    keep_few_products()  # before the precision is measured, which multiplies matrices
     if config.cluster.address is not None:
         config = replace(config, paths=config.paths.on_node())
         if remote_of(config.run_dir) is not None and is_database(config.tracking.uri):
-            # the database is a file of the command's machine: what is recorded here goes there with the run's files
+            # the database is a file of the command's machine: records made here are sent there with the run's files
             config = replace(config, tracking=replace(config.tracking, offline=True))
     publishing.pull(config.run_dir)
     train_rank(config, ranks)
@@ -183,7 +182,7 @@ def train_here(train_rank: Callable[[Config, Ranks], object], config: Config, ra
 
 
 def record_start(config: Config, values: Mapping[str, Any]) -> None:
-    """Record what the run is made from; it stays open for whoever goes on with it."""
+    """Records the run's inputs; the record stays open for the next process."""
     with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
         log_training(tracked, values, compose.fingerprint(values), config.shard_dir)
         plans = describe_plans(config)

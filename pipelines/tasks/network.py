@@ -1,4 +1,4 @@
-"""What one training process of a network does, whatever the network's kind: its record, its trainer, its end."""
+"""The work of one training process of a network of any kind: its record, its trainer, its end."""
 
 import contextlib
 import logging
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def rank_record(config: Config, ranks: Ranks) -> Iterator[TrackedRun | None]:
-    """The run's record for the length of the block, on the first rank; None on the others.
+    """Yields the run's record within the block, on the first rank; None on the others.
 
-    The run goes on in the driver (evaluation, registration), so it is handed over without being ended.
+    The driver continues the run (evaluation, registration), so the record is handed over without being ended.
     """
     tracked = TrackedRun(config.tracking, config.run_dir, config.name, begin=False) if ranks.first else None
     try:
@@ -39,7 +39,7 @@ def train_network(
     held_out: Callable[[], Iterable[Batch]],
     bleu: Callable[[], float] | None = None,
 ) -> Progress:
-    """Train on this rank until the run is over, from the run's newest checkpoint on; the loader is closed."""
+    """Trains on this rank until the run is over, from the run's newest checkpoint, and closes the loader."""
     with contextlib.closing(loader), rank_record(config, ranks) as tracked:
         trainer = Trainer(
             network,
@@ -57,7 +57,7 @@ def train_network(
 
 
 def needs_training(config: Config) -> bool:
-    """Whether there is anything left to train of a network."""
+    """Returns True if a network's training is not finished."""
     newest = checkpoints.newest(config.run_dir)
     if newest is None:
         return True

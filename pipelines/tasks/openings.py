@@ -1,9 +1,9 @@
-"""How often a test set was opened, and by which recipes: counted when it is opened, shown beside the figure.
+"""Counts how often a test set was opened, and by which recipes: counted when opened, shown beside the score.
 
 Settings are chosen on `valid` or within the training data. Whoever looks at a test set, changes something and looks
-again chooses by it, one opening at a time; so each is on record: a line of RUN/openings.jsonl, which is a chain, and
-the tag `opened.SET` of the MLflow run, which arrives when the server is there. A *recipe* is what run.json says of a
-run but for seed and shards: another seed is the same recipe, another setting another one.
+again, chooses by it. So each opening is recorded: a line of RUN/openings.jsonl, which is a chain, and the tag
+`opened.SET` of the MLflow run, sent when the server answers. A *recipe* is what run.json says of a run except seed and
+shards: another seed is the same recipe, another setting is another recipe.
 """
 
 import contextlib
@@ -34,16 +34,16 @@ NOT_THE_RECIPE = {PLANS, "seed", "shards"}
 
 @dataclass(frozen=True)
 class Opened:
-    """How often a set was opened by one run."""
+    """The number of openings of a set by one run."""
 
     run: str
-    recipe: str  # "" where it is not known
+    recipe: str  # "" if unknown
     times: int
 
 
 @dataclass(frozen=True)
 class Opening:
-    """One more opening of a set, and those before it."""
+    """One more opening of a set, and the earlier ones."""
 
     split: str
     digest: str  # of the set
@@ -52,12 +52,12 @@ class Opening:
 
     @property
     def count(self) -> int:
-        """How often the set is open by now, this time included."""
+        """Returns how often the set has been opened, with this time."""
         return 1 + sum(one.times for one in self.before)
 
     @property
     def others(self) -> list[Opened]:
-        """The openings by other recipes."""
+        """Returns the openings by other recipes."""
         return [one for one in self.before if one.recipe != self.recipe]
 
     def __str__(self) -> str:
@@ -76,10 +76,10 @@ class Opening:
 
 
 def open_split(config: Config, kind: str, folder: Path, run: str, tracked: TrackedRun | None = None) -> Opening | None:
-    """Put the opening of `evaluate.split` by a run on record, before it is read; None for a split to choose by, and
-    for word vectors, which are measured on sets of their own.
+    """Records the opening of `evaluate.split` by a run before it is read; returns None for a split that choices are
+    made on, and for word vectors, which have their own test sets.
 
-    `folder`: the run's, or whatever keeps its evaluations. `tracked`: its open record.
+    `folder`: the run's, or the one that stores its evaluations. `tracked`: its open record.
     """
     split = config.evaluate.split
     if kind == "vectors" or split in CHOSEN_ON or not has_manifest(config.shard_dir):
@@ -88,7 +88,7 @@ def open_split(config: Config, kind: str, folder: Path, run: str, tracked: Track
     if not digest:
         return None
     before = tuple(counted([*_local(config, digest), *_registered(config.tracking, digest)]))
-    recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a fetched bundle
+    recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
     line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}
     journal.append(folder, OPENINGS, line)
     times = 1 + sum(one.times for one in before if (one.run, one.recipe) == (run, recipe))
@@ -97,14 +97,14 @@ def open_split(config: Config, kind: str, folder: Path, run: str, tracked: Track
 
 
 def set_digest(shards: Path, split: str) -> str:
-    """Return the name of a held-out set, by its texts: the same in all shards that hold it; empty for no texts."""
+    """Returns the name of a held-out set, from its texts: the same in all shards with it; empty without texts."""
     texts = read_manifest(shards).texts.get(split, {})
     joined = "".join(sorted(str(entry["sha256"]) for entry in texts.values()))
     return hashlib.sha256(joined.encode()).hexdigest()[:12] if texts else ""
 
 
 def recipe_of(folder: Path) -> str:
-    """Return the digest of a run's recipe; empty for what is no run."""
+    """Returns the digest of a run's recipe; empty if it is no run."""
     record = read_record(folder)
     if record is None:
         return ""
@@ -112,7 +112,7 @@ def recipe_of(folder: Path) -> str:
 
 
 def counted(found: Iterable[Opened]) -> Iterator[Opened]:
-    """Yield each run and recipe once, with the most openings that any place knows of."""
+    """Yields each run and recipe once, with the highest count that any place has."""
     most: dict[tuple[str, str], int] = {}
     for one in found:
         key = (one.run, one.recipe)
@@ -122,7 +122,7 @@ def counted(found: Iterable[Opened]) -> Iterator[Opened]:
 
 
 def _local(config: Config, digest: str) -> Iterator[Opened]:
-    """Yield what the folders of this machine's runs and evaluations know."""
+    """Yields the openings in the folders of this machine's runs and evaluations."""
     root, runs = config.paths.local(config.paths.root), config.paths.local(config.paths.runs)
     for path in {*runs.glob(f"*/{OPENINGS}"), *root.glob(f"*/*/{OPENINGS}")}:
         lines = [line for line in journal.lines(path) if line["set"] == digest]
@@ -132,21 +132,21 @@ def _local(config: Config, digest: str) -> Iterator[Opened]:
 
 
 def _registered(tracking: TrackingConfig, digest: str) -> list[Opened]:
-    """Return what MLflow's runs know; nothing where it is away."""
+    """Returns the openings in MLflow's runs; empty if it is away."""
     client = _client(tracking)
     if client is None:
         return []
     try:
         found = client.get_experiment_by_name(tracking.experiment)
         runs = client.search_runs([found.experiment_id], f"tags.`{TAG}{digest}` LIKE '%'") if found else []
-    except Exception:  # MLflow raises many kinds for "no answer"; what is on this machine is counted all the same
+    except Exception:  # MLflow raises many kinds for "no answer"; those on this machine count anyway
         return []
     values = [(str(run.info.run_name), json.loads(run.data.tags[TAG + digest])) for run in runs]
     return [Opened(name, str(value["recipe"]), int(value["times"])) for name, value in values]
 
 
 def _client(tracking: TrackingConfig) -> Any:
-    """Return MLflow's client; None where records are kept offline, or there is no database yet."""
+    """Returns MLflow's client; None if records are kept offline, or there is no database yet."""
     place = tracking.uri.removeprefix("sqlite:///")
     if tracking.offline or (place != tracking.uri and not Path(place).is_file()):
         return None
@@ -156,7 +156,7 @@ def _client(tracking: TrackingConfig) -> Any:
 
 
 def _tag(config: Config, folder: Path, run: str, tracked: TrackedRun | None, tags: dict[str, str]) -> None:
-    """Tag the MLflow run: by its record, or at once where the bundle was fetched and the run's folder is elsewhere."""
+    """Tags the MLflow run: by its record, or at once if the bundle was downloaded and the run's folder is elsewhere."""
     if tracked is not None:
         tracked.tags(tags)
     elif (folder / SPOOL).is_dir():

@@ -1,6 +1,6 @@
-"""The number format of a run: what the user asked for, or under `train.precision=auto` what its ranks decide together.
+"""The number format of a run: as the user asked, or with `train.precision=auto` as its ranks decide together.
 
-Decided once, on the machines that train, and kept in RUN/precision.json: a run that goes on elsewhere goes on in it.
+It is decided once, on the training machines, and stored in RUN/precision.json: a resumed run keeps it.
 """
 
 import json
@@ -24,12 +24,12 @@ from pipelines.tracking.run import TrackedRun
 
 
 def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:
-    """The section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
+    """Returns the section `train` with one precision for all ranks; every rank calls it, `tracked` is rank 0's record.
 
-    Where the machines differ the ranks take bf16 only if it pays on each of them.
+    If the machines differ, the ranks use bf16 only if it pays on each of them.
 
     Raises:
-        UserError: a precision that was asked for, or that the run began in, does not run here.
+        UserError: the requested precision, or the one that the run began in, does not run here.
     """
     decision = ranks.from_first(begun_in(config) if ranks.first else None)
     if decision is None:
@@ -46,7 +46,7 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
 
 
 def begun_in(config: Config) -> Decision | None:
-    """What the run trains in already: decided before, asked for now, or asked for when it began; None: undecided."""
+    """Returns the run's precision: decided before, requested now, or requested when it began; None: undecided."""
     kept = read(config.run_dir / PRECISION)
     if kept is not None:
         return Decision(**kept)
@@ -59,13 +59,13 @@ def begun_in(config: Config) -> Decision | None:
 
 
 def read_precision(run: Path) -> str | None:
-    """What a run trains in that has decided it before; None: it has not yet."""
+    """Returns the precision of a run that has decided it; else None."""
     kept = read(run / PRECISION)
     return None if kept is None else str(kept["precision"])
 
 
 def refuse_unrunnable(config: Config, network: nn.Module) -> None:
-    """Say before any worker starts what this machine cannot run, where it is this machine that trains.
+    """Reports, before any worker starts, what this machine cannot run, if this machine trains.
 
     Raises:
         UserError: layers of the network have no kernel for `train.precision`.
@@ -81,7 +81,7 @@ def refuse_unrunnable(config: Config, network: nn.Module) -> None:
 
 
 def precision_error(config: Config, precision: Precision, reason: str) -> UserError:
-    """The error for a `precision` that does not run; a run that began in it cannot change it."""
+    """Returns the error for a `precision` that does not run; a run that began in it cannot change it."""
     remedy = (
         "Choices: auto, fp32"
         if config.train.precision == precision and not begun(config.run_dir)

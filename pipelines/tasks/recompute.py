@@ -1,8 +1,7 @@
-"""`verify.recompute`: intervals between two checkpoints of a run, trained again and compared with what was kept.
+"""`verify.recompute`: trains intervals between two checkpoints of a run again and compares the results.
 
-On the kind of machine that trained them, by one process as they were, the weights come out bit for bit. Elsewhere, or
-where several processes summed their gradients, rounding differs and grows: there losses and weights must agree within
-NOISE.
+On the same kind of machine and with one process, the weights agree bit for bit. Elsewhere, or if several processes
+summed their gradients, rounding differs and grows: then losses and weights must agree within NOISE.
 """
 
 import math
@@ -32,16 +31,16 @@ from pipelines.tracking.server import TrackingConfig
 from pipelines.training import checkpoint
 from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
 
-NOISE = 0.02  # of a step's loss, and of the way that the weights went: what rounding makes of a few hundred steps
-ROUNDED = 1e-6  # of a loss, as the journal rounds it
+NOISE = 0.02  # of a step's loss, and of the distance that the weights moved: rounding over a few hundred steps
+ROUNDED = 1e-6  # of a loss, as rounded in the journal
 NEVER = 10**9
 
 
 def check_recomputed(config: Config, record: Mapping[str, Any], wanted: str) -> Check:
-    """Train the intervals that `wanted` asks for again: LAST, ALL or a number of random ones.
+    """Trains the intervals that `wanted` names again: LAST, ALL or a number of random ones.
 
     Raises:
-        UserError: `wanted` is none of these, or a run of word vectors.
+        UserError: `wanted` is none of these, or the run is of word vectors.
     """
     chosen = choose(intervals(config.run_dir), wanted)
     if "train" not in record:
@@ -58,7 +57,7 @@ def check_recomputed(config: Config, record: Mapping[str, Any], wanted: str) -> 
 
 
 def intervals(run: Path) -> list[tuple[int, int]]:
-    """Return (first, last) of all neighbouring checkpoints; 0 where the steps from the beginning are still in one."""
+    """Returns (first, last) of all neighbouring checkpoints; 0 if the steps from the beginning are still in one."""
     steps = [step for step, path in checkpoints.every(run).items() if (path / NETWORK).is_file()]
     lines = [int(line["step"]) for _, line in read_lines(run / paths.STEPS) if "batch" in line]
     first = [0] if steps and lines and lines[0] == 1 else []
@@ -66,7 +65,7 @@ def intervals(run: Path) -> list[tuple[int, int]]:
 
 
 def choose(every: Sequence[tuple[int, int]], wanted: str) -> list[tuple[int, int]]:
-    """Return the intervals that `verify.recompute` asks for."""
+    """Returns the intervals that `verify.recompute` asks for."""
     if wanted.upper() in ("LAST", "ALL"):
         return list(every[-1:] if wanted.upper() == "LAST" else every)
     if not wanted.isdecimal() or not int(wanted):
@@ -75,10 +74,10 @@ def choose(every: Sequence[tuple[int, int]], wanted: str) -> list[tuple[int, int
 
 
 def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) -> str:
-    """Train an interval again; returns how it compares.
+    """Trains an interval again and returns how it compares.
 
     Raises:
-        DifferenceError: it comes out otherwise.
+        DifferenceError: the result differs.
     """
     run, named, device = config.run_dir, f"steps {begin + 1:,} to {end:,}", pick_device(config.cluster.device)
     starts, here = _starts_of(run, begin, end), machine(device)
@@ -102,7 +101,7 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
 
 
 def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
-    """Return the starts that trained a step of the interval."""
+    """Returns the starts that trained a step of the interval."""
     starts = [start for _, start in read_lines(run / paths.STARTS)]
     found = []
     for place, start in enumerate(starts):
@@ -113,7 +112,7 @@ def _starts_of(run: Path, begin: int, end: int) -> list[dict[str, Any]]:
 
 
 def _begin(run: Path, again: Path, step: int) -> None:
-    """Make the folder of a run that goes on after `step` as `run` did."""
+    """Creates the folder of a run that continues after `step` as `run` did."""
     again.mkdir(parents=True)
     for name in (paths.RECORD, *paths.BEGINNING):
         if (run / name).is_file():
@@ -124,7 +123,7 @@ def _begin(run: Path, again: Path, step: int) -> None:
 
 
 def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int, end: int) -> Config:
-    """Return the configuration that trains from `begin` to `end` as run.json says, and leaves one checkpoint."""
+    """Returns the configuration that trains from `begin` to `end` by run.json, and leaves one checkpoint."""
     plans = [int(one["schedule_steps"]) for one in record.get(PLANS, []) if int(one["from_step"]) <= begin]
     train = replace(
         config.train,
@@ -154,7 +153,7 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
 
 
 def _compare_losses(run: Path, again: Path, begin: int, end: int, tolerance: float) -> None:
-    """Raises DifferenceError for the first step of the interval whose loss is another one."""
+    """Raises DifferenceError for the first step of the interval with another loss."""
     theirs, ours = (
         {int(line["step"]): line["loss"] for _, line in read_lines(where / paths.STEPS) if "batch" in line}
         for where in (run, again)
@@ -167,7 +166,7 @@ def _compare_losses(run: Path, again: Path, begin: int, end: int, tolerance: flo
 
 
 def _compare_bits(named: str, theirs: Mapping[str, Mapping[str, Tensor]], ours: Mapping[str, Any]) -> None:
-    """Raises DifferenceError for the first tensor that is another one."""
+    """Raises DifferenceError for the first tensor that differs."""
     for group, tensors in theirs.items():
         for name, value in tensors.items():
             found = ours.get(group, {}).get(name)
@@ -178,7 +177,7 @@ def _compare_bits(named: str, theirs: Mapping[str, Mapping[str, Tensor]], ours: 
 def _compare_way(
     named: str, before: Mapping[str, Tensor] | None, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]
 ) -> None:
-    """Raises DifferenceError where the weights lie further apart than NOISE of the way that they went."""
+    """Raises DifferenceError if the weights differ by more than NOISE of the distance that they moved."""
 
     if theirs.keys() != ours.keys():
         raise DifferenceError(f"{named}: trained again, there are other weights")

@@ -1,4 +1,4 @@
-"""One sequence from a run's last weights to a registered version: bundle, evaluate, record, register."""
+"""The sequence from a run's last weights to a registered version: bundle, evaluate, record, register."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def release(config: Config, task: Task, say: Callable[[str], object] = print) -> Path:
-    """Make the run's bundle, score it, record and register it; a bundle of the same weights is made once.
+    """Makes the run's bundle, scores it, records and registers it; a bundle of the same weights is made once.
 
     `say` gets the report of its scores.
 
@@ -58,18 +58,18 @@ def release(config: Config, task: Task, say: Callable[[str], object] = print) ->
 
 
 def is_released(config: Config, task: Task) -> bool:
-    """Whether the run's bundle is of its last weights, and has been evaluated."""
+    """Returns True if the run's bundle has its last weights and has been evaluated."""
     evaluated = paths.evaluation(config.run_dir, config.evaluate.split).is_file()
     return evaluated and stored_origin(task, config.run_dir / paths.BUNDLE) == plain(task.weights_origin(config))
 
 
 def stored_origin(task: Task, bundle: Path) -> Any:
-    """What the task's `weights_origin` gave when the bundle was made; None where there is none."""
+    """Returns the task's `weights_origin` at the time of the bundle; None if there is none."""
     return task.stored_origin(read_facts(bundle)) if (bundle / CONFIG).is_file() else None
 
 
 def _write_release(config: Config, tracked: TrackedRun, version: str | None, **measured: Any) -> None:
-    """RUN/release.json: where everything is and what was `measured`, for whoever comes next."""
+    """Writes RUN/release.json: the results and their places, and what was `measured`."""
     content = {
         "run": config.name,
         "run_id": tracked.run_id,
@@ -83,5 +83,5 @@ def _write_release(config: Config, tracked: TrackedRun, version: str | None, **m
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON gives it back."""
+    """Returns `value` after a round trip through JSON."""
     return json.loads(json.dumps(value))

@@ -1,8 +1,8 @@
-"""Where a run's learning rate ends: planned when the run begins and kept by it, changed only when that is asked for.
+"""Decides where a run's learning rate ends: planned at the beginning and kept, changed only on request.
 
-A cosine or a line depends on its last step. Were that whatever `train.max_steps` a start is given, a run that goes on
-with another one would go on with a rate that jumps, and nothing would say so. Every plan stands in RUN/run.json, in
-order: `{"from_step", "max_steps", "schedule_steps"}`.
+A cosine or a line depends on its last step. If that were always the start's `train.max_steps`, the rate of a resumed
+run with another value would jump silently. Every plan is stored in RUN/run.json, in order: `{"from_step", "max_steps",
+"schedule_steps"}`.
 """
 
 import logging
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 
 def settle_schedule(config: Config) -> Config:
-    """The configuration with its `train.schedule_steps` settled, and the plan kept in the claimed folder of the run.
+    """Returns the configuration with its `train.schedule_steps` settled, and stores the plan in the claimed folder.
 
-    It is what is asked for; else that of the run's last plan; else, for a run that has no checkpoint, `max_steps`.
-    Other models and schedules have no such end: they are left as they are.
+    It is the requested value; else that of the run's last plan; else, without a checkpoint, `max_steps`. Other models
+    and schedules have no such end and are left as they are.
     """
     train, record = config.train, read_record(config.run_dir)
     if record is None or record.get("train", {}).get("optimizer", {}).get("schedule") not in WITH_AN_END:
@@ -44,7 +44,7 @@ def settle_schedule(config: Config) -> Config:
 
 
 def describe_plans(config: Config) -> str:
-    """The run's plans in a line; empty where its schedule has no end."""
+    """Returns the run's plans in a line; empty if its schedule has no end."""
     plans = (read_record(config.run_dir) or {}).get(PLANS, [])
     return "; ".join(
         f"from step {one['from_step']:,}: {config.train.optimizer.schedule} to step {one['schedule_steps']:,}, "
@@ -54,7 +54,7 @@ def describe_plans(config: Config) -> str:
 
 
 def _earlier_plan(config: Config) -> list[dict[str, Any]]:
-    """The plan of a run that was begun before plans were kept: what its last start told MLflow."""
+    """Returns the plan of a run from before plans were stored: what its last start told MLflow."""
     told = [record.fields["values"] for record in Spool(config.run_dir).records() if record.kind == "params"]
     steps = next((int(one["train.max_steps"]) for one in reversed(told) if "train.max_steps" in one), 0)
     return [{"from_step": 0, "max_steps": steps, "schedule_steps": steps}] if steps else []
@@ -77,7 +77,7 @@ def _report(asked: TrainConfig, settled: TrainConfig, kept: int, begun: int) -> 
 
 
 def warn_of_warmup(config: Config) -> None:
-    """Say that a run will hardly train at its learning rate: most such warm-ups were meant for a longer run."""
+    """Warns if a run hardly reaches its learning rate: such warm-ups are usually meant for a longer run."""
     warmup, steps = config.train.optimizer.warmup_steps, config.train.max_steps
     if 3 * warmup > steps and warmup > max(1, steps // 10):
         logger.warning(

@@ -1,8 +1,8 @@
-"""The scores of a run, computed once more from the texts that were kept, and a sample of the texts made once more.
+"""Checks the scores of a run: computes them again from the stored texts, and makes a sample of the texts again.
 
-Scores are computed from the kept texts, so whoever replaces the texts replaces the scores. A sample that is translated
-again, by the engine that made it and by PyTorch, shows that the texts are the bundle's, and that its export for serving
-holds the same network as its weights.
+Scores are computed from the stored texts, so replaced texts would replace the scores. A sample, translated again by the
+engine that made it and by PyTorch, shows that the texts are the bundle's, and that its export for serving has the same
+network as its weights.
 """
 
 import math
@@ -28,8 +28,8 @@ from pipelines.tasks.openings import CHOSEN_ON, set_digest
 from pipelines.training.verification import Check, DifferenceError, read_lines
 
 SAMPLE = 16  # sentences
-ALIKE = 0.5  # of a sample: rounding on another processor changes a few sentences, another model changes nearly all
-TRAINED = 30.0  # chrF from which int8's rounding leaves most sentences as they are
+ALIKE = 0.5  # of a sample: another processor's rounding changes a few sentences, another model nearly all
+TRAINED = 30.0  # chrF above which int8's rounding leaves most sentences unchanged
 ENGINES: dict[str, EngineName] = {
     "torch": "torch",
     "ctranslate2 (ct2)": "ctranslate2",
@@ -38,10 +38,10 @@ ENGINES: dict[str, EngineName] = {
 
 
 def check_scores(run: Path, find: Callable[[str], Path]) -> Check:
-    """The BLEU and chrF of every evaluation of translations, computed once more from the texts that were kept, and a
-    sample of the texts made again; the scores that the bundle and the release have, against the evaluations.
+    """Checks BLEU and chrF of every evaluation against the stored texts, a sample of the texts against the bundle, and
+    the scores of bundle and release against the evaluations.
 
-    `find`: the shards of a manifest's hash.
+    `find` returns the shards of a manifest's hash.
     """
     counted = 0
     try:
@@ -81,7 +81,7 @@ def check_scores(run: Path, find: Callable[[str], Path]) -> Check:
 
 
 def check_released_scores(run: Path) -> None:
-    """Raises DifferenceError where the bundle or RUN/release.json has scores that no evaluation had."""
+    """Raises DifferenceError if the bundle or RUN/release.json has scores that no evaluation had."""
     lines = [line for _, line in read_lines(run / paths.EVALUATIONS) if "scores" in line]
     if not lines or not is_released(run):
         return
@@ -96,7 +96,7 @@ def check_released_scores(run: Path) -> None:
 
 
 def check_opened(run: Path, path: Path, split: str, shards: Path) -> None:
-    """Raises DifferenceError where a test set was scored more often than the run says that it was opened."""
+    """Raises DifferenceError if a test set was scored more often than the run's recorded openings."""
     if split in CHOSEN_ON:
         return
     digest = set_digest(shards, split)
@@ -112,10 +112,10 @@ def check_opened(run: Path, path: Path, split: str, shards: Path) -> None:
 def check_translations(
     path: Path, record: Mapping[str, Any], bundle: TranslationBundle, sources: Sequence[str], kept: Sequence[str]
 ) -> None:
-    """Translate a sample of an evaluation again.
+    """Translates a sample of an evaluation again.
 
     Raises:
-        DifferenceError: the kept texts are not the bundle's, or its export is of another network than its weights.
+        DifferenceError: the stored texts are not the bundle's, or its export has another network than its weights.
     """
     rows = sorted(random.SystemRandom().sample(range(len(kept)), min(SAMPLE, len(kept))))
     lines, decode = [sources[row] for row in rows], DecodeConfig(**record["decode"])
@@ -139,5 +139,5 @@ def _translate(bundle: TranslationBundle, name: EngineName, lines: Sequence[str]
 
 
 def _alike(some: Sequence[str], others: Sequence[str]) -> float:
-    """The share of equal texts."""
+    """Returns the share of equal texts."""
     return sum(one == other for one, other in zip(some, others, strict=True)) / max(1, len(some))

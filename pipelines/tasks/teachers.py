@@ -1,9 +1,9 @@
-"""`train.teachers`: a network learns beside the targets what others hold likely in their place, on the mean.
+"""`train.teachers`: a network learns from the targets and from the mean probabilities of other networks.
 
-Knowledge distillation word by word (Kim and Rush 2016), from an ensemble where several are named (Freitag et al. 2017).
-Teachers are asked once, before the training: their likeliest tokens in the place of every target of the training set
-are kept in the run's directory (taught.safetensors), some 50 bytes a target token. So a step costs what it costs
-without them, and a run that goes on needs them no more.
+Word-level knowledge distillation (Kim and Rush 2016), from an ensemble if several are named (Freitag et al. 2017). The
+teachers run once, before the training: their likeliest tokens for every target of the training set are stored in the
+run's directory (taught.safetensors), some 50 bytes per target token. So a step costs as much as without them, and a
+resumed run does not need them.
 
 Letters: R records, M target tokens of the training set, K tokens kept of each.
 """
@@ -44,12 +44,12 @@ from pipelines.training.progress import LINE_SECONDS
 logger = logging.getLogger(__name__)
 
 FILE, KEY = TAUGHT, "train.teachers"
-KEPT = 8  # tokens in the place of a target: they hold nearly all of the probability
+KEPT = 8  # tokens per target: they have nearly all of the probability
 BATCH_TOKENS = 4096
 
 
 def check(config: Config) -> None:
-    """Refuse teachers that cannot teach this run, and pairs that are not those that they were asked about.
+    """Refuses teachers that cannot teach this run, and pairs that differ from those that they rated.
 
     Raises:
         UserError: names the setting, both values and what may be done.
@@ -74,14 +74,14 @@ def check(config: Config) -> None:
 
 
 def keep(config: Config) -> None:
-    """Ask the teachers of a run that begins now, and keep what they say."""
+    """Runs the teachers of a new run and stores their probabilities."""
     if not config.train.teachers or kept_record(config):
         return
     bundle = _bundle(config)
     network = bundle.network
     members = network.members if isinstance(network, Ensemble) else [network]
     logger.info(f"{KEY}: {len(members)} teachers are asked about every pair of the training set")
-    longest = min(config.loader.max_length, config.loader.batch_tokens)  # no longer ones are trained on
+    longest = min(config.loader.max_length, config.loader.batch_tokens)  # longer ones are not trained on
     answers = ask(members, ShardReader(config.shard_dir, "train"), longest)
     record = {"references": config.train.teachers, "digest": bundle.digest}
     kept.write(config.run_dir / FILE, answers, record)
@@ -89,10 +89,10 @@ def keep(config: Config) -> None:
 
 @torch.inference_mode()
 def ask(members: Sequence[TranslationNetwork], reader: ShardReader, longest: int) -> dict[str, Tensor]:
-    """`lengths` (R,) of the records' targets, and for each of their tokens `tokens` (M, K) int32 and `shares` (M, K)
-    float16: the mean of the members' probabilities, the K highest, so that they sum to 1.
+    """Returns `lengths` (R,) of the records' targets, and for each of their tokens `tokens` (M, K) int32 and `shares`
+    (M, K) float16: the K highest of the members' mean probabilities, scaled so that they sum to 1.
 
-    Records with a side of more than `longest` tokens have the length 0: nobody is asked about them.
+    Records with a side of more than `longest` tokens have the length 0 and are skipped.
     """
     lengths = np.zeros(reader.records, dtype=np.int64)
     found: list[tuple[NDArray[np.int64], Tensor, Tensor]] = []
@@ -118,14 +118,14 @@ def ask(members: Sequence[TranslationNetwork], reader: ShardReader, longest: int
 
 
 def rows_of(starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers starts[i], ..., starts[i] + lengths[i] - 1 for each i, one after the other."""
+    """Returns the numbers starts[i], ..., starts[i] + lengths[i] - 1 for each i, one after the other."""
     before = np.cumsum(lengths) - lengths
     rows: NDArray[np.int64] = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
     return rows
 
 
 class TaughtLoader:
-    """A loader whose batches carry what the run's teachers said of them."""
+    """A loader whose batches carry the teachers' probabilities."""
 
     def __init__(self, loader: LaneLoader, path: Path, part: float) -> None:
         self._loader, self._part = loader, part
@@ -135,7 +135,7 @@ class TaughtLoader:
         self._tokens, self._shares = answers["tokens"], answers["shares"]
 
     def step(self) -> list[TranslationBatch]:
-        """The next batch of each of this rank's lanes."""
+        """Returns the next batch of each of this rank's lanes."""
         return [replace(batch, taught=self._taught(batch.ids)) for batch in self._loader.step()]
 
     def state(self) -> dict[str, Any]:
@@ -153,23 +153,23 @@ class TaughtLoader:
 
 
 def taught(loader: LaneLoader, config: Config) -> Loader:
-    """The same batches, with what the run's teachers said of them."""
+    """Returns the same batches, with the teachers' probabilities."""
     return TaughtLoader(loader, config.run_dir / FILE, config.train.loss.distillation)
 
 
 def kept_record(config: Config) -> dict[str, Any] | None:
-    """What the run has kept says of its teachers; None where it has asked none, or others."""
+    """Returns the run's record of its teachers; None if it has none, or others."""
     record = kept.note(config.run_dir / FILE)
     return record if record and record["references"] == config.train.teachers else None
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """What the setting adds to what makes two starts the same run; nothing where it asks for nothing."""
+    """Returns the setting's part of the run's identity; empty without teachers."""
     return {"teachers": config.train.teachers} if config.train.teachers else {}
 
 
 def facts(config: Config) -> Mapping[str, Any]:
-    """What a bundle says of who taught its network; nothing where nobody did."""
+    """Returns the bundle's facts about the network's teachers; empty if there were none."""
     record = kept_record(config) if config.train.teachers else None
     return {"teachers": {**record, "part": config.train.loss.distillation}} if record else {}
 

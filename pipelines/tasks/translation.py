@@ -1,4 +1,4 @@
-"""Translation models, plain pairs of sentences: the task's row, and what one training process of it does."""
+"""Translation models, plain sentence pairs: the task's row, and the work of one training process."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -41,11 +41,11 @@ from pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 
-VALIDATION_SENTENCES = 500  # decoded for a BLEU in mid-training; the final evaluation takes all
+VALIDATION_SENTENCES = 500  # decoded for BLEU during a training; the final evaluation uses all
 
 
 def train_rank(config: Config, ranks: Ranks) -> Progress:
-    """Train on this rank until the run is over; goes on from the run's newest checkpoint.
+    """Trains on this rank until the run is over, from the run's newest checkpoint.
 
     Raises:
         UserError: the shards, the model or the run directory do not fit each other.
@@ -60,11 +60,11 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:
-    """The untrained network of the configuration; every rank draws the same weights from the seed.
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed.
 
     Raises:
-        UserError: one table for two vocabularies, vectors (the section `embeddings`) or weights (`train.init_from`)
-            asked for that it cannot have.
+        UserError: one table for two vocabularies, or vectors (the section `embeddings`) or weights (`train.init_from`)
+        that do not fit.
     """
     torch.manual_seed(config.seed)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
@@ -75,16 +75,16 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
 
 
 def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[TranslationBatch]]:
-    """This rank's share of the validation batches, anew at each call."""
+    """Yields this rank's share of the validation batches, anew at each call."""
     reader = ShardReader(config.shard_dir, "valid")
     reader.expect_all()
     return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
 
 
 def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
-    """Greedy sacreBLEU on the head of the validation set, on the final evaluation's scale.
+    """Returns greedy sacreBLEU on the head of the validation set, on the final evaluation's scale.
 
-    Each rank decodes its part; rank 0 scores for all, for the tokeniser hangs on what its machine has installed.
+    Each rank decodes its part; rank 0 scores for all, because the tokeniser depends on what its machine has installed.
     """
     sources, references = held_out_texts(config.shard_dir, "valid", config.languages, VALIDATION_SENTENCES)
     network.eval()
@@ -99,11 +99,11 @@ def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: Tok
 
 
 def validate(config: Config) -> None:
-    """Everything that can be known to be wrong is said here, before any worker starts.
+    """Reports all mistakes that can be known before any worker starts.
 
     Raises:
-        UserError: a setting out of range, no shards, of other languages, a model or lanes that do not fit them, a
-            tokeniser of scores that is not known or not installed.
+        UserError: a setting is out of range, shards are missing or of other languages, a model or lanes do not fit
+        them, or a tokeniser of scores is unknown or not installed.
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
@@ -140,13 +140,13 @@ def validate(config: Config) -> None:
 
 
 def fingerprint(config: Config) -> dict[str, Any]:
-    """What makes two starts the same run: everything that the weights after a given step depend on."""
+    """Returns the run's identity: everything that the weights after a given step depend on."""
     begun = {**pretrained_embeddings.identity(config), **warm_start.identity(config)}
     return {**network_fingerprint(config, OF_PAIRS), **begun, **teachers.identity(config)}
 
 
 def plan(config: Config) -> Plan:
-    """What the network begins with, and what it is taught, is looked up once, before the ranks start."""
+    """Finds the network's initial weights and its teachers once, before the ranks start."""
     pretrained_embeddings.keep(config)
     warm_start.keep(config)
     teachers.keep(config)

@@ -1,4 +1,4 @@
-"""A translation model's end: its bundle with decoding settled on the validation set, its scores, its rivals."""
+"""Releases a translation model: its bundle with decoding settled on the validation set, its scores, its rivals."""
 
 import json
 import logging
@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TranslationBundle:
-    """The final weights with everything that translating needs, decoding settled on the validation set."""
+    """Saves the final weights with everything that translating needs, and settles decoding on the validation set."""
     manifest = read_manifest(config.shard_dir)
     tokenizers = load_pair(config.shard_dir, manifest.tokenizer)
     network, steps = final_network(config, tokenizers)
@@ -86,7 +86,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
 
 
 def final_network(config: Config, tokenizers: TokenizerPair) -> tuple[TranslationNetwork, list[int]]:
-    """The network with its final weights, in evaluation mode, and the steps that they come from."""
+    """Returns the network with its final weights, in evaluation mode, and the steps that they come from."""
     weights, steps = final_weights(config.run_dir, config.train)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
     fill(network, weights, str(config.run_dir))
@@ -94,7 +94,7 @@ def final_network(config: Config, tokenizers: TokenizerPair) -> tuple[Translatio
 
 
 def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
-    """`evaluate_bundle` by the sections `evaluate` and `decode`."""
+    """Runs `evaluate_bundle` by the sections `evaluate` and `decode`."""
     settings = config.evaluate
     found = evaluate_bundle(
         bundle,
@@ -117,12 +117,12 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
 
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
-    """The record and the hypotheses; their paths."""
+    """Writes the record and the hypotheses and returns their paths."""
     return write_evaluation(measured.details, directory)
 
 
 def record(config: Config, bundle: TranslationBundle, measured: Measured, tracked: TrackedRun) -> None:
-    """Samples, curves, the hypotheses of the whole split, the alignment where it was asked for."""
+    """Records samples, curves, the hypotheses of the whole split, and the alignment if requested."""
     evaluation: Evaluation = measured.details
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
@@ -130,7 +130,7 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
     tracked.table(["source", "translation", "reference"], rows, "samples.json")
     for picture in save_pictures(evaluation.samples, bundle, config.run_dir / "pictures"):
         tracked.artifact(picture)
-    if evaluation.decode == bundle.decode:  # as the endpoint would answer: a promotion can take these
+    if evaluation.decode == bundle.decode:  # as the endpoint would answer, so a promotion can use them
         log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
     else:
         tracked.artifact(hypotheses_file(evaluation, config.run_dir), "evaluation")
@@ -138,7 +138,7 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], _directory: Path) -> str:
-    """A line a rival: both scores, their difference and how likely it is by chance."""
+    """Returns a line per rival: both scores, their difference and its probability by chance."""
     settings, ours = config.evaluate, measured.details
     language = languages_of(ours.pair)[-1]
     lines = []
@@ -156,7 +156,7 @@ def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBund
 
 
 def measure_more(config: Config, bundle: TranslationBundle) -> None:
-    """The attention against the gold alignment, where `evaluate.alignment` asks for it."""
+    """Measures the attention against the gold alignment, if `evaluate.alignment` asks for it."""
     if config.evaluate.alignment:
         measure_run(config, bundle)
 
@@ -169,7 +169,7 @@ def judge(
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """The candidate's translations of the held-out split against the champion's.
+    """Compares the candidate's translations of the held-out split with the champion's.
 
     Raises:
         UserError: a metric of word vectors, no such split, or the test set.
@@ -189,5 +189,5 @@ def judge(
 
 
 def translate(bundle: Path, lines: Sequence[str]) -> list[str]:
-    """By the bundle's own engine and decoding defaults: what the endpoint would answer."""
+    """Translates by the bundle's own engine and decoding defaults, as the endpoint would."""
     return [answer.text for answer in open_translator(bundle).translate(list(lines))]

@@ -1,4 +1,4 @@
-"""Word vectors: the task's row, and what is to be known before their training starts."""
+"""Word vectors: the task's row, and what must be known before their training starts."""
 
 import logging
 from collections.abc import Generator
@@ -23,10 +23,10 @@ logger = logging.getLogger(__name__)
 
 
 def validate(config: Config) -> None:
-    """Everything that can be known to be wrong is said here, before any worker starts.
+    """Reports all mistakes that can be known before any worker starts.
 
     Raises:
-        UserError: no shards, of other languages, too few words, settings that cannot be.
+        UserError: shards are missing, of other languages, or have too few words, or settings cannot be used.
     """
     settings, model = config.vectors, model_config(config.model)
     settings.check()
@@ -52,15 +52,15 @@ def validate(config: Config) -> None:
 
 
 def plan(config: Config) -> Plan | None:
-    """Count what has to be counted first, on one rank of a machine; models that are counted whole need no ranks.
+    """Counts what must be counted first, on one rank of a machine; models that are only counted need no ranks.
 
     Raises:
-        UserError: more workers than segments, so that some would never train.
+        UserError: there are more workers than segments, so some would never train.
     """
     if not is_learned(config):
         return None
     config = replace(config, cluster=with_device(config))
-    if not is_first():  # under torchrun the first rank counts and says how long it is
+    if not is_first():  # under torchrun the first rank counts and reports the length
         return Plan(0, "", config.cluster)
     settings, model = config.vectors, model_config(config.model)
     vocabulary, _ = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
@@ -75,17 +75,17 @@ def plan(config: Config) -> Plan | None:
 
 
 def is_learned(config: Config) -> bool:
-    """Whether the model has tables that workers train; one that is counted needs none of them."""
+    """Returns True if the model has tables that workers train; counted models have none."""
     return not architecture(config.model["architecture"]).counted
 
 
 def with_device(config: Config) -> ClusterConfig:
-    """The cluster's section; methods that run on a CPU alone ask for no GPU and talk to each other over gloo."""
+    """Returns the cluster's section; methods that run only on CPUs ask for no GPU and communicate over gloo."""
     return config.cluster if config.vectors.backend in ("torch", "triton") else replace(config.cluster, device="cpu")
 
 
 def needs_training(config: Config) -> bool:
-    """Whether there is anything left to train; what is counted whole is counted again, in seconds."""
+    """Returns True if the training is not finished; counted models are counted again, in seconds."""
     newest = checkpoints.newest(config.run_dir)
     if newest is None:
         return True
@@ -97,19 +97,19 @@ def needs_training(config: Config) -> bool:
 
 
 def report_counting(done: int, segments: int) -> None:
-    """Say how far the pass over the text is, ten times in all."""
+    """Reports the progress of the pass over the text, ten times in all."""
     if done * 10 // segments > (done - 1) * 10 // segments:
         logger.info(f"co-occurrences: {done * 100 // segments}% of the text counted")
 
 
 def validate_settings(config: Config) -> None:
-    """The same of the settings alone, without shards."""
+    """Checks the settings alone, without shards."""
     model_config(config.model)
     config.vectors.check()
 
 
 def replay(config: Config) -> Generator[tuple[int, int]] | None:
-    """(digest, size) of each step's segment; co-occurrences that are there no more are counted again."""
+    """Yields (digest, size) of each step's segment; missing co-occurrences are counted again."""
     if not is_learned(config):
         return None
     vocabulary, _ = shard_vocabulary(

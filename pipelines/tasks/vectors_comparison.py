@@ -1,4 +1,4 @@
-"""Word vectors beside others: `dragoman evaluate evaluate.against=[glove,tfidf]`, and two versions for a promotion."""
+"""Compares word vectors: `dragoman evaluate evaluate.against=[glove,tfidf]`, and two versions for a promotion."""
 
 import tempfile
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from pipelines.word_vectors.settings import EvaluateVectors
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[VectorsBundle], directory: Path) -> str:
-    """All of them on the words that all have, and a line a rival on whether the lead is beyond chance."""
+    """Compares all on their common words; returns a line per rival that says if the lead is beyond chance."""
     details: Details = measured.details
     every = by_name([details.bundle, *rivals])
     first, *others = every
@@ -34,7 +34,7 @@ def compare(config: Config, measured: Measured, rivals: Sequence[VectorsBundle],
 
 
 def by_name(bundles: Sequence[VectorsBundle]) -> dict[str, Embeddings]:
-    """Bundles by the name of their method, or where two have the same by their run or directory."""
+    """Returns bundles by the name of their method, or, if two have the same, by run or directory."""
     short = [str(bundle.config.name) for bundle in bundles]
     names: dict[str, Embeddings] = {}
     for bundle, name in zip(bundles, short, strict=True):
@@ -46,7 +46,7 @@ def by_name(bundles: Sequence[VectorsBundle]) -> dict[str, Embeddings]:
 
 
 def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str, other: str) -> str:
-    """One line: the embeddings named `first` against those named `other`."""
+    """Returns one line: the embeddings named `first` against those named `other`."""
     metric = config.promote.metric if config.promote.metric in METRICS else "auto"
     try:
         found = significance(
@@ -62,7 +62,7 @@ def against(config: Config, sets: Sets, every: dict[str, Embeddings], first: str
 
 
 def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str]) -> list[str]:
-    """The table of methods, a task a line."""
+    """Returns the table of methods, one line per task."""
     rows = [
         [key, *("-" if row[name] is None else f"{row[name]:.1f}" for name in names)] for key, row in compared.items()
     ]
@@ -77,12 +77,12 @@ def judge(
     _shards: Path,
     settings: EvaluateVectors,
 ) -> Comparison:
-    """The candidate against the champion on half of the sets of `vectors.evaluate`, over the words that both have.
+    """Compares the candidate with the champion on half of the sets of `vectors.evaluate`, over their common words.
 
-    The other half is their test set: its score is reported, and decides nothing.
+    The other half is their test set: its score is reported and decides nothing.
 
     Raises:
-        UserError: a metric of translations, no sets, or vectors that have nothing in common.
+        UserError: a metric of translations, no sets, or vectors without common words.
     """
     if config.metric not in METRICS:
         raise unknown("promote.metric", config.metric, METRICS)
@@ -97,7 +97,7 @@ def judge(
     try:
         other = significance(*versions, test, settings.restrict, config.metric, samples=1)
         reported = f"{other.metric} {other.candidate:.2f} against {other.baseline:.2f}"
-    except UserError:  # few pairs, and none of them in this half
+    except UserError:  # few pairs, none of them in this half
         reported = "nothing that both know"
     sizes = dict(part.split(":") for part in found.signature.split("|"))
     items = int(sizes["pairs"]) + int(sizes["questions"])
@@ -115,6 +115,6 @@ def judge(
 
 
 def fetch(registry: Registry, version: Version) -> Embeddings:
-    """The vectors of a version; nothing of a download stays behind."""
+    """Returns the vectors of a version; a download is removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         return load_vectors(registry.bundle(version, Path(folder))).embeddings

@@ -1,4 +1,4 @@
-"""Word vectors' end: their bundle, their scores and pictures, their rivals."""
+"""Releases word vectors: their bundle, their scores and pictures, their rivals."""
 
 import json
 import logging
@@ -41,7 +41,7 @@ PICTURES = "pictures"
 
 @dataclass(frozen=True)
 class Details:
-    """An evaluation with what its pictures are drawn from."""
+    """An evaluation with the data of its pictures."""
 
     bundle: VectorsBundle
     evaluation: VectorsEvaluation
@@ -51,7 +51,7 @@ class Details:
 
 
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> VectorsBundle:
-    """The words and their vectors with all that says what they come from."""
+    """Saves the words and their vectors with their origin."""
     settings, model = config.vectors, model_config(config.model)
     vocabulary, tokenizer = shard_vocabulary(config.shard_dir, "train", settings.side, model.min_count)
     facts: dict[str, Any] = {
@@ -76,9 +76,9 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Vectors
 
 
 def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
-    """The vectors of the last checkpoint, whatever backend made it.
+    """Returns the vectors of the last checkpoint, from any backend.
 
-    Its tables take the place of fresh ones as they lie in the file, so that memory never holds more than one of both.
+    Its tables replace fresh ones as they are in the file, so memory never holds more than one of both.
     """
     newest = checkpoints.last(config.run_dir)
     groups, _ = checkpoint.read(newest)
@@ -90,14 +90,14 @@ def trained_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
 
 
 def counted_tables(config: Config, vocabulary: Vocabulary) -> Mapping[str, Any]:
-    """What one pass over the text gives."""
+    """Returns the result of one pass over the text."""
     text = make_text(config, vocabulary)
     texts = (text.segment(0, index) for index in range(text.segments))
     return count_vectors(model_config(config.model), texts, len(vocabulary))
 
 
 def origin(config: Config) -> dict[str, Any]:
-    """What a bundle of this run depends on, as plain values: trained tables, or for counted ones the settings."""
+    """Returns what a bundle of this run depends on, as plain values: trained tables, or settings of counted ones."""
     exports = sorted(config.vectors.export)
     if architecture(config.model["architecture"]).counted:
         return {"settings": compose.fingerprint(fingerprint(config)), "exports": exports}
@@ -110,7 +110,7 @@ def origin(config: Config) -> dict[str, Any]:
 
 
 def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
-    """`evaluate_embeddings` by the section `vectors.evaluate`, with the pictures that it asks for."""
+    """Runs `evaluate_embeddings` by the section `vectors.evaluate`, with the pictures that it asks for."""
     settings, embeddings = config.vectors.evaluate, bundle.embeddings
     sets, records = read_sets(settings), asked_records(config)
     evaluation = evaluate_embeddings(embeddings, settings, sets, records)
@@ -126,7 +126,7 @@ def evaluate(config: Config, bundle: VectorsBundle) -> Measured:
 
 
 def asked_records(config: Config) -> Records:
-    """The records that retrieval asks for, of `paths.shards`; none where there are no shards that hold them."""
+    """Returns the records for retrieval, of `paths.shards`; none if no shards have them."""
     if not has_manifest(config.shard_dir):
         return ()
     try:
@@ -137,7 +137,7 @@ def asked_records(config: Config) -> Records:
 
 
 def write(measured: Measured, folder: Path) -> Sequence[Path]:
-    """`evaluation.vectors.json` and `pictures/NAME.png` into `folder`; the record's path."""
+    """Writes `evaluation.vectors.json` and `pictures/NAME.png` to `folder`; returns the record's path."""
     details: Details = measured.details
     heads = details.bundle.facts.get("records") or {}
     values = {**details.evaluation.record(), "scores": details.evaluation.scores(), "run_records": heads}
@@ -146,7 +146,7 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
 
 
 def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
-    """`pictures/NAME.png` below `folder`."""
+    """Writes `pictures/NAME.png` below `folder`."""
     (folder / PICTURES).mkdir(exist_ok=True)
     for name, figure in pictures.items():
         with atomic_path(folder / PICTURES / f"{name}.png", durable=False) as part:
@@ -154,7 +154,7 @@ def draw(pictures: Mapping[str, Figure], folder: Path) -> None:
 
 
 def record(config: Config, _bundle: VectorsBundle, measured: Measured, tracked: TrackedRun) -> None:
-    """The pictures, with that of the run's loss."""
+    """Records the pictures, with that of the run's loss."""
     if measured.details.pictures:
         loss = losses(tracked.history())
         if loss is not None:

@@ -1,6 +1,7 @@
-"""Whether a finished or interrupted run is what an undisturbed one would be: shards, steps, starts, weights, bundle.
+"""Checks that a finished or interrupted run is what an undisturbed one would be: shards, steps, starts, weights,
+bundle.
 
-Nothing is asked of the command line but where the run is: what it is made of stands in its RUN/run.json.
+The command line only says where the run is: its settings are in RUN/run.json.
 """
 
 from collections.abc import Mapping
@@ -39,10 +40,10 @@ from pipelines.word_vectors.settings import VectorsConfig
 
 
 def verify(config: VerifyRoot) -> list[Check]:
-    """Everything that can be compared of the run `name`.
+    """Compares everything of the run `name` that can be compared.
 
     Raises:
-        UserError: there is no such run, or its shards are out of sight.
+        UserError: there is no such run, or its shards cannot be found.
     """
     run = config.run_dir
     record = read_record(run)
@@ -84,13 +85,13 @@ def verify(config: VerifyRoot) -> list[Check]:
 
 
 def require(check: Check, chained: bool) -> Check:
-    """Return the check; of a run whose records are a chain, what is not recorded was taken away."""
+    """Returns the check; in a run whose records are a chain, anything unrecorded counts as removed."""
     missing = chained and check.result == "not recorded"
     return replace(check, result="differs", detail=f"{check.detail}; this run recorded more") if missing else check
 
 
 def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
-    """What a run's batches depend on, as its record has it; what is younger than the run stands at its default."""
+    """Returns the settings that a run's batches depend on, from its record; newer settings have their defaults."""
     return replace(
         config,
         seed=int(record.get("seed", config.seed)),
@@ -101,11 +102,11 @@ def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
 
 
 def find_shards(config: Config, digest: str) -> Path:
-    """The shards that the run was trained or evaluated on, by their manifest's hash: in `paths.shards`, where its
-    release says, or among those that lie beside the runs.
+    """Returns the shards that the run was trained or evaluated on, by their manifest's hash: in `paths.shards`, at the
+    release's place, or among those beside the runs.
 
     Raises:
-        UserError: in none of these.
+        UserError: they are in none of these.
     """
     released = read_release(config.run_dir).get("shards")
     beside = sorted(path.parent for path in (config.run_dir.parent.parent / "shards").glob(f"*/{MANIFEST}"))
@@ -121,7 +122,7 @@ def find_shards(config: Config, digest: str) -> Path:
 
 
 def check_shards(directory: Path) -> Check:
-    """Every file of the shards against its sha256 in the manifest."""
+    """Checks every file of the shards against its sha256 in the manifest."""
     try:
         count = verify_shards(directory)
     except UserError as problem:
@@ -130,7 +131,7 @@ def check_shards(directory: Path) -> Check:
 
 
 def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
-    """The final bundle's files against their sha256, and what it says that it was made from against the run.
+    """Checks the final bundle's files against their sha256, and its recorded origin against the run.
 
     `of_network`: it must name the weights that it was made from.
     """
@@ -151,10 +152,10 @@ def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
 
 
 def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False) -> str:
-    """How far the weights that a bundle names as its own could be compared with those that the run has.
+    """Returns how far the weights that a bundle names could be compared with the run's.
 
     Raises:
-        DifferenceError: they are others, or a bundle `of_network` names none.
+        DifferenceError: they differ, or a bundle `of_network` names none.
         UserError: weights of the run are damaged.
     """
     weights, made_from = facts.get("weights") or {}, facts.get("made_from") or {}
@@ -171,8 +172,8 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
         known = [set(checkpoints.check(found[step]).values())] if step in found else []
         if step in kept and source != "ema":
             checkpoints.recorded_hash(kept[step])
-            known.append({file_sha256(kept[step])})  # with or without a note beside it
-        if any(digest not in digests for digests in known):  # each by itself: one may be edited
+            known.append({file_sha256(kept[step])})  # with or without a stored hash
+        if any(digest not in digests for digests in known):  # each separately: one may be edited
             raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,} that are not those of the run")
         if not known and is_last(run, facts):
             raise DifferenceError(f"{run / BUNDLE}: made from weights of step {step:,}, which the run has not got")
@@ -181,7 +182,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
     if named and source == "ema" and named[0][0] in found:
         expected = checkpoint.read(found[named[0][0]])[0]["average"]
     elif named and source not in (None, "ema") and all(step in kept for step, _ in named):
-        # The loop above has compared each with the digest that the bundle names, so none needs a note of its own.
+        # The loop above has compared each with the digest in the bundle, so none needs a stored hash.
         expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
     if expected is not None:
         stored = load_file(run / BUNDLE / WEIGHTS)
@@ -195,5 +196,5 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
 
 
 def is_last(run: Path, facts: Mapping[str, Any]) -> bool:
-    """Return True if nothing was trained since the bundle was made: then what it was made from is still there."""
+    """Returns True if nothing was trained since the bundle was made, so its sources are still there."""
     return bool(facts.get("records")) and facts["records"]["journal"] == journal.head(run, STEPS)

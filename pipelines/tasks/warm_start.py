@@ -1,7 +1,7 @@
-"""`train.init_from`: a network begins with another's weights instead of drawn ones.
+"""`train.init_from`: a network begins with another's weights instead of random ones.
 
-The other is a bundle of the same network, its dropout aside, and of the same vocabulary (`tokenizer.same_as`). Its
-weights are kept in the run's directory (init.safetensors) when the run is first started.
+The other is a bundle of the same network, except dropout, and of the same vocabulary (`tokenizer.same_as`). Its weights
+are stored in the run's directory (init.safetensors) at the run's first start.
 """
 
 import logging
@@ -29,10 +29,10 @@ MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
 
 
 def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> None:
-    """Give `network` the weights that the configuration asks for; without any it stays as it was drawn.
+    """Gives `network` the weights that the configuration asks for; without any it keeps its random ones.
 
     Raises:
-        UserError: nothing of that name, a bundle of another network or vocabulary, or word vectors asked for as well.
+        UserError: nothing has that name, the bundle has another network or vocabulary, or word vectors are set too.
     """
     wanted = config.train.init_from
     if wanted is None:
@@ -50,7 +50,7 @@ def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> N
 
 
 def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, told: str) -> None:
-    """Refuse a bundle whose weights mean something else in this run's network; `told` opens the message.
+    """Refuses a bundle whose weights mean something else in this run's network; `told` begins the message.
 
     Raises:
         UserError: names the setting, both values and what may be done.
@@ -68,12 +68,12 @@ def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPai
 
 
 def vocabularies(record: Mapping[str, Any]) -> dict[str, str]:
-    """Side -> sha256 of its tokenizer, by `TokenizerPair.describe`: each side has tables of its own."""
+    """Returns side -> sha256 of its tokenizer, by `TokenizerPair.describe`: each side has its own tables."""
     return {entry["side"]: entry["sha256"] for entry in record["files"]}
 
 
 def keep(config: Config) -> None:
-    """Keep what a run that begins now begins with; says what it is."""
+    """Stores the initial weights of a new run and says what they are."""
     wanted = config.train.init_from
     if wanted is None or kept_record(config):
         return
@@ -85,17 +85,17 @@ def keep(config: Config) -> None:
 
 
 def kept_record(config: Config) -> dict[str, Any] | None:
-    """What the run has kept says of itself; None where it has begun with nothing, or with another reference."""
+    """Returns the run's record of its initial weights; None if it has none, or from another reference."""
     record = kept.note(config.run_dir / FILE)
     return record if record and record["reference"] == config.train.init_from else None
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """What the setting adds to what makes two starts the same run; nothing where it asks for nothing."""
+    """Returns the setting's part of the run's identity; empty without it."""
     return {"init_from": config.train.init_from} if config.train.init_from else {}
 
 
 def facts(config: Config) -> dict[str, Any]:
-    """What a bundle says about the weights that its network began with; nothing where they were drawn."""
+    """Returns the bundle's facts about the network's initial weights; empty if they were random."""
     record = kept_record(config) if config.train.init_from else None
     return {"init": record} if record else {}

@@ -1,4 +1,4 @@
-"""How many processes train a run, and how its lanes are shared among them."""
+"""Decides how many processes train a run, and how they share its lanes."""
 
 import os
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from pipelines.loaders.prefetch import check_lanes
 
 
 def worker_sizes(config: Config) -> tuple[int, ...]:
-    """How many processes may train, in ascending order: of a range those that can share the run's lanes evenly."""
+    """Returns the possible numbers of processes, ascending: of a range, those that share the run's lanes evenly."""
     if config.cluster.backend != "ray":
         return (int(os.environ.get("WORLD_SIZE", "1")),)
     lanes = config.loader.lanes
@@ -20,15 +20,15 @@ def worker_sizes(config: Config) -> tuple[int, ...]:
 
 
 def worker_count(config: Config) -> int:
-    """How many processes will train at most."""
+    """Returns the largest number of processes that will train."""
     return worker_sizes(config)[-1]
 
 
 def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
-    """The configuration with its number of lanes settled, where `loader.lanes` leaves it open (0).
+    """Returns the configuration with its number of lanes settled, if `loader.lanes` leaves it open (0).
 
-    It is that of the first of `runs` that has begun, which goes on with the same batches on any number of ranks that
-    divides it; else one a rank, two at least.
+    It is that of the first of `runs` that has begun, whose batches stay the same on any number of ranks that divides
+    it; else one per rank, and at least two.
     """
     if config.loader.lanes:
         return config
@@ -38,10 +38,10 @@ def with_lanes(config: Config, runs: Iterable[Path]) -> Config:
 
 
 def check_lanes_of(config: Config) -> None:
-    """Raises UserError where the workers cannot share the lanes evenly; needs no shards."""
+    """Raises UserError if the workers cannot share the lanes evenly; needs no shards."""
     check_lanes(config.loader.lanes, worker_count(config))
 
 
 def is_first() -> bool:
-    """Whether this process speaks for the run: torchrun starts the same command on every rank."""
+    """Returns True if this process speaks for the run: torchrun starts the same command on every rank."""
     return int(os.environ.get("RANK", "0")) == 0

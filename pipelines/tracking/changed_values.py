@@ -1,6 +1,6 @@
-"""Which values of a configuration are a run's parameters: what it is known by, and what differs from the files of conf.
+"""Selects the configuration values that become a run's parameters: identifying ones, and those that differ from conf/.
 
-The whole configuration is the run's artifact `config.yaml`; 150 defaults beside them would hide what was set.
+The whole configuration is the run's artifact `config.yaml`; 150 defaults among the parameters would hide the settings.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from typing import Any
 from conf.groups import choices, merge_choice, written_defaults
 from pipelines.tracking import names
 
-KNOWN_BY = (  # shown for every run, so that runs can be compared by them
+KNOWN_BY = (  # shown for every run, to compare runs
     *(
         "name",
         "pair",
@@ -25,14 +25,14 @@ KNOWN_BY = (  # shown for every run, so that runs can be compared by them
 
 
 def shown_values(config: Mapping[str, Any]) -> dict[str, str]:
-    """Dotted key -> value of what is worth a parameter, in the order of the configuration."""
+    """Returns dotted key -> value of what is worth a parameter, in the order of the configuration."""
     defaults = _defaults(config)
     given = names.flat_texts(config)
     return {key: text for key, text in given.items() if key in KNOWN_BY or not _same(text, defaults.get(key))}
 
 
 def _defaults(config: Mapping[str, Any]) -> dict[str, str]:
-    """Dotted key -> what the files say, those of the choices that the sections are named after among them."""
+    """Returns dotted key -> the files' values, with those of the choices that the sections are named after."""
     found = {key: str(value) for key, value in written_defaults().items()}
     for section, values in config.items():
         choice = values.get("name") if isinstance(values, Mapping) else None
@@ -42,7 +42,7 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _same(text: str, default: str | None) -> bool:
-    """Whether a value is the default: 1e-9 is 1e-09, and what is made of other keys is nobody's choice."""
+    """Returns True if a value is the default: 1e-9 is 1e-09, and a value made of other keys counts as one."""
     if default is None or text == default or "${" in default:
         return default is not None
     try:

@@ -1,6 +1,6 @@
-"""What MLflow's pages say of a run and of the experiment in words, with links: to the job, the shards, the version.
+"""Describes a run and an experiment on MLflow's pages, with links to the job, the shards and the version.
 
-Links within MLflow are relative to its page, so they hold at whatever address it is looked at.
+Links within MLflow are relative to its page, so they hold at any address.
 """
 
 import os
@@ -26,7 +26,7 @@ DOING = {"train": "Training", "shard": "Sharding", "compare": "Comparison of net
 
 
 def job_tags() -> dict[str, str]:
-    """The job whose process this is, and its page; empty outside of the job service."""
+    """Returns the tags of this process's job and its page; empty outside the job service."""
     job, service = os.environ.get(JOB, ""), os.environ.get(SERVICE, "")
     if not NAME.fullmatch(job):
         return {}
@@ -35,12 +35,12 @@ def job_tags() -> dict[str, str]:
 
 
 def without_markup(text: str) -> str:
-    """Return a text for a description's words or code: what Markdown reads as markup is written with its like."""
+    """Returns a text for a description's words or code, with Markdown's markup characters replaced by similar ones."""
     return for_markup(text).translate(_MARKUP)
 
 
 def job_line(tags: Mapping[str, str]) -> list[str]:
-    """Of a description: the job, with a link where its page's address is known."""
+    """Returns the line about the job, with a link if its page's address is known."""
     job, page = tags.get(JOB_TAG), tags.get(PAGE_TAG, "")
     if not NAME.fullmatch(job or ""):
         return []
@@ -48,7 +48,7 @@ def job_line(tags: Mapping[str, str]) -> list[str]:
 
 
 def describe_run(kind: str, config: Mapping[str, Any], data: Mapping[str, str]) -> str:
-    """A run's description in Markdown; `data` are the tags that say what it reads: manifest_hash, corpus, pair."""
+    """Returns a run's description in Markdown; `data` are the tags of its inputs: manifest_hash, corpus, pair."""
     model = (config.get("model") or {}).get("name") if kind == "train" else None
     of = f" of `{without_markup(model)}`" if model else ""
     corpus, pair, shards = (without_markup(data[key]) for key in ("corpus", "pair", "manifest_hash"))
@@ -57,6 +57,6 @@ def describe_run(kind: str, config: Mapping[str, Any], data: Mapping[str, str]) 
 
 
 def with_lines(description: str, more: str) -> str:
-    """The description with more paragraphs; those that stand there already are not repeated, and none is lost."""
+    """Returns the description with more paragraphs; existing ones are kept and not repeated."""
     known = description.split("\n\n") if description else []
     return "\n\n".join([*known, *(line for line in more.split("\n\n") if line not in known)])

@@ -1,4 +1,4 @@
-"""What a sharding and a training say of where they come from, so that each can be reached from the other.
+"""Records where a sharding and a training come from, so that each leads to the other.
 
 model version --run id--> training run --shard_run_id, manifest_hash--> sharding run --> sources, drop counts
                                 |                                            |
@@ -48,7 +48,7 @@ NOT_PARAMETERS = (
 
 
 def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
-    """All about a finished shard directory: a run of its own, found again by the manifest's hash."""
+    """Logs a finished shard directory: a run of its own, found again by the manifest's hash."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
     data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "shard", config, config_hash)
@@ -90,7 +90,7 @@ def log_sharding(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
 def record_sharding(
     tracking: TrackingConfig, runs: Path, config: Mapping[str, Any], config_hash: str, shards: Path
 ) -> None:
-    """The run of a sharding, named after the manifest's hash: the same shards are recorded once."""
+    """Records a sharding as a run named after the manifest's hash: the same shards are recorded once."""
     corpus = check_name(f"{shards / MANIFEST}: corpus", read_manifest(shards).corpus)
     name = f"shard-{corpus}-{manifest_hash(shards)[:12]}"
     try:
@@ -99,14 +99,14 @@ def record_sharding(
     except PermissionError:
         if read_grant() is None:
             raise
-        return  # it is another owner's of the job service, who made the same shards
+        return  # it belongs to another owner of the job service, who made the same shards
     make_folder(runs / name)
     with TrackedRun(tracking, runs / name, name, system=False) as run:
         log_sharding(run, config, config_hash, shards)
 
 
 def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
-    """All about a training before its first step: configuration, code, data, and the link to the sharding run."""
+    """Logs a training before its first step: configuration, code, data, and the link to the sharding run."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
     data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "train", config, config_hash)
@@ -117,7 +117,7 @@ def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
 
 
 def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:
-    """All about a comparison of networks but its results: configuration, code, data."""
+    """Logs a comparison of networks except its results: configuration, code, data."""
     manifest, digest = read_manifest(shards), manifest_hash(shards)
     data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "compare", config, config_hash)
@@ -128,7 +128,7 @@ def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str,
 
 
 def log_dataset(run: TrackedRun, manifest: Manifest, digest: str, shards: Path) -> None:
-    """The shards as the run's dataset inputs, a split each."""
+    """Logs the shards as the run's dataset inputs, one per split."""
     for name, split in manifest.splits.items():
         sizes = {key: getattr(split, key) for key in ("records", "source_tokens", "target_tokens")}
         context = {"train": "training", "valid": "validation", "test": "evaluation"}.get(name, name)
@@ -139,15 +139,15 @@ def log_dataset(run: TrackedRun, manifest: Manifest, digest: str, shards: Path) 
 def log_hypotheses(
     run: TrackedRun, bundle: Path, split: str, sources: Sequence[str], hypotheses: Sequence[str]
 ) -> None:
-    """The bundle's translations of a whole split, by its own decoding defaults: a promotion then need not make them.
+    """Logs the bundle's translations of a whole split, by its own decoding defaults, for a promotion to use.
 
-    The bundle's `config.json` has to be final, for they are filed under its hash.
+    The bundle's `config.json` must be final, because they are stored under its hash.
     """
     run.text("".join(f"{line}\n" for line in hypotheses), file_name(split, sources, bundle_hash(bundle)))
 
 
 def without_secrets(values: Any) -> Any:
-    """A configuration fit to be shown: passwords, tokens and credentials in addresses replaced."""
+    """Returns a configuration fit to be shown: passwords, tokens and credentials in addresses are replaced."""
     if isinstance(values, Mapping):
         return {
             key: "***" if SECRET.search(str(key)) and isinstance(value, str) and value else without_secrets(value)
@@ -161,12 +161,12 @@ def without_secrets(values: Any) -> Any:
 def _log_origin(run: TrackedRun, kind: str, config: Mapping[str, Any], config_hash: str) -> None:
     run.tags({"kind": kind, "config_hash": config_hash, "python": platform.python_version(), **_versions()})
     run.tags(job_tags())
-    # What MLflow's pages show as "Created by" and "Source".
+    # Shown by MLflow's pages as "Created by" and "Source".
     run.tags({"mlflow.user": user(), "mlflow.source.name": f"dragoman {kind}", "mlflow.source.type": "LOCAL"})
     parent = config.get("tracking", {}).get("parent")
     if parent:
         run.tags({"mlflow.parentRunId": parent})
-    trace = os.environ.get("TRACEPARENT")  # of the job that this is an attempt of: W3C Trace Context
+    trace = os.environ.get("TRACEPARENT")  # of the job whose attempt this is: W3C Trace Context
     if trace:
         run.tags({"traceparent": trace})
     commit = git_commit()

@@ -1,4 +1,4 @@
-"""Where a bundle is, named by its path, by the run that made it, or as a version of a registered model."""
+"""Finds a bundle by its path, by the run that made it, or as a version of a registered model."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +13,15 @@ from pipelines.tracking.server import TrackingConfig
 def locate_bundle(
     wanted: str, key: str, runs: Path, cache: Path, tracking: TrackingConfig, registry: RegistryConfig
 ) -> Path:
-    """The bundle directory of a path, of a run's name or of a registered version, which is downloaded where needed.
+    """Returns the bundle directory of a path, a run's name or a registered version, which is downloaded if needed.
 
     Args:
-        key: the setting that asks, for the message.
-        runs: where the runs lie, a folder each.
-        cache: where downloaded versions are kept.
+        key: the setting, for the message.
+        runs: the folder of the runs.
+        cache: the folder of downloaded versions.
 
     Raises:
-        UserError: nothing of that name; says where it was looked for.
+        UserError: nothing has that name; says where it was searched.
     """
     directory = find_bundle(wanted, runs, cache)
     if directory is not None:

@@ -1,4 +1,4 @@
-"""Keys and values as MLflow takes them."""
+"""Turns keys and values into MLflow's form."""
 
 import posixpath
 import re
@@ -15,14 +15,14 @@ TAG_LENGTH = 8_000
 
 
 def key(name: str) -> str:
-    """`name` as a key of MLflow: other characters than letters, digits and `_-./: ` become `_`."""
+    """Returns `name` as a key of MLflow: characters other than letters, digits and `_-./: ` become `_`."""
     cleaned = re.sub(r"[^\w\-./: ]", "_", name)
     cleaned = posixpath.normpath(cleaned.strip("/ ") or "_").replace("..", "_")
     return "_" if cleaned == "." else cleaned[:KEY_LENGTH]
 
 
 def keys(values: Mapping[str, Any]) -> dict[str, Any]:
-    """`values` under clean keys; two that would fall together are told apart by a number."""
+    """Returns `values` under clean keys; keys that would become equal get a number."""
     result: dict[str, Any] = {}
     for name, value in values.items():
         cleaned, count = key(name), 2
@@ -34,23 +34,23 @@ def keys(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cut(text: str, length: int) -> str:
-    """`text`, or its beginning with a note of how long it was."""
+    """Returns `text`, or its beginning with a note of its length."""
     note = f" ... ({len(text)} characters)"
     return text if len(text) <= length else text[: length - len(note)] + note
 
 
 def number(value: object) -> float:
-    """A metric's value from the spool, where nan and the infinities stand as words."""
+    """Returns a metric's value from the spool, where nan and the infinities are words."""
     return float(value)  # type: ignore[arg-type]  # a float, an int or one of three words
 
 
 def flat_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return a nested configuration as `section.key` -> text."""
+    """Returns a nested configuration as `section.key` -> text."""
     return {key: str(value) for key, value in flat(values)}
 
 
 def artifact_path(to: str) -> str:
-    """A path inside a run's artifacts ("" is their root).
+    """Returns a path inside a run's artifacts ("" is their root).
 
     Raises:
         UserError: it is absolute or leads out.

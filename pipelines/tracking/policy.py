@@ -1,7 +1,7 @@
-"""One policy of a registered model: what a promotion must prove, set by the model's owner, the same for whoever asks.
+"""The policy of a registered model: what a promotion must prove, set by the model's owner and the same for everybody.
 
-It is the tag `policy` of the registered model. What an asker wants may be stricter; what passes the policy by is a
-promotion by force, with a reason, and the history calls it so.
+It is the tag `policy` of the registered model. A promotion may set stricter values; one that bypasses the policy is a
+promotion by force, with a reason, and the history says so.
 """
 
 import json
@@ -20,14 +20,14 @@ FLAG = "--policy"
 
 @dataclass
 class Policy:
-    """What bounds every promotion of a model."""
+    """The limits of every promotion of a model."""
 
-    p_value: Annotated[float, Range(0, 0.5, above=True)] = 0.05  # luck of all questions to a gate together
+    p_value: Annotated[float, Range(0, 0.5, above=True)] = 0.05  # error probability of all questions to a gate together
     questions: Whole = 0  # that a gate answers at most; 0: any number, each must prove more
-    gates: Whole = 0  # held-out sets that may be asked at all, each has a budget of its own; 0: any number
+    gates: Whole = 0  # held-out sets that may be used, each with its own budget; 0: any number
 
     def check(self) -> None:
-        """Refuse values that bound nothing.
+        """Refuses values without effect.
 
         Raises:
             UserError: names the key.
@@ -35,10 +35,10 @@ class Policy:
         check_ranges("promote.policy", self)
 
     def refuse_wider(self, p_value: float) -> None:
-        """Refuse a p-value above the policy's.
+        """Refuses a p-value above the policy's.
 
         Raises:
-            UserError: it is; names the ways.
+            UserError: it is above; names the ways out.
         """
         if p_value > self.p_value:
             change = again.command("promote", FLAG, f"promote.policy.p_value={p_value}", keep=_is_no_p_value)
@@ -48,7 +48,7 @@ class Policy:
             )
 
     def exhausted(self, number: int, gates: int) -> str:
-        """Return why question `number` to one of `gates` sets is not answered; empty where it is."""
+        """Returns why question `number` to one of `gates` sets is not answered; empty if it is."""
         if self.questions and number > self.questions:
             return f"question {number} to this gate, and the policy allows {self.questions}: make shards with another"
         if self.gates and gates > self.gates:
@@ -65,13 +65,13 @@ def _is_no_p_value(key: str) -> bool:
 
 
 def read_policy(client: Any, name: str) -> Policy:
-    """Return the policy of the registered model `name`; that of the defaults where its owner has set none."""
+    """Returns the policy of the registered model `name`; the defaults if its owner has set none."""
     text = dict(client.get_registered_model(name).tags).get(TAG)
     return Policy(**json.loads(text)) if text else Policy()
 
 
 def write_policy(client: Any, name: str, policy: Policy) -> None:
-    """Set the policy of a registered model.
+    """Sets the policy of a registered model.
 
     Raises:
         UserError: the model belongs to another owner, or a value is out of range.
@@ -87,7 +87,7 @@ def write_policy(client: Any, name: str, policy: Policy) -> None:
 
 
 def policy_words(words: Sequence[str]) -> list[str]:
-    """Return the words of `promote --policy [KEY=VALUE...]` as overrides; others stay as they are."""
+    """Returns the words of `promote --policy [KEY=VALUE...]` as overrides; others stay as they are."""
     if FLAG not in words:
         return list(words)
     keys = Policy.__dataclass_fields__

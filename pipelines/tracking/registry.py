@@ -1,4 +1,4 @@
-"""The registry of models: registering a bundle, finding versions, reading the alias that is served."""
+"""The model registry: registers bundles, finds versions, reads the served alias."""
 
 import logging
 from collections.abc import Mapping
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class RegistryConfig:
-    """The registered model that versions go to."""
+    """The registered model for new versions."""
 
     name: str = "phrasebook-en-de"
     alias: str = "champion"  # what the endpoint follows
-    register: bool = True  # whether a finished training registers its bundle
+    register: bool = True  # True: a finished training registers its bundle
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,10 @@ def register_bundle(
     bundle: Path,
     openings: Mapping[str, int] = MappingProxyType({}),
 ) -> str | None:
-    """Register `bundle` under `run`; the version's number, or None where the server is away.
-
-    `openings`: tags of the version that say how often the sets of its scores were opened by then.
+    """Registers `bundle` under `run`; returns the version's number, or None if the server is away.
 
     Then the registration waits in the run's spool like every other record. The same bundle is registered once.
+    `openings`: tags of the version that say how often the sets of its scores had been opened.
     """
     key = bundle_hash(bundle)
     known = find_registration(run.run_dir, key)
@@ -88,25 +87,25 @@ class Registry:
             self.client.search_registered_models(max_results=1)
         except UserError:
             raise
-        except Exception as problem:  # MLflow raises many kinds for "no answer"; all mean the same to the user
+        except Exception as problem:  # MLflow raises many kinds for "no answer", which mean the same to the user
             where = mask_address(self.tracking.uri)
             raise UserError(f"tracking.uri: the registry at {where} does not answer ({self._said(problem)})") from None
 
     def champion(self) -> Version | None:
-        """The version that the alias points at; None where it points at none, or the model does not exist."""
+        """Returns the version of the alias; None if the alias or the model does not exist."""
         try:
             found = self.client.get_model_version_by_alias(self.config.name, self.config.alias)
-        except Exception as problem:  # MLflow's "no such alias" has two codes; anything else is raised again
+        except Exception as problem:  # MLflow's "no such alias" has two codes; other errors are raised again
             if verdict(problem) is Verdict.LATER:
                 raise
             return None
         return _version(found)
 
     def version(self, number: str) -> Version:
-        """One version by its number.
+        """Returns one version by its number.
 
         Raises:
-            UserError: there is none of that number; names those that there are.
+            UserError: there is no such version; names the existing ones.
         """
         every = self.versions()
         for found in every:
@@ -116,12 +115,12 @@ class Registry:
         raise UserError(f"{self.config.name} has no version {number!r}. Versions: {numbers}")
 
     def versions(self) -> list[Version]:
-        """All versions, the newest first."""
+        """Returns all versions, the newest first."""
         found = self.client.search_model_versions(f"name = '{self.config.name}'")
         return sorted((_version(one) for one in found), key=lambda one: -int(one.number))
 
     def newest(self) -> Version:
-        """The version registered last.
+        """Returns the version registered last.
 
         Raises:
             UserError: the model has no versions.
@@ -135,25 +134,25 @@ class Registry:
         return every[0]
 
     def check_owner(self) -> None:
-        """Refuse a job whose model is another owner's in the registry.
+        """Refuses a job whose model belongs to another owner.
 
         Raises:
-            UserError: it is.
+            UserError: it does.
         """
         expected = expected_owner()
         if expected and self.versions():
             check_owner(self.config.name, self.client.get_registered_model(self.config.name).tags, expected)
 
     def set_champion(self, number: str) -> None:
-        """Point the alias at a version."""
+        """Points the alias at a version."""
         self.client.set_registered_model_alias(self.config.name, self.config.alias, number)
 
     def bundle(self, version: Version, to: Path) -> Path:
-        """The version's bundle directory: where it lies if that is on this machine, else downloaded below `to`.
+        """Returns the version's bundle directory: on this machine if it lies here, else downloaded below `to`.
 
         Raises:
-            ServiceError: the download failed, for want of space for example; says why.
-            UserError: it is not the bundle that was registered.
+            ServiceError: the download failed, for example for lack of space; says why.
+            UserError: the bundle is not the registered one.
         """
         from mlflow.artifacts import download_artifacts
         from mlflow.exceptions import MlflowException
@@ -180,7 +179,7 @@ class Registry:
         return bundle
 
     def _said(self, problem: Exception) -> str:
-        """What a failure says, without the address's secrets."""
+        """Returns the message of a failure without the address's secrets."""
         return mask_secrets(f"{type(problem).__name__}: {reason(problem)}", self.tracking.uri)
 
 

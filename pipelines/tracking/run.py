@@ -1,4 +1,4 @@
-"""The record of one run, as the other pipelines write it. Every call returns at once, whatever the server does."""
+"""The record of one run, for the other pipelines. Every call returns at once, whatever the server does."""
 
 import json
 import logging
@@ -24,15 +24,15 @@ from pipelines.tracking.system import SystemSampler
 logger = logging.getLogger(__name__)
 
 Status = Literal["FINISHED", "FAILED", "KILLED"]
-INTERRUPTED_FLUSH = 10.0  # seconds that whoever interrupts waits at most; MLflow alone takes some to load
+INTERRUPTED_FLUSH = 10.0  # seconds that an interrupt waits at most; loading MLflow alone takes some
 
 
 class TrackedRun:
     """Spools what is logged under `run_dir` and sends it to MLflow in the background.
 
-    The run directory is the run's identity: opened again, the same MLflow run goes on, and steps that are replayed
-    after a resume are not logged a second time. As a context manager it ends the run FINISHED, FAILED on an
-    exception, KILLED on an interrupt.
+    The run directory is the run's identity: opened again, it continues the same MLflow run, and steps that are repeated
+    after a resume are not logged again. As a context manager it ends the run FINISHED, FAILED on an exception, KILLED
+    on an interrupt.
 
     Raises (constructor):
         UserError: `tracking.uri` is no address.
@@ -41,11 +41,12 @@ class TrackedRun:
     def __init__(
         self, tracking: TrackingConfig, run_dir: Path, name: str, system: bool = True, begin: bool = True
     ) -> None:
-        """Open the record.
+        """Opens the record.
 
         Args:
             system: sample this process and machine. One of the processes that share a run does, best rank 0.
-            begin: record that the run goes on. A worker does not: the command may have ended the run meanwhile.
+            begin: record that the run is running. A worker does not, because the command may have ended the run
+            meanwhile.
         """
         check(tracking)
         self.config = resolve_paths(tracking)
@@ -67,27 +68,27 @@ class TrackedRun:
 
     @property
     def run_id(self) -> str | None:
-        """MLflow's id of the run; None until the server answered for the first time."""
+        """Returns MLflow's id of the run; None until the server has answered once."""
         note = read_tracked(self.run_dir)
         return str(note["run_id"]) if note and note["server"] == mask_address(self.config.uri) else None
 
     @property
     def trouble(self) -> str | None:
-        """Why the server does not take records at present; None when it does."""
+        """Returns why the server takes no records at present; None if it does."""
         return self._background.away
 
     # ------------------------------------------------------------------ what can be logged
 
     def params(self, values: Mapping[str, Any]) -> None:
-        """Parameters; nested sections become `section.key`. A value that changed on resume becomes a tag."""
+        """Logs parameters; nested sections become `section.key`. A value that changed on resume becomes a tag."""
         self.spool.append("params", values=names.keys(names.flat_texts(values)))
 
     def tags(self, values: Mapping[str, Any]) -> None:
-        """Tags; a later value replaces an earlier one."""
+        """Logs tags; a later value replaces an earlier one."""
         self.spool.append("tags", values={key: str(value) for key, value in values.items()})
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Values at a step. A key's steps only grow: what a resumed run measures again is left out."""
+        """Logs values at a step. A key's steps only grow: values that a resumed run measures again are dropped."""
         with self._lock:
             fresh = {key: value for key, value in names.keys(values).items() if step > self._steps.get(key, step - 1)}
             if fresh:
@@ -102,7 +103,7 @@ class TrackedRun:
         context: str = "training",
         profile: Mapping[str, Any] | None = None,
     ) -> None:
-        """A dataset that the run reads. `digest`: the manifest's hash; `profile`: its sizes."""
+        """Logs a dataset that the run reads. `digest`: the manifest's hash; `profile`: its sizes."""
         fields = {"source": source} if isinstance(source, str) else dict(source)
         self.spool.append(
             "dataset",
@@ -114,20 +115,20 @@ class TrackedRun:
         )
 
     def artifact(self, path: Path, to: str = "", keep: bool = False) -> None:
-        """A file or directory, put into the artifacts' folder `to`. It is read when it is sent; `keep` a (small) file
-        that may change or go before."""
+        """Logs a file or directory as an artifact in the folder `to`. It is read when it is sent; `keep` copies a
+        (small) file that may change or disappear before."""
         folder = names.artifact_path(to)
         if keep:
             path = self.spool.keep(path, str(PurePosixPath(folder) / path.name))
         self._artifact(path, folder)
 
     def text(self, text: str, to: str) -> None:
-        """`text` as the artifact file `to`."""
+        """Logs `text` as the artifact file `to`."""
         target = names.artifact_path(to)
         self._artifact(self.spool.write_text(text, target), str(PurePosixPath(target).parent))
 
     def figure(self, figure: Figure | None, to: str) -> None:
-        """A picture as the artifact file `to` (.png, .svg); a later one replaces it. None: there is nothing to see."""
+        """Logs a picture as the artifact file `to` (.png, .svg); a later one replaces it. None is ignored."""
         if figure is None:
             return
         target = names.artifact_path(to)
@@ -138,17 +139,17 @@ class TrackedRun:
         self._artifact(path, str(PurePosixPath(target).parent))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], to: str) -> None:
-        """A table as the artifact file `to` (.json), shown by MLflow's pages; a later one replaces it."""
+        """Logs a table as the artifact file `to` (.json), shown by MLflow's pages; a later one replaces it."""
         target = names.artifact_path(to)
         content = json.dumps({"columns": list(columns), "data": [list(row) for row in rows]}, ensure_ascii=False)
         self._artifact(self.spool.write_text(content, target), str(PurePosixPath(target).parent), table=target)
 
     def link(self, tag: str, where: Mapping[str, str]) -> None:
-        """Tag this run with the id of the newest run whose tags are `where`; it is looked up when this is sent."""
+        """Tags this run with the id of the newest run whose tags are `where`, which is found when this is sent."""
         self.spool.append("link", tag=tag, where=dict(where))
 
     def history(self) -> dict[str, list[tuple[int, float]]]:
-        """What was logged so far: metric key -> (step, value) in order, over all starts of the run."""
+        """Returns what was logged so far: metric key -> (step, value) in order, over all starts of the run."""
         points: dict[str, list[tuple[int, float]]] = {}
         for record in self.spool.records():
             if record.kind == "metrics":
@@ -157,27 +158,28 @@ class TrackedRun:
         return points
 
     def register(self, bundle: Path, model_name: str, key: str, tags: Mapping[str, str]) -> None:
-        """Have `bundle` registered as a version of `model_name`; `key` finds the answer."""
+        """Registers `bundle` as a version of `model_name` once it is sent; `key` finds the answer."""
         self.spool.append(
             "register",
             bundle=self._relative(bundle),
             name=model_name,
             key=key,
             tags=dict(tags),
-            owner=new_owner(),  # both as this job has them, whoever sends the record
+            owner=new_owner(),  # both by this job, whoever sends the record
             expected=expected_owner(),
         )
 
     # ------------------------------------------------------------------ sending and ending
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Send now and wait, at most `timeout` seconds (`tracking.flush_timeout`); whether all has arrived."""
+        """Sends now and waits at most `timeout` seconds (`tracking.flush_timeout`); returns True if all has arrived."""
         return self._background.flush(self.config.flush_timeout if timeout is None else timeout)
 
     def finish(self, status: Status = "FINISHED", timeout: float | None = None) -> bool:
-        """End the run: flush, stop the thread. What could not be sent stays in the spool; whether all has arrived.
+        """Ends the run: flushes and stops the thread. Unsent records stay in the spool; returns True if all has
+        arrived.
 
-        `timeout` is as `flush` has it.
+        `timeout` is as in `flush`.
         """
         if self._ended:
             return self.spool.pending() == 0
@@ -201,7 +203,7 @@ class TrackedRun:
         return arrived
 
     def leave(self) -> None:
-        """Stop writing from this process without ending the run: another one goes on with it, and sends the rest."""
+        """Stops writing from this process without ending the run: another process continues it and sends the rest."""
         if self._ended:
             return
         self._ended = True
@@ -226,7 +228,7 @@ class TrackedRun:
     # ------------------------------------------------------------------ inside
 
     def _stop_sending(self) -> None:
-        """End the thread; one that hangs in a server is left behind, it dies with the process."""
+        """Ends the thread; one that hangs in a server is left behind and dies with the process."""
         self._background.end()
         if self._background.is_alive():
             self._background.join(min(1.0, self.config.flush_timeout))
@@ -235,10 +237,10 @@ class TrackedRun:
         self.spool.append("artifact", path=self._relative(path), to=names.artifact_path(to), table=table)
 
     def _relative(self, path: Path) -> str:
-        """Relative to the run directory where it lies inside, so that the directory can be moved."""
+        """Returns a path relative to the run directory if it is inside, so that the directory can be moved."""
         absolute = path.absolute()
         return str(absolute.relative_to(self.run_dir) if absolute.is_relative_to(self.run_dir) else absolute)
 
     def _system(self, values: Mapping[str, float]) -> None:
-        """A sample of the machine; its step is the sample's number, which goes on after a resume."""
+        """Logs a sample of the machine; its step is the sample's number, which continues after a resume."""
         self.metrics(1 + max((self._steps.get(key, -1) for key in values), default=-1), values)

@@ -1,4 +1,4 @@
-"""From a spool to MLflow: each record once, in order, whatever was killed in between."""
+"""Sends a spool to MLflow: each record once, in order, even after kills in between."""
 
 import json
 import logging
@@ -26,14 +26,14 @@ BATCH_METRICS = 500  # MLflow takes 1,000 and a megabyte
 BATCH_TEXTS = 100  # parameters and tags
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 SPOOL_TAG = "dragoman.spool"
-OF_SHARDS = "/shards"  # how the experiment of shardings is called, behind the name of the trainings'
-SHARDING = re.compile(r"shard-.+-[0-9a-f]{12}")  # what `record_sharding` calls a run
-# What MLflow's pages call "model training"; pages that go by it guess without it.
+OF_SHARDS = "/shards"  # suffix of the shardings' experiment, after the name of the trainings'
+SHARDING = re.compile(r"shard-.+-[0-9a-f]{12}")  # a run's name by `record_sharding`
+# MLflow's pages call this "model training"; without it they guess.
 EXPERIMENT_KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
 class Sender:
-    """Sends one spool. The client is made at the first send, on the thread that sends."""
+    """Sends one spool. The client is created at the first send, on the sending thread."""
 
     def __init__(self, spool: Spool, config: TrackingConfig, name: str) -> None:
         self.spool = spool
@@ -44,12 +44,12 @@ class Sender:
         self._mark: Mark | None = None
 
     def send(self, halt: Callable[[], bool] = lambda: False) -> bool:
-        """Send what there is, until nothing is left or `halt()`; whether all was sent.
+        """Sends records until none is left or `halt()`; returns True if all were sent.
 
-        False also when another process is sending this spool just now.
+        Returns False also if another process is sending this spool.
 
         Raises:
-            Exception: the server's, when it does not take records for now. Nothing is lost: the mark has not moved.
+            Exception: the server's, if it takes no records for now. Nothing is lost: the mark has not moved.
         """
         with self.spool.sending() as mine:
             if not mine:
@@ -59,7 +59,7 @@ class Sender:
             try:
                 self._send_all(self._attach(), halt)
             except Exception:
-                self._mark = None  # after any trouble the run is looked at again first
+                self._mark = None  # after any trouble the run is checked again first
                 raise
             return self.spool.pending() == 0
 
@@ -76,7 +76,7 @@ class Sender:
     # ------------------------------------------------------------------ the run
 
     def _attach(self) -> Mark:
-        """The run on the server: the one noted down, or one found by the spool's id, or a new one."""
+        """Finds the run on the server: the recorded one, or one with the spool's id, or a new one."""
         server = mask_address(self.config.uri)
         if self._client is None:
             self._client = connect(self.config)
@@ -86,7 +86,7 @@ class Sender:
                 return mark  # seen by this sender before
             try:
                 self._client.get_run(mark.run_id)
-            except Exception as problem:  # whatever MLflow raises: only "there is no such run" is ours to handle
+            except Exception as problem:  # whatever MLflow raises: only "there is no such run" is handled here
                 if verdict(problem) is not Verdict.GONE:
                     raise
                 logger.warning("%s: the run %s is not there any more: it is sent anew", server, mark.run_id)
@@ -106,7 +106,7 @@ class Sender:
             try:
                 tags = dict([EXPERIMENT_KIND, (NOTE, SHARDINGS if self.experiment.endswith(OF_SHARDS) else EXPERIMENT)])
                 return str(self._client.create_experiment(self.experiment, place, tags))
-            except Exception:  # another process was faster: then it exists now; any other cause is raised below
+            except Exception:  # another process was faster: now it exists; any other cause is raised below
                 found = self._client.get_experiment_by_name(self.experiment)
                 if found is None:
                     raise
@@ -117,7 +117,7 @@ class Sender:
         return str(found.experiment_id)
 
     def _experiments(self) -> list[str]:
-        """The ids of the experiments of trainings, where shardings once were, and of shardings: those that exist."""
+        """Returns the ids of the existing experiments of trainings (which once had shardings too) and of shardings."""
         asked = (self.config.experiment, self.config.experiment + OF_SHARDS)
         found = [self._client.get_experiment_by_name(name) for name in asked]
         return [str(one.experiment_id) for one in found if one is not None] or [self._experiment()]
@@ -140,10 +140,10 @@ class Sender:
     # ------------------------------------------------------------------ records
 
     def _send_group(self, mark: Mark, group: list[Record]) -> None:
-        """Send records of one kind in one request; where that is refused, one by one."""
+        """Sends records of one kind in one request; if that is refused, one by one."""
         try:
             self._dispatch(mark, group)
-        except Exception as problem:  # MLflow raises many kinds; `verdict` sorts them
+        except Exception as problem:  # MLflow raises many kinds, which `verdict` sorts
             if verdict(problem) is not Verdict.REFUSED and not isinstance(problem, UserError):
                 raise
             if len(group) > 1:
@@ -156,7 +156,7 @@ class Sender:
             logger.warning("MLflow refused a record (%s), kept in refused.jsonl: %s", group[0].kind, reason)
 
     def _check_run_is_active(self, mark: Mark) -> None:
-        """A run that a person deleted refuses everything: that is no fault of the record, so it is kept."""
+        """Raises if a person has deleted the run: then it refuses everything, so the record is kept."""
         if self._client.get_run(mark.run_id).info.lifecycle_stage != "active":
             raise RuntimeError(f"the run {mark.run_id} was deleted in MLflow; restore it there and sync again")
 
@@ -191,7 +191,7 @@ class Sender:
             self._client.log_batch(run_id, metrics=part, synchronous=True)
 
     def _parameters(self, run_id: str, record: Record) -> None:
-        """Parameters never change in MLflow: a resumed run's new value becomes the tag `changed.KEY`."""
+        """Sends parameters, which never change in MLflow: a resumed run's new value becomes the tag `changed.KEY`."""
         from mlflow.entities import Param
 
         known = self._client.get_run(run_id).data.params
@@ -227,7 +227,7 @@ class Sender:
         fields = record.fields
         dataset = Dataset(
             name=fields["name"],
-            digest=fields["digest"][:36],  # MLflow's limit; the whole hash stands in the source
+            digest=fields["digest"][:36],  # MLflow's limit; the whole hash is in the source
             source_type="dragoman-shards",
             source=json.dumps(fields["source"], ensure_ascii=False),
             profile=json.dumps(fields["profile"], ensure_ascii=False) if fields.get("profile") else None,
@@ -236,11 +236,11 @@ class Sender:
         inputs = [DatasetInput(dataset, tags)]
         try:
             self._client.log_inputs(run_id, inputs)
-        except Exception as problem:  # MLflow raises many kinds; `verdict` sorts them
+        except Exception as problem:  # MLflow raises many kinds, which `verdict` sorts
             if verdict(problem) is not Verdict.REFUSED:
                 raise
-            # Runs that begin at once on the same shards enter them at once, and the database keeps the first: it is
-            # found there now. What was refused for another reason is refused again.
+            # Runs that begin at once on the same shards enter them at once, and the database keeps the first, which is
+            # found now. A refusal for another reason is repeated.
             self._client.log_inputs(run_id, inputs)
 
     def _artifact(self, run_id: str, record: Record) -> None:
@@ -256,7 +256,7 @@ class Sender:
             self._announce_table(run_id, record.fields["table"])
 
     def _announce_table(self, run_id: str, name: str) -> None:
-        """The tag by which MLflow's pages find tables."""
+        """Sets the tag by which MLflow's pages find tables."""
         entry = {"path": name, "type": "table"}
         tables = json.loads(self._client.get_run(run_id).data.tags.get("mlflow.loggedArtifacts", "[]"))
         if entry not in tables:
@@ -270,7 +270,7 @@ class Sender:
             self._client.set_terminated(run_id, status=status, end_time=record.time)
 
     def _link(self, run_id: str, record: Record) -> None:
-        """Tag the run with the one it was made from, and that one with this run."""
+        """Tags the run with the one it was made from, and that one with this run."""
         query = " and ".join(f"tags.`{key}` = '{value}'" for key, value in record.fields["where"].items())
         found = self._client.search_runs(self._experiments(), query, max_results=1)
         if not found:
@@ -283,7 +283,7 @@ class Sender:
         self._describe(run_id, f"**Shards** [the run that made them]({made})")
 
     def _register(self, run_id: str, record: Record) -> None:
-        from pipelines.tracking.version import create_version  # imports much of MLflow: only when it is needed
+        from pipelines.tracking.version import create_version  # imports much of MLflow, so only when needed
 
         fields = record.fields
         bundle = self.spool.run_dir / fields["bundle"]
@@ -299,19 +299,19 @@ class Sender:
         self._describe(run_id, f"**Model** [{name} version {version}]({version_page(name, version)})")
 
     def _describe(self, run_id: str, lines: str) -> None:
-        """More lines of the run's description; what a person wrote into it stays."""
+        """Adds lines to the run's description; a person's words in it stay."""
         known = self._client.get_run(run_id).data.tags.get(NOTE, "")
         if (text := with_lines(known, lines)) != known:
             self._set_tags(run_id, {NOTE: text})
 
 
 def experiment_of(config: TrackingConfig, name: str) -> str:
-    """The experiment of the run `name`: the records of shardings have one of their own beside the trainings'."""
+    """Returns the experiment of the run `name`; shardings have one of their own beside the trainings'."""
     return config.experiment + (OF_SHARDS if SHARDING.fullmatch(name) else "")
 
 
 def _groups(records: Iterable[Record]) -> Iterable[list[Record]]:
-    """Consecutive metrics together, every other record for itself."""
+    """Yields consecutive metrics together, and every other record separately."""
     group: list[Record] = []
     size = 0
     for record in records:
@@ -333,5 +333,5 @@ def _parts(entries: list[Any], size: int) -> Iterable[list[Any]]:
 
 
 def find_registration(run_dir: Path, key: str) -> dict[str, str] | None:
-    """Name and version of a bundle that was registered from this run, or None as long as it was not."""
+    """Returns name and version of a bundle that was registered from this run; None until it was."""
     return (read(Spool(run_dir).folder / REGISTRATIONS) or {}).get(key)

@@ -1,4 +1,4 @@
-"""One bundle directory -> one version of a registered model."""
+"""Registers one bundle directory as one version of a registered model."""
 
 import re
 import tempfile
@@ -19,24 +19,24 @@ from pipelines.tracking.server import Verdict, verdict
 
 USER, AUTHOR_TAG = "mlflow.user", "author"  # tags of a run, of a version
 MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
-# Tags of the run that a version repeats.
+# Tags of the run that are copied to a version.
 INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id", JOB_TAG, PAGE_TAG)
 
 
 def create_version(
     client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str], owner: str = "", expected: str = ""
 ) -> str:
-    """Register `bundle` as a new version of `name` under the run; the version's number, as text.
+    """Registers `bundle` as a new version of `name` under the run; returns the version's number, as text.
 
-    The same bundle of the same run is registered once: asked again, the version that is there is the answer. So this
-    may be tried again after a kill at any point.
+    The same bundle of the same run is registered once: repeated, it returns the existing version. So this may be
+    retried after a kill at any point.
 
     Args:
-        owner: whose a new registered model is.
-        expected: whose one that is there must be; empty where that does not matter.
+        owner: the owner of a new registered model.
+        expected: the required owner of an existing one; empty: any.
 
     Raises:
-        UserError: the model belongs to another than `expected`.
+        UserError: the model has another owner than `expected`.
     """
     digest = bundle_hash(bundle)
     check_owner(name, ensure_model(client, name, owner), expected)
@@ -62,7 +62,7 @@ def create_version(
 
 
 def ensure_model(client: Any, name: str, owner: str = "") -> dict[str, str]:
-    """Make the registered model `name` as `owner`'s if it is not there; its tags."""
+    """Creates the registered model `name` as `owner`'s if it does not exist; returns its tags."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -85,12 +85,12 @@ def ensure_model(client: Any, name: str, owner: str = "") -> dict[str, str]:
 
 
 def kind_of(config: Mapping[str, Any]) -> str:
-    """The kind of bundle that a `config.json` is of; those of translations do not say it."""
+    """Returns the kind of a bundle's `config.json`; that of translations does not state it."""
     return str(config.get("kind", "translation"))
 
 
 def facts(config: Mapping[str, Any]) -> dict[str, str]:
-    """What a bundle's `config.json` says of its making, as tags."""
+    """Returns the facts in a bundle's `config.json` as tags."""
     run = config.get("run") or {}
     kind = kind_of(config)
     plain = {
@@ -100,7 +100,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "manifest_hash": config.get("manifest_hash"),
         "config_hash": config.get("config_hash"),
         "run_name": run.get("name"),
-        "records_head": (config.get("records") or {}).get("journal"),  # of the chain of the run's journal
+        "records_head": (config.get("records") or {}).get("journal"),  # head of the journal's chain
         "format_version": config.get("format_version"),
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **card_of(kind).tags(config),
@@ -109,13 +109,13 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: str) -> str:
-    """The version's description: scores first, for lists show the beginning; then from here to its run, its job, its
-    configuration, its shards (whose run is in the experiment `of_shards`) and their sources.
+    """Returns the version's description: scores first, because lists show the beginning; then links to its run, its
+    job, its configuration, its shards (whose run is in the experiment `of_shards`) and their sources.
 
-    Links are relative to MLflow's page, so they hold at whatever address it is looked at.
+    Links are relative to MLflow's page, so they hold at any address.
     """
     job, run = job_line(tags), run_page(experiment, run_id)
-    tags = {key: without_markup(value) for key, value in tags.items()}  # a bundle may be anybody's
+    tags = {key: without_markup(value) for key, value in tags.items()}  # a bundle may come from anybody
     shards = f"**Shards** manifest `{tags.get('manifest_hash', 'unknown')}`: "
     if "shard_run_id" in tags:
         made, folder = tags["shard_run_id"], "artifacts/shards"
@@ -140,7 +140,7 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
 
 
 def requirements(card: Card) -> list[str]:
-    """What the stored model needs, at the versions of this process. Given outright: to infer it runs processes."""
+    """Returns the requirements of the stored model, in this process's versions. Inferring them would run processes."""
     found = []
     for package in card.requirements:
         try:
@@ -151,7 +151,7 @@ def requirements(card: Card) -> list[str]:
 
 
 def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mapping[str, str]) -> Any:
-    """MLflow's record of the model in the run, with its files uploaded."""
+    """Returns MLflow's record of the model in the run, with its files uploaded."""
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
     from mlflow.models import Model, ModelSignature
     from mlflow.pyfunc import save_model
@@ -181,7 +181,7 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             pip_requirements=requirements(card),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )
-        # MLflow reads the inputs from the type hint of `predict`, and the settings only from a trial run.
+        # MLflow reads the inputs from the type hint of `predict`, and the settings only from a test run.
         saved = Model.load(target)
         answer: Any = Array(DataType.double) if card.vectors else DataType.string
         saved.signature = ModelSignature(saved.signature.inputs, Schema([ColSpec(answer)]), parameters(config))

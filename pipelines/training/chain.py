@@ -1,7 +1,7 @@
-"""The chain of a run's records: a line that is changed, taken out or put in does not fit the heads that others name.
+"""Checks the chain of a run's records: a changed, removed or added line does not fit the stored heads.
 
-`model/runs/journal.py` writes it. Whoever changes a line must write every later one again, then the
-checkpoints, the bundle and the evaluations that name the head; and then the bundle is another one than the registry's.
+`model/runs/journal.py` writes it. Whoever changes a line must write every later one again, then the checkpoints, the
+bundle and the evaluations with the head; and then the bundle differs from the registry's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,19 +20,19 @@ CHAINS = (paths.STEPS, paths.STARTS, paths.EVALUATIONS, paths.OPENINGS)
 
 
 def is_chained(run: Path) -> bool:
-    """Return True if anything of the run belongs to a chain: then all must, from there on."""
+    """Returns True if anything of the run belongs to a chain: then everything after it must."""
     lines = (line for name in CHAINS[:2] for _, line in read_lines(run / name))
     return any(journal.BEFORE in line for line in lines) or any(named for _, named in named_heads(run))
 
 
 def is_whole(run: Path) -> bool:
-    """Return True if the journal is a chain from its first line on: then nothing may be without a record."""
+    """Returns True if the journal is a chain from its first line: then everything must be recorded."""
     first = next(iter(read_lines(run / paths.STEPS)), None)
     return first is not None and journal.BEFORE in first[1]
 
 
 def named_heads(run: Path) -> Iterator[tuple[str, Mapping[str, str] | None]]:
-    """Yield everything that names the heads of the chains, and what it names; None where it names none."""
+    """Yields every file that stores heads of the chains, with the heads; None if it stores none."""
     for path in checkpoints.every(run).values():
         yield str(path), checkpoints.state(path).get("records")
     if is_released(run):
@@ -42,7 +42,7 @@ def named_heads(run: Path) -> Iterator[tuple[str, Mapping[str, str] | None]]:
 
 
 def check_records(run: Path) -> Check:
-    """The chains: each line names the one before, and every checkpoint, bundle and evaluation names a line."""
+    """Checks the chains: each line names the one before, and every checkpoint, bundle and evaluation names a line."""
     try:
         if not is_chained(run):
             return Check("records", "not recorded", "no chain: the run is from before there was one")
@@ -67,7 +67,7 @@ def check_records(run: Path) -> Check:
 
 
 def follow(run: Path, name: str) -> tuple[set[str], int]:
-    """Return the digest of every line and of the first link, and the number of the first line that names another.
+    """Returns the digest of every line and of the first link, and the number of the first line with a link.
 
     Raises:
         DifferenceError: the chain is broken; names the line.
@@ -87,8 +87,8 @@ def follow(run: Path, name: str) -> tuple[set[str], int]:
 
 
 def _check_heads(run: Path, known: Mapping[str, set[str]], since: int) -> None:
-    """Raises DifferenceError where something names no head though there is a chain, or one that is none."""
-    whole = since < 2  # else a later start began it, and what is older names none
+    """Raises DifferenceError if something lacks its head though there is a chain, or has an unknown one."""
+    whole = since < 2  # otherwise a later start began it, and older lines have none
     for what, heads in named_heads(run):
         if not heads and whole:
             raise DifferenceError(f"{what}: names no head of the run's records")
@@ -106,7 +106,7 @@ def _check_heads(run: Path, known: Mapping[str, set[str]], since: int) -> None:
 
 
 def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
-    """Raises DifferenceError where the checkpoint that a start went on from is there and is another one."""
+    """Raises DifferenceError if the checkpoint that a start resumed from exists and differs."""
     if start["step"] and not start["checkpoint"]:
         raise DifferenceError(f"{paths.STARTS}, line {number}: from step {start['step']:,}, but from no checkpoint")
     path = checkpoints.every(run).get(int(start["step"]))
@@ -115,7 +115,7 @@ def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
 
 
 def _check_beginning(run: Path) -> None:
-    """Raises DifferenceError where the run begins from other files than its last start did."""
+    """Raises DifferenceError if the run begins from other files than at its last start."""
     recorded = [start["beginning"] for _, start in read_lines(run / paths.STARTS) if "beginning" in start]
     found = attempts.beginning(run)
     for name in sorted({*found, *recorded[-1]}) if recorded else ():
@@ -124,7 +124,7 @@ def _check_beginning(run: Path) -> None:
 
 
 def _check_evaluations(run: Path) -> None:
-    """Raises DifferenceError where an evaluation is not the one that was written last."""
+    """Raises DifferenceError if an evaluation is not the one written last."""
     written = {line["file"]: line["sha256"] for _, line in read_lines(run / paths.EVALUATIONS)}
     there = {path.name: path for path in paths.evaluations(run)}
     for name, path in there.items():

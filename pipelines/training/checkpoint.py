@@ -1,6 +1,6 @@
-"""Writes a checkpoint whole or not at all, reads it, and averages the weights that were kept.
+"""Writes a checkpoint completely or not at all, reads it, and averages kept weights.
 
-`model/runs/checkpoints.py` says what a checkpoint consists of and which there are.
+`model/runs/checkpoints.py` describes a checkpoint's files and lists the checkpoints.
 """
 
 import json
@@ -32,14 +32,14 @@ def write(
     plain: Mapping[str, Any],
     keep_weights: bool = True,
 ) -> Path:
-    """One checkpoint from groups of tensors (one file each) and plain state; returns its directory.
+    """Writes one checkpoint from groups of tensors (one file each) and plain state; returns its directory.
 
-    `keep_weights`: keep the network's weights for averaging too. Those of a checkpoint that the clock or a signal made
-    are not kept: the final model must depend on steps alone.
+    `keep_weights`: also keep the network's weights for averaging. Those of a checkpoint made by the clock or a signal
+    are not kept, because the final model must depend only on steps.
 
     Raises:
         StaleAttemptError: another start of the same run has taken over.
-        OSError: the disk is full; nothing half-written is left.
+        OSError: the disk is full; no partial files are left.
     """
     check_attempt(run, attempt)
     final = checkpoints.folder(run, step)
@@ -52,7 +52,7 @@ def write(
             files = {path.name: file_sha256(path) for path in sorted(part.iterdir())}
             manifest = {"format_version": FORMAT_VERSION, "step": step, "attempt": attempt, "files": files}
             (part / MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True), encoding="utf-8")
-            for path in part.iterdir():  # here already, for that takes time: the check comes right before the rename
+            for path in part.iterdir():  # now, because it takes time: the check must come right before the rename
                 synchronise(path)
             check_attempt(run, attempt)
     except SafetensorError as problem:  # safetensors wraps the system's error: "No space left on device (os error 28)"
@@ -65,10 +65,10 @@ def write(
 
 
 def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]]:
-    """(groups of tensors, state), every file checked against the manifest.
+    """Returns (groups of tensors, state), with every file checked against the manifest.
 
     Raises:
-        UserError: a file is missing or is not the one that was written.
+        UserError: a file is missing or differs from the one that was written.
     """
     files = checkpoints.check(checkpoint)
     groups = {Path(n).stem: load_file(checkpoint / n) for n in files if n.endswith(".safetensors")}
@@ -76,7 +76,7 @@ def read(checkpoint: Path) -> tuple[dict[str, dict[str, Tensor]], dict[str, Any]
 
 
 def prune(run: Path, keep_checkpoints: int, wanted: Callable[[list[int]], Collection[int]] = lambda steps: ()) -> None:
-    """Delete all but the newest checkpoints, and of the kept weights those that are not `wanted` of their steps."""
+    """Deletes all but the newest checkpoints, and the kept weights of steps that are not `wanted`."""
     for path in list(checkpoints.every(run).values())[:-keep_checkpoints]:
         shutil.rmtree(path)
     weights = checkpoints.weights_by_step(run)
@@ -87,12 +87,12 @@ def prune(run: Path, keep_checkpoints: int, wanted: Callable[[list[int]], Collec
 
 
 def average(kept: Sequence[Path], unhashed: bool = False) -> dict[str, Tensor]:
-    """The mean of kept weights, summed in float64; of one alone its very numbers.
+    """Returns the mean of kept weights, summed in float64; of a single file its very numbers.
 
-    `unhashed`: take in weights beside which no sha256 was kept, with a warning.
+    `unhashed`: accept weights without a stored sha256, with a warning.
 
     Raises:
-        UserError: one is damaged, not what was written, or without its sha256.
+        UserError: a file is damaged, differs from what was written, or lacks its sha256.
     """
     total: dict[str, Tensor] = {}
     types: dict[str, torch.dtype] = {}
@@ -122,14 +122,14 @@ def _weights(path: Path) -> dict[str, Tensor]:
 
 
 def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
-    """A second name for the network's file, if there is one; a copy where the file system knows no hard links."""
+    """Gives the network's file a second name, if there is one; copies it if the file system has no hard links."""
     source = checkpoint / "network.safetensors"
     if not source.is_file():
         return
     kept = checkpoints.weights(run, step)
     kept.parent.mkdir(exist_ok=True)
     digest = checkpoints.manifest(checkpoint)["files"][source.name]
-    kept.unlink(missing_ok=True)  # of an attempt that died after this step: never beside the hash of another
+    kept.unlink(missing_ok=True)  # of an attempt that died after this step: it must not meet another's hash
     atomic_write(kept.with_suffix(".sha256"), f"{digest}  {kept.name}\n")
     with atomic_path(kept) as part:
         try:

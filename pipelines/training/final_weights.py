@@ -1,11 +1,11 @@
-"""The weights that a network's run ends with: the newest, their moving average, the best validated, a mean of several.
+"""Chooses a network's final weights: the newest, their moving average, the best validated, or a mean of several.
 
-The best are those of the evaluation with the lowest validation loss, or the highest BLEU where early stopping watches
-that. Round the best are `train.average_last` kept weights that follow each other, the best in their middle as far as
-there are enough on both sides: half of them before it, or more where the run ended soon after.
+The best are those of the evaluation with the lowest validation loss, or the highest BLEU if early stopping uses that.
+`train.average_last` kept weights around the best are averaged, with the best in the middle if there are enough on both
+sides; otherwise more of them come before it.
 
-A mean takes in none that is older than the share `train.average_share` of the steps allows: the last checkpoints of a
-short run reach back to where its weights lay far away.
+A mean excludes weights older than the share `train.average_share` of the steps: the last checkpoints of a short run
+reach back to a time when its weights were far away.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,10 +22,10 @@ from pipelines.training import checkpoint
 
 
 def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], list[int]]:
-    """The weights that `train.final_weights` asks for, and the steps that they come from.
+    """Returns the weights that `train.final_weights` asks for, and the steps that they come from.
 
     Raises:
-        UserError: the run has no checkpoint yet, has not kept its best weights, or something is damaged.
+        UserError: the run has no checkpoint yet, has not kept its best weights, or a file is damaged.
     """
     if config.final_weights in ("last", "ema"):
         tensors, state = checkpoint.read(checkpoints.last(run))
@@ -35,10 +35,10 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
 
 
 def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
-    """Step -> kept weights that the final ones are the mean of.
+    """Returns step -> kept weights, of which the final ones are the mean.
 
     Raises:
-        UserError: the run has kept none, or not its best ones.
+        UserError: the run has kept none, or not the best ones.
     """
     kept = checkpoints.weights_by_step(run)
     if not kept:
@@ -60,8 +60,8 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
 
 
 def kept_weights(config: TrainConfig, best: int) -> Callable[[list[int]], Collection[int]]:
-    """Which steps' weights a run must keep, of those that it has: the last ones, and where somebody will or may ask
-    for the best, those too. `best`: the step of the best evaluation so far, 0: none."""
+    """Returns the steps whose weights a run must keep, of those that it has: the last ones, and the best ones if they
+    may be asked for. `best`: the step of the best evaluation so far; 0: none."""
     asked = config.final_weights in ("best", "best_average") or config.early_stopping.metric != "none"
     count = config.average_last if config.final_weights == "best_average" else 1
 
@@ -73,22 +73,22 @@ def kept_weights(config: TrainConfig, best: int) -> Callable[[list[int]], Collec
 
 
 def round_best(steps: Sequence[int], best: int, count: int) -> Sequence[int]:
-    """`best` and its neighbours among the rising `steps`, `count` where there are so many.
+    """Returns `best` and its neighbours among the rising `steps`, `count` if there are so many.
 
-    It gives the same of all steps of a run as of those that are left where it was asked after each of them and only
-    what it gave and the last `count` were kept.
+    The result is the same for all steps of a run and for the steps left when, after each step, only the result and the
+    last `count` were kept.
     """
     first = min(steps.index(best) - count // 2, len(steps) - count)
     return steps[max(0, first) :][:count]
 
 
 def not_too_old(steps: Sequence[int], end: int, share: float) -> list[int]:
-    """Those of `steps` that are within the last `share` of the steps up to `end`, and what comes after."""
+    """Returns those of `steps` within the last `share` of the steps up to `end`, and all later ones."""
     return [step for step in steps if end - step <= share * end]
 
 
 def weights_hashes(run: Path, config: TrainConfig) -> list[str]:
-    """sha256 of the files that the final weights come from."""
+    """Returns the sha256 of the files that the final weights come from."""
     if config.final_weights in ("last", "ema"):
         name = "average.safetensors" if config.final_weights == "ema" else "network.safetensors"
         return [file_sha256(checkpoints.last(run) / name)]
@@ -96,10 +96,10 @@ def weights_hashes(run: Path, config: TrainConfig) -> list[str]:
 
 
 def weights_facts(run: Path, config: TrainConfig, steps: list[int]) -> dict[str, Any]:
-    """The same for a bundle's facts."""
+    """Returns the same for a bundle's facts."""
     return {"from": config.final_weights, "steps": steps, "sha256": weights_hashes(run, config)}
 
 
 def stored_weights(facts: Mapping[str, Any]) -> list[str]:
-    """What `weights_hashes` gave when the bundle of these facts was made."""
+    """Returns the `weights_hashes` of the time when the bundle with these facts was made."""
     return list(dict(facts.get("weights") or {}).get("sha256", []))

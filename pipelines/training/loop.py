@@ -1,6 +1,6 @@
 """The training loop: plain PyTorch, the same alone, under torchrun and under Ray Train.
 
-It knows neither Ray nor MLflow nor Hydra. Whatever the ranks decide is decided from the step or from a summed value.
+It knows neither Ray nor MLflow nor Hydra. Whatever the ranks decide depends on the step or on a summed value.
 One *step* is one update: a micro-batch from each of the run's lanes, this rank's lanes one after the other.
 """
 
@@ -40,12 +40,12 @@ from pipelines.training.recurrent_state import export_state, reset_broken_state,
 from pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
-MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient before the run is given up
-RETURN_EVERY = 50  # steps after which the heap's free pages go back to the system
+MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient that end the run
+RETURN_EVERY = 50  # steps after which free pages of the heap are returned to the system
 
 
 class Loader(Protocol):
-    """What the loop needs of pipelines/loaders/prefetch.py."""
+    """The loop's view of pipelines/loaders/prefetch.py."""
 
     def step(self) -> Sequence[Batch]: ...
     def state(self) -> dict[str, Any]: ...
@@ -55,7 +55,7 @@ class Loader(Protocol):
 
 @dataclass
 class Progress:
-    """Everything that changes while training and is not a tensor."""
+    """Everything that changes during training and is not a tensor."""
 
     step: int = 0
     items: int = 0  # target tokens seen
@@ -64,12 +64,12 @@ class Progress:
     best_metric: str = ""
     best_step: int = 0
     waited: int = 0  # evaluations since the best one
-    stopped: str = ""  # why the run is over before max_steps
+    stopped: str = ""  # the reason, if the run ended before max_steps
     loss_scale: LossScale = field(default_factory=LossScale)
 
 
 class Objective(nn.Module):
-    """Network and loss as one module: what DDP wraps, so that its hooks see the whole backward pass."""
+    """Network and loss as one module for DDP, so that its hooks see the whole backward pass."""
 
     def __init__(self, network: Network, loss: Loss, config: LossConfig) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Objective(nn.Module):
         self._loss, self._config = loss, config
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Summed (loss, nll) of one micro-batch."""
+        """Returns the summed (loss, nll) of one micro-batch."""
         return self._loss(self.network, batch, self._config)
 
 
@@ -97,8 +97,8 @@ class Trainer:
         held_out: Callable[[], Iterable[Batch]],
         bleu: Callable[[], float] | None = None,
     ) -> None:
-        """`held_out` gives this rank's share of the validation batches; `bleu` is called on every rank together."""
-        keep_few_products()  # where no command has
+        """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together."""
+        keep_few_products()  # unless a command has done so
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
@@ -114,7 +114,7 @@ class Trainer:
         self._plain_loss = (loss, LossConfig(label_smoothing=0.0))
 
     def run(self, report: Report) -> Progress:
-        """Train from the newest checkpoint, or from the beginning, to the end; returns how it ended."""
+        """Trains from the newest checkpoint, or from the beginning, to the end; returns the progress."""
         with keep_freed_memory(), contextlib.ExitStack() as stack:
             publish = stack.enter_context(publisher(self.run_dir, self.ranks))
             self.resume()
@@ -179,19 +179,19 @@ class Trainer:
                 saved = seconds
 
     def _asked(self) -> bool:
-        """Whether the run is to stop at the next step; rank 0 asks and tells the others."""
+        """Returns True if the run must stop at the next step; rank 0 asks and tells the others."""
         return stopping.is_asked(self.run_dir)
 
     def _gradients(self, model: nn.Module, batches: Sequence[Batch], step: int) -> Tensor:
-        """Backward through this rank's lanes; (3 + lanes + 2,) float64: loss, nll, items, a digest a lane, and room for
-        what rank 0 has to say: seconds and whether to stop."""
+        """Runs backward through this rank's lanes; returns (3 + lanes + 2,) float64: loss, nll, items, a digest per
+        lane, and room for rank 0's values: seconds and the request to stop."""
         sums = torch.zeros(5 + self.lanes, dtype=torch.float64, device=self.ranks.device)
         self.network.train()
         dtype = autocast_dtype(self.config.precision)
         multiple = kernels(self.ranks.device).length_multiple
         for i, batch in enumerate(batches):
             lane = self.ranks.rank + i * self.ranks.world
-            # Dropout depends on the step and the lane alone: any number of ranks draws the same masks, and a resumed
+            # Dropout depends only on the step and the lane: any number of ranks draws the same masks, and a resumed
             # run needs no stored generator.
             torch.manual_seed(zlib.crc32(f"{self.seed} {step} {lane}".encode()))
             batch = batch.padded_to(multiple).to(self.ranks.device)
@@ -207,11 +207,12 @@ class Trainer:
         return sums
 
     def _update(self, lr: float, loss: float, items: float) -> tuple[float, bool]:
-        """One optimizer step on the mean loss a target token; the gradient's norm before clipping, and was it done?
+        """Makes one optimizer step on the mean loss per target token; returns the gradient's norm before clipping, and
+        success.
 
         DDP leaves the mean over ranks of summed losses, and ranks hold different numbers of tokens: so the gradient is
-        brought to the mean over all tokens by world / items. Where the norm or the loss, both sums over all ranks, is
-        not finite, no rank updates anything: weights, optimizer and average stay as they are, the rate goes on.
+        scaled to the mean over all tokens by world / items. If the norm or the loss, both sums over all ranks, is not
+        finite, no rank updates anything: weights, optimizer and average stay as they are, and the schedule continues.
         """
         scale = self.ranks.world / (items * self.progress.loss_scale.value)
         norm = clip(self.parameters, scale, self.config.optimizer.clip_norm)
@@ -226,7 +227,7 @@ class Trainer:
         return norm, finite
 
     def evaluate(self) -> dict[str, float]:
-        """Validation loss (nats per token), perplexity and, when due, BLEU; settles early stopping."""
+        """Returns validation loss (nats per token), perplexity and, when due, BLEU; settles early stopping."""
         config, progress = self.config, self.progress
         loss, items = validation_loss(self.network, self._plain_loss, self.held_out(), config.precision, self.ranks)
         metrics = {"valid_loss": loss, "valid_perplexity": math.exp(min(loss, 50.0)), "valid_items": items}
@@ -248,10 +249,10 @@ class Trainer:
         return metrics
 
     def save(self, publish: Publisher, keep_weights: bool) -> None:
-        """A checkpoint of everything that an exact resume needs. All ranks call it, rank 0 writes: at once, or where
-        the run stands for an address a copy of the tensors, beside the loop.
+        """Saves everything that an exact resume needs. All ranks call it, rank 0 writes: at once, or, if the run stands
+        for an address, a copy of the tensors beside the loop.
 
-        `keep_weights`: it is one of those that the final model may be the average of.
+        `keep_weights`: the final model may average these weights.
         """
         lanes = self.ranks.gather(self.loader.state())
         carried = self.ranks.gather(export_state(self.network))
@@ -281,7 +282,7 @@ class Trainer:
         self.ranks.wait()
 
     def resume(self) -> None:
-        """Load the newest checkpoint that rank 0 sees, if there is one."""
+        """Loads the newest checkpoint that rank 0 sees, if there is one."""
         found = self.ranks.from_first(checkpoints.newest(self.run_dir) if self.ranks.first else None)
         if found is None:
             return
@@ -299,8 +300,8 @@ class Trainer:
         own = range(self.ranks.rank, self.lanes, self.ranks.world)
         restore_state(self.network, tensors.get("carried", {}), own, self.ranks.device)
         state.pop("limits")
-        state.pop("records", None)  # a run from before there were chains has none
-        state["stopped"] = ""  # whoever starts a stopped run again has moved its limits
+        state.pop("records", None)  # a run from before chains has none
+        state["stopped"] = ""  # whoever restarts a stopped run has moved its limits
         self.progress = Progress(**{**state, "loss_scale": LossScale(**state["loss_scale"])})
 
     def _optimizer_tensors(self) -> dict[str, Tensor]:
@@ -321,12 +322,12 @@ class Trainer:
 
 
 def copied(groups: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-    """The tensors as they are now, in memory of their own."""
+    """Returns copies of the tensors as they are now."""
     return {group: {name: t.detach().to("cpu", copy=True) for name, t in of.items()} for group, of in groups.items()}
 
 
 class Speed:
-    """Target tokens per second since the last question."""
+    """Target tokens per second since the last call."""
 
     def __init__(self) -> None:
         self._items, self._since = 0.0, time.monotonic()
@@ -342,18 +343,18 @@ class Speed:
 
 
 class Mean:
-    """Loss and nll a target token over the steps since the last question; steps without a finite loss are left out."""
+    """Loss and nll per target token over the steps since the last call; steps without a finite loss are skipped."""
 
     def __init__(self) -> None:
         self._loss = self._nll = self._items = 0.0
 
     def add(self, loss: float, nll: float, items: float) -> None:
-        """Take in the sums of a step."""
+        """Adds the sums of a step."""
         if math.isfinite(loss) and math.isfinite(nll):
             self._loss, self._nll, self._items = self._loss + loss, self._nll + nll, self._items + items
 
     def take(self) -> dict[str, float]:
-        """Return the means and begin anew; nothing where no step was finite."""
+        """Returns the means and starts anew; empty if no step was finite."""
         items = self._items
         found = {"loss": self._loss / items, "nll": self._nll / items} if items else {}
         self._loss = self._nll = self._items = 0.0
@@ -361,11 +362,11 @@ class Mean:
 
 
 def limits(config: TrainConfig) -> dict[str, Any]:
-    """What may stop a run before `max_steps`, as plain values."""
+    """Returns what may stop a run before `max_steps`, as plain values."""
     return {"max_minutes": config.max_minutes, "early_stopping": vars(config.early_stopping)}
 
 
 def merge_lanes(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """One loader state from every rank's: each knows its own lanes, the rest is the same on all."""
+    """Merges every rank's loader state into one: each knows its own lanes, the rest is the same on all."""
     lanes = {lane: position for state in states for lane, position in state["lanes"].items()}
     return {**states[0], "lanes": lanes}

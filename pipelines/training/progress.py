@@ -1,4 +1,4 @@
-"""The run's progress on the driver's terminal, read from its journal: a live line, or a line now and then in a log."""
+"""Shows the run's progress on the driver's terminal, from its journal: a live line, or log lines at intervals."""
 
 import json
 import logging
@@ -15,16 +15,16 @@ from model.runs.lines import JournalReader
 from model.runs.paths import PRECISION, STEPS
 
 logger = logging.getLogger(__name__)
-LINE_SECONDS = 10.0  # between two lines where there is no terminal
-SLOW_STEPS = 3  # the first of a start: they make buffers and kernels ready, and say nothing of the rest
-SETTLED = 5  # steps after those from which on a rate is said
+LINE_SECONDS = 10.0  # between two lines without a terminal
+SLOW_STEPS = 3  # the first of a start: they prepare buffers and kernels and say nothing about the rest
+SETTLED = 5  # steps after those before a rate is shown
 
 
 @contextmanager
 def show_progress(run: Path, max_steps: int, unit: str = "target tokens") -> Iterator[None]:
-    """Follow RUN/steps.jsonl and say what was decided of the precision, for the length of the block.
+    """Follows RUN/steps.jsonl within the block and reports the chosen precision.
 
-    `unit`: what the steps' `tokens` are.
+    `unit`: the unit of the steps' `tokens`.
     """
     follower = _Follower(run / STEPS, max_steps, unit)
     thread = threading.Thread(target=follower.follow, name="progress", daemon=True)
@@ -40,7 +40,7 @@ class _Follower:
     def __init__(self, path: Path, max_steps: int, unit: str) -> None:
         self.path, self.max_steps, self.unit = path, max_steps, unit
         self.over = threading.Event()
-        self._decision: Path | None = path.with_name(PRECISION)  # None: it was said
+        self._decision: Path | None = path.with_name(PRECISION)  # None: it was reported
         self._terminal = sys.stderr.isatty() and logger.isEnabledFor(logging.INFO)  # a quiet caller has no live line
         self._reader = JournalReader(path, most=None)
         self._said = max((line["step"] for line in self._reader.lines()), default=0)  # the last step of an evaluation
@@ -91,7 +91,7 @@ class _Follower:
 
 
 def _training(shown: list[dict[str, Any]], recent: list[dict[str, Any]], max_steps: int, unit: str) -> str:
-    """The mean loss a token of the steps `shown`, and the rate of the `recent` ones."""
+    """Returns the mean loss per token of the steps `shown`, and the rate of the `recent` ones."""
     last = recent[-1]
     parts = [f"step {last['step']:,}/{max_steps:,}"]
     finite = [line for line in shown if line["loss"] is not None]

@@ -1,4 +1,4 @@
-"""What a training does beside its loop where its run stands for an address: checkpoints written and sent by threads."""
+"""Writes and sends checkpoints in threads beside the training loop, for a run that stands for an address."""
 
 import contextlib
 import logging
@@ -18,26 +18,26 @@ from model.storage.retry import Patience
 from pipelines.cluster.ranks import Ranks
 from pipelines.training import snapshots
 
-AGAIN = 10.0  # seconds until what could not be sent is tried again
+AGAIN = 10.0  # seconds until a failed send is retried
 PATIENCE = 20.0  # seconds of one try
 logger = logging.getLogger(__name__)
 
 
 @dataclass
 class Publisher:
-    """Where checkpoints go beside the loop; in a run that is a folder and nothing else, nothing happens beside it."""
+    """Saves checkpoints beside the loop; for a run that is only a folder, in the loop."""
 
     attempt: int
     thread: "SendingThread | None" = None
-    pace: Pace | None = None  # where what a checkpoint takes is measured
+    pace: Pace | None = None  # measures what a checkpoint takes
 
     @property
     def beside(self) -> bool:
-        """Whether `save` returns before it is done, so that what it saves must be copied."""
+        """Returns True if `save` returns before it is done, so that what it saves must be copied."""
         return self.thread is not None
 
     def save(self, write: Callable[[], object]) -> None:
-        """Write a checkpoint, here or beside the loop once the one before is written. What went wrong is raised."""
+        """Writes a checkpoint, here or beside the loop once the previous one is written. Raises earlier errors."""
         began = time.monotonic()
 
         def written() -> None:
@@ -53,9 +53,9 @@ class Publisher:
 
 @contextlib.contextmanager
 def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
-    """Take over the run on all ranks: its newest files on each machine, and the next attempt begun.
+    """Takes over the run on all ranks: gets its newest files on each machine, and begins the next attempt.
 
-    At the end of the block all that was saved is sent; where it ends with an error, what can be.
+    At the end of the block everything saved is sent; after an error, as much as possible.
 
     Raises:
         StaleAttemptError: another start has taken over.
@@ -82,7 +82,7 @@ def publisher(run: Path, ranks: Ranks) -> Iterator[Publisher]:
 
 
 class SendingThread:
-    """Two threads: one writes a checkpoint to the disk, one sends what the folder then holds."""
+    """Two threads: one writes a checkpoint to the disk, the other sends the folder's contents."""
 
     def __init__(self, run: Path, elsewhere: Remote, attempt: int) -> None:
         seconds = min(PATIENCE, elsewhere.patience.seconds)
@@ -99,8 +99,8 @@ class SendingThread:
         self._thread.start()
 
     def save(self, write: Callable[[], object], sent: Callable[[], object] = lambda: None) -> None:
-        """Have a checkpoint written, then sent, and `sent` called then. Raises what the one before met, and where this
-        attempt is stale."""
+        """Queues a checkpoint to be written, then sent, and `sent` to be called then. Raises the previous one's error,
+        and if this attempt is stale."""
         self._wait_written()
         if self._stale is not None:
             raise self._stale
@@ -113,16 +113,16 @@ class SendingThread:
         self._writing = self._writer.submit(write_and_tell)
 
     def close(self, orderly: bool = True) -> None:
-        """Send what is left, for as long as patience lasts.
+        """Sends the rest, for as long as patience lasts.
 
         Raises:
-            StaleAttemptError, or what writing met: where `orderly`.
+            StaleAttemptError, or the error of writing: if `orderly`.
             ServiceError: not all was sent.
         """
         problem: BaseException | None = None
         try:
             self._wait_written()
-        except Exception as met:  # raised below, when what there is has been sent
+        except Exception as met:  # raised below, when everything possible has been sent
             problem = met
         self._writer.shutdown()
         self._ended.set()
@@ -155,7 +155,7 @@ class SendingThread:
             waiting = self._stale is None and not self._send()
 
     def _send(self) -> bool:
-        """Whether all that is there is sent, or never will be."""
+        """Returns True if everything there is sent, or never will be."""
         told, self._told = self._told, lambda: None
         try:
             self.sender.send(self.attempt)
@@ -164,7 +164,7 @@ class SendingThread:
             logger.error(str(stale))
             self._stale = stale
             return True
-        except FileNotFoundError:  # an old checkpoint went while it was being sent
+        except FileNotFoundError:  # an old checkpoint was removed while it was being sent
             self._new.set()
             return True
         except (ServiceError, UserError, OSError) as problem:
@@ -179,7 +179,7 @@ class SendingThread:
 
 
 def pull(run: Path) -> None:
-    """Have the newest files of a run that stands for an address; a plain folder is as it is."""
+    """Gets the newest files of a run that stands for an address; a plain folder stays as it is."""
     elsewhere = remote_of(run)
     if elsewhere is not None:
         snapshots.pull(run, elsewhere)
@@ -187,8 +187,8 @@ def pull(run: Path) -> None:
 
 
 def pull_own(run: Path) -> bool:
-    """The same where the newest files are of the attempt that this folder knows, and not of one that has taken over;
-    whether they are."""
+    """Does the same if the newest files belong to the attempt that this folder knows, and not to one that has taken
+    over; returns True if they do."""
     elsewhere = remote_of(run)
     if elsewhere is None:
         return True
@@ -200,10 +200,10 @@ def pull_own(run: Path) -> bool:
 
 
 def publish(run: Path, *results: str) -> None:
-    """Send what a run's folder holds; the files and folders `results` under their own names too.
+    """Sends the contents of a run's folder, and the files and folders `results` under their own names too.
 
     Raises:
-        StaleAttemptError: another start has taken over; so nothing of ours may be registered.
+        StaleAttemptError: another start has taken over, so nothing of ours may be registered.
         RefusedError, AwayError.
     """
     elsewhere = remote_of(run)

@@ -1,13 +1,13 @@
-"""A run whose folder stands for an address: its files elsewhere as a row of snapshots, each created only.
+"""A run whose folder stands for an address: its remote files as a sequence of snapshots, which are only created.
 
 RUN/objects/SHA256            a file of the run, by its content
-RUN/snapshots/000001.json     {"attempt", "files": {name: [bytes, sha256]}}; N + 1 follows N, and is its commit
-RUN/head.json                 a number that the newest one has at least: where to begin to look
-RUN/bundle/..., RUN/*.json    what is for people and other tools, under its own names, when the run is released
+RUN/snapshots/000001.json     {"attempt", "files": {name: [bytes, sha256]}}; N + 1 follows N, and commits it
+RUN/head.json                 a lower bound of the newest number: where to begin to search
+RUN/bundle/..., RUN/*.json    for people and other tools, under their own names, when the run is released
 
-The number of a snapshot is the fence: an attempt begins by creating the next one in its own name. One that has been
-overtaken (a paused worker that wakes up, a node that was cut off) finds the number after its last one taken, by an
-attempt that is not its own, and stops. So nothing of two attempts is ever mixed. Nothing is listed.
+The number of a snapshot is the fence: an attempt begins by creating the next one in its own name. An attempt that was
+replaced (a paused worker that wakes up, a node that was cut off) finds that the next number is taken by another
+attempt, and stops. So the files of two attempts are never mixed. Nothing is listed.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the folder of a run held."""
+    """The contents of a run's folder at one time."""
 
     number: int
     attempt: int
@@ -39,12 +39,12 @@ class Snapshot:
 
     @property
     def content(self) -> bytes:
-        """As it is kept."""
+        """Returns the stored form."""
         return json.dumps({"attempt": self.attempt, "files": self.files}, sort_keys=True).encode()
 
 
 def newest(elsewhere: Remote) -> Snapshot | None:
-    """The last snapshot; None where the run has none.
+    """Returns the last snapshot; None if the run has none.
 
     Raises:
         RefusedError, AwayError.
@@ -63,15 +63,15 @@ def newest(elsewhere: Remote) -> Snapshot | None:
 
 
 def pull(run: Path, elsewhere: Remote) -> None:
-    """Make the run's folder what the newest snapshot says, unless it goes on from that one already.
+    """Makes the run's folder equal to the newest snapshot, unless it continues from that one already.
 
     Raises:
-        UserError: a file elsewhere is not the one that was sent.
+        UserError: a remote file differs from the one that was sent.
         RefusedError, AwayError.
     """
     run.mkdir(parents=True, exist_ok=True)
     with exclusive(run / SNAPSHOT_LOCK, wait=True):
-        for _ in range(3):  # what is superseded while we fetch it may go
+        for _ in range(3):  # superseded files may be removed while we fetch them
             found = newest(elsewhere)
             if found is None or found.number == base(run):
                 return
@@ -84,7 +84,7 @@ def pull(run: Path, elsewhere: Remote) -> None:
 
 
 def base(run: Path) -> int:
-    """The number of the snapshot that the run's folder goes on from; 0: of none."""
+    """Returns the number of the snapshot that the run's folder continues from; 0: of none."""
     try:
         return int(json.loads((run / SNAPSHOT).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def base(run: Path) -> int:
 
 
 def begin(run: Path, elsewhere: Remote) -> int:
-    """Take over the run: its files brought here, and the next attempt begun here and elsewhere. Gives its number.
+    """Takes over the run: fetches its files, begins the next attempt here and remotely, and returns its number.
 
     Raises:
         StaleAttemptError: another start was faster.
@@ -104,14 +104,14 @@ def begin(run: Path, elsewhere: Remote) -> int:
         found = newest(elsewhere)
         if found is not None and found.number != base(run):
             continue
-        with contextlib.suppress(ExistsError):  # by the attempt before ours, still at work: once more on top of it
+        with contextlib.suppress(ExistsError):  # by the attempt before ours, still at work: once more after it
             commit(run, elsewhere, Snapshot(base(run) + 1, attempt, found.files if found else {}))
             return attempt
     raise attempts.StaleAttemptError(f"{elsewhere.address}: another start of the run has taken over")
 
 
 def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
-    """Create the snapshot, whose objects are all there.
+    """Creates the snapshot, whose objects all exist.
 
     Raises:
         ExistsError: its number is taken.
@@ -123,7 +123,7 @@ def commit(run: Path, elsewhere: Remote, snapshot: Snapshot) -> None:
 
 
 class Sender:
-    """Sends what has changed in a run's folder, each object once."""
+    """Sends the changes of a run's folder, each object once."""
 
     def __init__(self, run: Path, elsewhere: Remote) -> None:
         self.run, self.elsewhere = run, elsewhere
@@ -132,11 +132,11 @@ class Sender:
         self._known: dict[tuple[str, int, int, int], str] = {}
 
     def send(self, attempt: int) -> bool:
-        """Make a snapshot of the folder as it is; whether there was anything new.
+        """Makes a snapshot of the folder; returns True if there was anything new.
 
         Raises:
-            StaleAttemptError: another attempt has taken over; the folder says so from now on.
-            FileNotFoundError: a file was taken away meanwhile: send again.
+            StaleAttemptError: another attempt has taken over; the folder records it.
+            FileNotFoundError: a file was removed meanwhile: send again.
             RefusedError, AwayError.
         """
         number = base(self.run)
@@ -154,7 +154,7 @@ class Sender:
         except ExistsError:
             found = newest(self.elsewhere)
             attempt_there = found.attempt if found else 0
-            # whoever asks next stops; and what this folder knows is not the attempt that has taken over
+            # the next one to ask stops; and what this folder knows is not the attempt that has taken over
             atomic_write(self.run / ATTEMPT, str(max(attempt_there, attempt) + 1))
             raise attempts.StaleAttemptError(
                 f"{self.elsewhere.address}: attempt {attempt} was replaced by attempt {attempt_there}; nothing more of "
@@ -196,7 +196,7 @@ def _read(elsewhere: Remote, number: int) -> Snapshot:
 
 
 def _names(run: Path) -> list[str]:
-    """The files of a run, relative to its folder, that another machine needs to go on with it."""
+    """Returns the files of a run, relative to its folder, that another machine needs to continue it."""
     found = []
     for path in run.rglob("*"):
         name = path.relative_to(run)
@@ -214,7 +214,7 @@ def _names(run: Path) -> list[str]:
 
 
 def _fetch(run: Path, elsewhere: Remote, found: Snapshot) -> None:
-    """The folder as the snapshot says: what it has and we have not is fetched, what it has not goes."""
+    """Makes the folder equal to the snapshot: fetches missing files and removes extra ones."""
     size = sum(bytes_ for bytes_, _ in found.files.values())
     logger.info(f"fetching {len(found.files):,} files ({size / 1e6:,.1f} MB) of {elsewhere.address}")
     for name in _names(run):

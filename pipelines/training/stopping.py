@@ -1,15 +1,14 @@
-"""Stopping a training in order: SIGINT, SIGTERM or a request asks for a checkpoint at the next step.
+"""Stops a training in order: SIGINT, SIGTERM or a request asks for a checkpoint at the next step.
 
-The signal reaches the command, and its workers may be processes on other machines: what is asked for is written into
-RUN/stop, which all of them see or are sent. Rank 0 looks for it at every step and tells the others with the sums of the
-step, so that all stop at the same one. The file holds the exit code that the command is to end with, and a line that
-says why.
+The signal reaches the command, and its workers may be processes on other machines: the request is written to RUN/stop,
+which all of them see or receive. Rank 0 checks it at every step and tells the others with the sums of the step, so that
+all stop at the same step. The file holds the exit code with which the command must end, and a line with the reason.
 
-A signal ends the command with 128 plus its number. A request comes from what wants a machine back: the run yields, with
-the exit code 75 (EX_TEMPFAIL of sysexits.h: try again later). SIGINT comes from a person at a terminal: a second one
-does not wait for the checkpoint.
+A signal ends the command with 128 plus its number. A request comes from a program that wants a machine back: the run
+yields, with the exit code 75 (EX_TEMPFAIL of sysexits.h: try again later). SIGINT comes from a person at a terminal: a
+second one does not wait for the checkpoint.
 
-RUN/pause has the workers alone end: a group of another size goes on after them.
+RUN/pause ends only the workers: a group of another size continues after them.
 """
 
 import contextlib
@@ -28,24 +27,24 @@ YIELDED = 75  # exit code
 
 
 def request_stop(run: Path, code: int = YIELDED, reason: str = "") -> None:
-    """Ask whoever trains `run` to stop at the next step; its command ends with the exit code `code`."""
+    """Asks the training command of `run` to stop at the next step, with the exit code `code`."""
     run.mkdir(parents=True, exist_ok=True)
     atomic_write(run / STOP, f"{code}\n{reason}")
 
 
 def read_request(run: Path) -> int | None:
-    """The exit code that a stop was asked for with; None while nobody did."""
+    """Returns the exit code of a request to stop; None without one."""
     text = request_text(run)
     return None if text is None else int(text.partition("\n")[0])
 
 
 def read_reason(run: Path) -> str:
-    """Why a stop was asked for; empty where nobody said."""
+    """Returns the reason of a request to stop; empty without one."""
     return (request_text(run) or "").partition("\n")[2]
 
 
 def request_text(run: Path) -> str | None:
-    """A request as it stands in RUN/stop; None while there is none."""
+    """Returns a request as written in RUN/stop; None without one."""
     try:
         return (run / STOP).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -53,32 +52,32 @@ def request_text(run: Path) -> str | None:
 
 
 def request_pause(run: Path) -> None:
-    """Ask the workers to write a checkpoint at the next step and end, and nobody else to do anything."""
+    """Asks the workers alone to write a checkpoint at the next step and end."""
     run.mkdir(parents=True, exist_ok=True)
     atomic_write(run / PAUSE, "")
 
 
 def is_paused(run: Path) -> bool:
-    """Whether the workers were asked to pause."""
+    """Returns True if the workers were asked to pause."""
     return (run / PAUSE).exists()
 
 
 def is_asked(run: Path) -> bool:
-    """Whether the workers are to end at the next step, for whatever reason."""
+    """Returns True if the workers must end at the next step, for whatever reason."""
     return is_paused(run) or (run / STOP).exists()
 
 
 class Signals(Ending):
-    """What a signal does to the command: it raises `Interrupted`, or while workers train asks them to stop."""
+    """Handles the command's signals: raises `Interrupted`, or, while workers train, asks them to stop."""
 
     def __init__(self, run: Path) -> None:
         super().__init__()
         self.run = run
         self._training: Callable[[], bool] = lambda: False
-        self._asked = False  # the workers, by a signal
+        self._asked = False  # True after a signal asked the workers to stop
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Ask for the end; raise where no worker trains, or at a second SIGINT."""
+        """Asks for the end; raises if no worker trains, or at a second SIGINT."""
         if self._asked and number != signal.SIGINT:
             return  # SIGTERM comes from programs, and often to a whole family of processes that pass it on
         if not self._asked and not self.begun:
@@ -94,7 +93,7 @@ class Signals(Ending):
 
     @contextlib.contextmanager
     def awaited(self) -> Iterator[None]:
-        """A block in which workers train: once they do, a signal lets it come to its own end and then interrupts.
+        """Within the block workers train: a signal then lets it come to its own end, and interrupts afterwards.
 
         Raises:
             Interrupted: a stop was asked for.
@@ -111,7 +110,7 @@ class Signals(Ending):
             raise self.interrupted(code)
 
     def interrupted(self, code: int) -> Interrupted:
-        """The exception, which says what was kept and how to go on."""
+        """Returns the exception, which says what was kept and how to continue."""
         newest, reason = checkpoints.newest(self.run), read_reason(self.run)
         ended = f"interrupted ({reason})" if reason else "interrupted"
         if newest is None:
@@ -120,16 +119,16 @@ class Signals(Ending):
 
 
 def forget(run: Path) -> None:
-    """What was asked for before."""
+    """Removes earlier requests."""
     (run / STOP).unlink(missing_ok=True)
     (run / PAUSE).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def signals(run: Path) -> Iterator[Signals]:
-    """SIGINT and SIGTERM end the block in order. What an earlier start was asked for is forgotten.
+    """Lets SIGINT and SIGTERM end the block in order. Removes the requests to an earlier start.
 
-    In another thread than the main one, which alone hears signals, only what is written into RUN/stop ends it.
+    Outside the main thread, which alone receives signals, only a request in RUN/stop ends it.
     """
     forget(run)
     handler = Signals(run)
@@ -143,4 +142,4 @@ def signals(run: Path) -> Iterator[Signals]:
         for number, one in before.items():
             signal.signal(number, one)
             if isinstance(one, Ending):
-                one.begun = one.begun or handler.begun  # what ends the command must not be disturbed
+                one.begun = one.begun or handler.begun  # the command's end must not be disturbed

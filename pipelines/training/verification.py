@@ -1,7 +1,7 @@
-"""Proof from a run's own records: that it was trained on the batches of an undisturbed run, on weights as written.
+"""Proves from a run's own records that it trained on the batches of an undisturbed run, with weights as written.
 
-A step's batches depend on the shards, the seed and the settings alone. So they are made once more by one process and
-compared with what the journal says that they were, whatever happened to the run and on how many workers.
+A step's batches depend only on the shards, the seed and the settings. So one process makes them again and compares
+them with the journal, whatever happened to the run and on however many workers.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the f
 
 @dataclass(frozen=True)
 class Check:
-    """What was looked at, how it compares, and the figures, or the first thing that differs."""
+    """The subject of a check, its result, and the figures or the first difference."""
 
     what: str
     result: Literal["same", "differs", "not recorded"]
@@ -35,11 +35,11 @@ class Check:
 
 
 class DifferenceError(Exception):
-    """The first thing that is not as it should be."""
+    """The first difference that was found."""
 
 
 def replay_lanes(loader: Lanes[Any]) -> Replay:
-    """Every step of a loader that has all lanes, without end."""
+    """Yields every step of a loader that has all lanes, without end."""
     with contextlib.closing(loader):
         while True:
             batches = loader.step()
@@ -47,7 +47,7 @@ def replay_lanes(loader: Lanes[Any]) -> Replay:
 
 
 def check_steps(run: Path, replay: Replay | None) -> Check:
-    """The journal against the batches as they are made today: none missing, none twice, none another."""
+    """Compares the journal with the batches as made today: none missing, none twice, none different."""
     if replay is None:
         return Check("steps", "not recorded", "a model that is counted whole has none")
     try:
@@ -67,8 +67,8 @@ def check_steps(run: Path, replay: Replay | None) -> Check:
 
 
 def check_starts(run: Path, lanes: int | None) -> Check:
-    """Where the run's starts went on, and on how many workers: the first from the beginning, attempts only rise, and
-    workers share the lanes."""
+    """Checks where the run's starts continued, and on how many workers: the first from the beginning, attempts only
+    rise, and workers share the lanes."""
     made = attempts.current_attempt(run)
     before = step = 0
     told: list[str] = []
@@ -93,7 +93,7 @@ def check_starts(run: Path, lanes: int | None) -> Check:
 
 
 def check_weights(run: Path) -> Check:
-    """Every file of every checkpoint, and the weights that were kept, against their sha256."""
+    """Checks every file of every checkpoint, and the kept weights, against their sha256."""
     found, kept, unrecorded = checkpoints.every(run), checkpoints.weights_by_step(run), []
     try:
         for step, path in found.items():
@@ -114,7 +114,7 @@ def check_weights(run: Path) -> Check:
 
 
 def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
-    """The learning rate of every step of the journal against the one that run.json's optimizer has there."""
+    """Compares the learning rate of every step of the journal with that of run.json's optimizer."""
     values = dict(record.get("train", {})).get("optimizer")
     if values is None:
         return Check("rates", "not recorded", "a model without an optimizer")
@@ -144,7 +144,7 @@ def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
 
 
 def last_step(run: Path) -> int:
-    """Where the journal ends; 0 where there is none.
+    """Returns the last step of the journal; 0 if there is none.
 
     Raises:
         DifferenceError: a line of it is damaged.
@@ -153,7 +153,7 @@ def last_step(run: Path) -> int:
 
 
 def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
-    """(steps of the journal, those at its beginning that have no digest)."""
+    """Returns (steps of the journal, those at its beginning that have no digest)."""
     step = unrecorded = 0
     for number, line in read_lines(run / paths.STEPS):
         if "tokens" not in line:  # an evaluation, or the end of an epoch
@@ -184,7 +184,7 @@ def _compare_steps(run: Path, replay: Replay) -> tuple[int, int]:
 
 
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
-    """Return (number, content) of each whole line; a last one that a kill cut short is none.
+    """Returns (number, content) of each whole line; ignores a last one that a kill cut short.
 
     Raises:
         DifferenceError: a line is damaged.

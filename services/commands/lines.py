@@ -50,7 +50,7 @@ def open_input(
     rows: Rows = "json",
     text: str | None = None,
 ) -> Iterator[tuple[BinaryIO, str]]:
-    """Open the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
+    """Opens the lines of a file of any kind that `model.inputs` reads, or standard input, with its name for messages.
 
     `languages` is called when a container of several languages is read; `rows` is the form of its pairs; `text` is the
     text of the command line, which is read instead.
@@ -78,7 +78,7 @@ def open_input(
 
 
 def _check_stream(stream: BinaryIO, key: str) -> None:
-    """Refuse a stream of anything but lines of UTF-8: files of other kinds are read by their name."""
+    """Refuses a stream that is not lines of UTF-8: other kinds of files are read by name."""
     if not isinstance(stream, io.BufferedReader) or stream.isatty():
         return
     head = stream.peek(HEAD)[:HEAD]

@@ -125,7 +125,7 @@ class Reranker:
             entry.features[self.config.feature] = entry.ours = scores[source, entry.text].log_probability
 
     def length(self, text: str) -> float:
-        """Words; characters where words are not spaced."""
+        """Returns the number of words, or of characters in scripts without spaces."""
         return float(len("".join(text.split())) if self.counter.tokenize in UNSPACED else len(text.split()))
 
     def statistics(self, each: NBest) -> NDArray[np.int64]:

@@ -109,7 +109,7 @@ class Metrics:
         self.telemetry.registry.register(_State({kind: queue for kind, queue in queues.items() if queue}, cache))
 
     def lose(self, losses: Iterable[Losses]) -> None:
-        """Count what answers lost; an answer of which a sentence failed is a refusal."""
+        """Counts the losses of answers; an answer of which a sentence failed counts as a refusal."""
         for found in losses:
             for what, number in found.counts().items():
                 if what in LOST:

@@ -47,7 +47,7 @@ class Child:
     starts: int = 0
     since: float = field(default=0.0)
     ended: bool = False  # its end was noticed, and its own children are ended
-    replaced: bool = False  # by another command, which begins when the process of the one before has ended
+    replaced: bool = False  # by another command, which starts when the old process has ended
 
 
 class Children:
@@ -80,7 +80,7 @@ class Children:
             self._thread.start()
 
     def replace(self, child: Child) -> None:
-        """Have the child of this name run another command: what runs is ended, and then started anew."""
+        """Lets the child of this name run another command: ends the process and starts it anew."""
         with self._lock:
             one = next(one for one in self.running if one.name == child.name)
             one.command, one.environment, one.replaced = child.command, child.environment, True
@@ -130,7 +130,7 @@ class Children:
                     logger.warning("%s could not be started again: %s", child.name, problem)
 
     def _look_at(self, child: Child) -> None:
-        if child.replaced:  # one that does not end in order is killed
+        if child.replaced:  # a process that does not end in order is killed
             end_marked(f"{self.mark}/{child.name}")
         code = child.process.poll() if child.process is not None else None
         if code is None:

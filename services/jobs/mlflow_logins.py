@@ -70,8 +70,9 @@ def server_variables(folder: Path, admin: Login) -> dict[str, str]:
 
 
 def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
-    """Let the jobs' user in; return True once an MLflow that asks for a login has answered. The same again changes
-    nothing."""
+    """Gives the jobs' user access; returns True once an MLflow that asks for a login has answered.
+
+    Repeating it changes nothing."""
     who = (admin.user, admin.password)
     named = {"username": jobs.user}
     try:
@@ -88,7 +89,7 @@ def admit_jobs(address: str, admin: Login, jobs: Login) -> bool:
         code = problem.response.status_code
         if code == 401:
             logger.warning("MLflow refuses the login of its admin: it has another password than %s", FILES[admin.user])
-        return code < 500 and code != 404  # one without a login, which has been told to end, knows no users
+        return code < 500 and code != 404  # an MLflow without a login, which is about to end, knows no users
     except httpx.HTTPError:
         return False
     return True

@@ -65,7 +65,7 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
 
 @contextlib.contextmanager
 def _hearing() -> Iterator[list[int]]:
-    """The signals that have come: none ends this process before its record is written."""
+    """Yields the list of received signals: none ends this process before its record is written."""
     received: list[int] = []
 
     def hear(number: int, _: FrameType | None) -> None:

@@ -44,7 +44,7 @@ from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
 from services.telemetry.telemetry import Telemetry
 
-READY = 120.0  # seconds after which what does not answer is told
+READY = 120.0  # seconds after which a missing answer is reported
 logger = logging.getLogger(__name__)
 
 
@@ -224,7 +224,7 @@ def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str)
 
 
 def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:
-    """A line each as soon as it answers, and `ready` when all do; what takes long is told once, and waited for."""
+    """Prints a line for each part as soon as it answers, then `ready`; reports a slow part once and waits on."""
     print(f"jobs      {where['jobs']}", flush=True)
     waiting = dict(expected)
     deadline = time.monotonic() + READY

@@ -150,7 +150,7 @@ def check_answers(served: LoadedModel) -> None:
         UserError: a line fails, or every answer is empty.
     """
     lines = [*SMOKE_LINES.get(base_language(served.source), []), *ODD_LINES]
-    cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest of them is for errors
+    cutting = dataclasses.replace(served.decode, too_long="truncate", nbest=1)  # the longest line tests errors
     answers = served.translator.translate(lines, cutting, on_error="keep")
     for line, answer in zip(lines, answers, strict=True):
         if answer.error:

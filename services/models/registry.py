@@ -199,7 +199,7 @@ class Registry:
 
 
 def names_a_model(key: str) -> bool:
-    """Return True if a setting says which model is meant, and not what is done with it."""
+    """Returns True if a setting says which model is meant, not what is done with it."""
     return key.partition(".")[0] in ("experiment", "corpus", "pair", "tokenizer", "model", "name", "registry", "paths")
 
 

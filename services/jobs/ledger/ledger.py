@@ -228,8 +228,9 @@ class Ledger:
         plans: bool = False,
         each: int | None = None,
     ) -> list[Job]:
-        """Jobs by age, the newest first; `before` is the `seq` where the last page ended. With `plans` a job has its
-        plan with it. `each`: so many of every owner, the oldest."""
+        """Returns jobs by age, newest first; `before` is the `seq` of the last page's end.
+
+        With `plans` a job includes its plan. `each`: the oldest of every owner, so many."""
         query = select(Job).order_by(Job.seq if ascending else Job.seq.desc()).limit(limit)
         if each is not None:
             query = query.where(Job.seq.in_(oldest(states, each)))

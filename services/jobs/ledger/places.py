@@ -43,7 +43,7 @@ class Places:
             path, use = place["path"], place["use"]
             if use in ("cache", "record"):
                 granted["write" if use == "cache" else use].append(path)
-                if use == "record":  # the same shards again go on with the record of before
+                if use == "record":  # the same shards made again continue the record
                     granted["write"] += [one for one in _records(path) if _is_theirs(known, one, owner, free)]
                 continue
             others = [one for one in known if one.owner != owner and _touch(one.path, path)]
@@ -67,19 +67,19 @@ class Places:
                 session.merge(Place(path=place["path"], owner=job.owner, job=job.id))
 
     def take(self, job: Job, path: Path) -> None:
-        """Note a folder that a job has made as its owner's, unless it is somebody's."""
+        """Records a folder that a job has made as its owner's, unless it has an owner."""
         with self.ledger.database.write() as session:
             if not _related(session, [str(path)]):
                 session.merge(Place(path=str(path), owner=job.owner, job=job.id))
 
 
 def _records(folder: str) -> list[str]:
-    """The runs in a folder that record shardings."""
+    """Returns the runs in a folder that record shardings."""
     return [str(path) for path in Path(folder).glob("shard-*") if path.is_dir() and not path.is_symlink()]
 
 
 def _is_theirs(known: Sequence[Place], path: str, owner: str, free: bool) -> bool:
-    """Return True if `path` is the owner's, or nobody's where everybody is `free` to change such."""
+    """Returns True if `path` is the owner's, or has no owner and everybody is `free` to change it."""
     owners = {one.owner for one in known if PurePosixPath(path).is_relative_to(one.path)}
     return owner in owners or (free and not owners)
 
@@ -103,7 +103,7 @@ def _touch(one: str, other: str) -> bool:
 
 
 def _holds(path: str) -> bool:
-    """Return True if there is something at `path` that could be overwritten."""
+    """Returns True if there is something at `path` that could be overwritten."""
     try:
         return any(Path(path).iterdir())
     except FileNotFoundError:

@@ -226,7 +226,7 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
 
 
 def _sharding_run(site: Site, job: Job) -> Path | None:
-    """The folder of the run that records a sharding; None also where it was made anew with other settings since."""
+    """Returns the folder of the run that records a sharding; None if it was made again since with other settings."""
     if job.state != State.SUCCEEDED:
         return None
     query = select(Job).where(Job.verb == "shard", Job.run == job.run, Job.state == State.SUCCEEDED)

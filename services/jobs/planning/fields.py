@@ -79,7 +79,7 @@ def _section(name: str, choice: str, hint: Any, said: Mapping[str, Any]) -> Row:
     text = groups.page(name, choice)
     about = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("#")), "")
     values = groups.over(groups.merge_choice(name, choice), said)
-    if name == "model":  # typed by its architecture
+    if name == "model":  # its type depends on the architecture
         hint = architecture(str(values["architecture"])).config
     rows = list(_rows(values, hint, f"{name}.", _comments(text)))
     refused = [row for row in rows if not any(row["key"] == ours or row["key"].startswith(f"{ours}.") for ours in OURS)]

@@ -100,19 +100,19 @@ class Areas:
         return tuple(place.resolve() for place in (*(self.home / name for name in CLOSED), *self.secrets))
 
     def reads(self, path: Path) -> bool:
-        """Return True if jobs may read `path`, a real one, and everything below it."""
+        """Returns True if jobs may read `path`, a real one, and everything below it."""
         return any(path.is_relative_to(area) for area in self.readable) and not self.keeps(path)
 
     def keeps(self, path: Path) -> bool:
-        """Return True if `path` is closed, lies in a closed folder, or holds one."""
+        """Returns True if `path` is closed, lies in a closed folder, or holds one."""
         return any(path.is_relative_to(one) or one.is_relative_to(path) for one in self.closed)
 
     def writes(self, path: Path) -> bool:
-        """Return True if a job may make the folder `path`: below an area, never the area itself."""
+        """Returns True if a job may make the folder `path`: below an area, never the area itself."""
         return any(path != area and path.is_relative_to(area) for area in self.writable) and not self.keeps(path)
 
     def is_secret(self, path: Path) -> bool:
-        """Return True if `path` is a hard link to a file of the service."""
+        """Returns True if `path` is a hard link to a file of the service."""
         try:
             found = path.stat()
         except OSError:

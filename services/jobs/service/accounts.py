@@ -1,4 +1,4 @@
-"""The account of attempts: what one that ends has kept and lost, what it took, and what running ones would lose."""
+"""The accounts of attempts: what they saved, lost and took, and what running ones would lose."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,14 +15,14 @@ from services.jobs.states import State
 
 
 class Accounts:
-    """Those of a ledger."""
+    """The accounts of a ledger's attempts."""
 
     def __init__(self, ledger: Ledger, intake: Intake) -> None:
         self.ledger, self.intake = ledger, intake
         self.judged: Callable[[float, bool], None] = lambda _ratio, _inside: None  # called per ended forecast
 
     def close(self, job: Job, verdict: Verdict, code: int | None = None) -> Progress:
-        """Write the end of an attempt into the ledger; returns how far its run has come."""
+        """Writes the end of an attempt to the ledger and returns the progress of its run."""
         plan = job.plan or {}
         if job.verb == "shard" and (record := sharding_run(job)) is not None:
             self.intake.places.take(job, record.resolve())

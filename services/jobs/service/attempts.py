@@ -1,4 +1,4 @@
-"""Attempts from the hand-over to their end: what is known of each, the surest first, and what is done about it."""
+"""Attempts from start to end: determines the state of each by the surest source, and acts on it."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """Those of one service."""
+    """The attempts of one service."""
 
     def __init__(
         self, ledger: Ledger, executor: Executor, intake: Intake, config: ServiceConfig, home: Path, accounts: Accounts
@@ -96,7 +96,7 @@ class Attempts:
             self.executor.kill(describe_attempt(job))
 
     def hand_over(self, job: Job) -> None:
-        """Start an attempt; one that was handed over before stays as it is. Whose the files and the model are is asked
+        """Starts an attempt; one that was started before stays as it is. The owners of files and models are checked
         again: others may have made some, or been given the name, since the job was planned."""
         plan = job.plan or {}
         try:

@@ -27,7 +27,7 @@ RANGED = ("train", "shard")  # commands that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
 MOST = 1024  # workers to try
 AT_ONCE = 2  # plans of one owner at a time
-LOOKED_AT = 50  # jobs of each owner in one turn: thousands of one owner's do not hide another's
+LOOKED_AT = 50  # jobs per owner in one turn: thousands of one owner's do not hide another's
 THREADS = 16
 BESIDE = 1.0  # seconds after which an unfinished plan no longer holds up others
 NEWEST = 200  # measurements for an estimate

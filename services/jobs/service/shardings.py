@@ -1,4 +1,4 @@
-"""The run that records a sharding, found by the manifest of the shards."""
+"""Finds the run that records a sharding, by the manifest of the shards."""
 
 import hashlib
 from functools import lru_cache
@@ -13,8 +13,8 @@ LARGEST_MANIFEST = 64 << 20  # bytes that are hashed
 
 
 def sharding_run(job: Job) -> Path | None:
-    """Return the folder of the run that records what a shard job has made; its name ends with the beginning of the
-    manifest's sha256. None where the shards or the record are not made yet, or are out of sight.
+    """Returns the folder of the run that records a shard job's result; its name ends with the start of the manifest's
+    sha256. None if the shards or the record are not made yet or cannot be seen.
     """
     folder = (job.plan or {}).get("run_dir")
     if not folder:
