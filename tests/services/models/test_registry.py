@@ -51,7 +51,10 @@ def test_an_ensemble_of_versions_names_them_all(tracking: TrackingConfig, tmp_pa
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("models:/m@none", "m has the aliases: champion.*; the versions: 1, 2.*`dragoman promote registry.name=m registry.alias=none`"),
+        (
+            "models:/m@none",
+            "m has the aliases: champion.*; the versions: 1, 2.*`dragoman promote registry.name=m registry.alias=none`",
+        ),
         ("models:/m/9", "m has the aliases: champion"),
         ("models:/other@champion", "Registered models: m"),
         ("m", "neither models:/NAME@ALIAS"),
