@@ -48,7 +48,10 @@ def run_process(work: Callable[[], int]) -> NoReturn:
     ending = hear_signals()
     atexit.register(_leave, ending)  # registered first, called last
     try:
-        ending.code = work()
+        code = work()
+        if ending.waits is not None:
+            raise ending.first(ending.waits)
+        ending.code = code
     except (Exception, KeyboardInterrupt) as problem:  # such as a signal just after the work has returned
         ending.begun = True
         ending.code = end("", problem)

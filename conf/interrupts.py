@@ -2,7 +2,8 @@
 
 The first signal raises `Interrupted` in the main thread, so that everything is ended in order on the way out.
 Further ones do not disturb that: SIGTERM often reaches a whole family of processes whose members pass it on. A second
-SIGINT prints that a third one ends the process at once.
+SIGINT prints that a third one ends the process at once. A signal during an import waits for its end: a module that is
+half imported stays so, and what ends the command in order may need it.
 """
 
 import contextlib
@@ -12,7 +13,11 @@ import threading
 from collections.abc import Iterator, Mapping
 from types import FrameType
 
+from model.errors import remember_interrupt
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+DELAY, LONGEST_DELAY = 0.05, 20.0  # seconds that a signal during an import waits, at a time and altogether
+IMPORTING = "<frozen importlib._bootstrap>"  # the file of the frames that import
 
 
 class Interrupted(KeyboardInterrupt):
@@ -29,16 +34,27 @@ class Ending:
     def __init__(self) -> None:
         self.begun = False  # True after a signal
         self.code: int | None = None  # the exit code, once all work is done: no signal changes it
+        self.waits: int | None = None  # a signal that waits for the end of an import
         self._again = 0
+        self._delays = 0
 
-    def __call__(self, number: int, _: FrameType | None) -> None:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
         if self.code is not None:
             os._exit(self.code)
         if self.begun:
             self.hear_again(number)
             return
-        self.begun = True
-        raise self.first(number)
+        if _imports(frame) and self._delays < LONGEST_DELAY / DELAY:
+            self._delays += 1
+            self.waits = number
+            later = threading.Timer(DELAY, os.kill, (os.getpid(), number))
+            later.daemon = True
+            later.start()
+            return
+        self.begun, self.waits = True, None
+        interrupt = self.first(number)
+        remember_interrupt(interrupt)
+        raise interrupt
 
     def first(self, number: int) -> Interrupted:
         """Returns the exception for the first signal."""
@@ -75,6 +91,7 @@ def interruptible() -> Iterator[Ending]:
     if threading.current_thread() is not threading.main_thread() or outer:
         yield outer[0] if outer else handler
         return
+    remember_interrupt(None)
     with _replaced(handler, current):
         yield handler
 
@@ -114,6 +131,15 @@ def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iter
     finally:
         for number, one in heard.items():
             signal.signal(number, one)  # type: ignore[arg-type]
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Returns True if this code is part of an import."""
+    while frame is not None:
+        if frame.f_code.co_filename == IMPORTING:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def say(text: str) -> None:

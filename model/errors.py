@@ -26,12 +26,28 @@ def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:
     return UserError(f"{what}: {str(value)!r} is not known.{hint} Choices: {', '.join(names) or 'none'}")
 
 
+class _Interrupts:
+    """The interrupt of this process that was raised, while it ends because of it."""
+
+    raised: KeyboardInterrupt | None = None
+
+
+def remember_interrupt(interrupt: KeyboardInterrupt | None) -> None:
+    """Keeps what a signal's handler raises: compiled code may replace it by an error of its own. None forgets it."""
+    _Interrupts.raised = interrupt
+
+
 def interrupt_in(problem: BaseException | None) -> KeyboardInterrupt | None:
-    """Returns the interrupt: `problem` itself, or the cause of an ImportError that a compiled module raised for it."""
-    for one in (problem, problem and problem.__cause__):
+    """Returns the interrupt behind a problem: itself, what it came of, or what a signal's handler raised before it.
+
+    Compiled code that calls Python may report its own error instead: an ImportError of a module, a TypeError of NumPy.
+    """
+    one = problem
+    while one is not None:
         if isinstance(one, KeyboardInterrupt):
             return one
-    return None
+        one = one.__cause__ or one.__context__
+    return None if problem is None else _Interrupts.raised
 
 
 def reason(problem: Exception) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 from bench.s3_server import Proxy, s3_server
 from conf.parsing import parsing_quickly
+from model.errors import remember_interrupt
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 
@@ -59,6 +60,12 @@ NAUGHTY = [
     *("<s>", "</s>", "<pad>", "<unk>", "▁", "⁇", "\ufffd", "\ufffe", "\U0010ffff"),
     *("العربية", "עברית", "日本語", "ไทย", "हिन्दी", "Ελλάδα", "русский", *string.punctuation, *"aZ09 "),
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_interrupt_of_another_test() -> None:
+    """A process has one interrupt and ends; the tests' process goes on."""
+    remember_interrupt(None)
 
 
 def unit(nodeid: str) -> str:

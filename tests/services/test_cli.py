@@ -198,6 +198,38 @@ dragoman.__main__.entry()
     assert (done.returncode, done.stderr) == (143, "dragoman: interrupted\n")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_that_compiled_code_made_an_error_of_is_a_line_and_its_exit_code(
+    number: signal.Signals,
+) -> None:
+    work = """
+def work():
+    try:
+        os.kill(os.getpid(), NUMBER)
+    except KeyboardInterrupt:
+        pass
+    raise TypeError("integer argument expected, got float")  # as NumPy does inside of tofile
+"""
+    done = late(work, number)
+    assert (done.returncode, done.stderr) == (128 + number, "dragoman: interrupted\n")
+
+
+def test_a_signal_during_an_import_waits_until_the_module_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(0.3)\nwhole = True\n")
+    work = f"""
+import time
+def work():
+    sys.path.insert(0, {str(tmp_path)!r})
+    try:
+        import slow
+        time.sleep(30)
+    finally:
+        print(slow.whole)
+"""
+    done = late(work, signal.SIGTERM)
+    assert (done.returncode, done.stdout, done.stderr) == (143, "True\n", "dragoman: interrupted\n")
+
+
 def test_what_was_printed_is_there_when_the_process_ends() -> None:
     done = late("def work():\n    sys.stdout.write('said')\n    return 5", signal.SIGINT)
     assert (done.returncode, done.stdout) == (5, "said")
