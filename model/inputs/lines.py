@@ -114,7 +114,8 @@ def _with_line_feeds(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """Yields the blocks; if the first lines end in carriage returns, those become line feeds."""
     first = next(blocks, b"")
     if not ends_in_returns(first[:HEAD]):
-        yield first
+        if first:
+            yield first
         yield from blocks
         return
     before = b""

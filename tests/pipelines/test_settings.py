@@ -14,7 +14,10 @@ from pipelines.settings import TrainConfig
         ({"checkpoint_every": 0}, "train.checkpoint_every=0: must be at least 1"),
         ({"log_every": 0}, "train.log_every=0: must be at least 1"),
         ({"max_minutes": -1.0}, "train.max_minutes=-1.0: must be at least 0"),
-        ({"final_weights": "ema"}, "train.final_weights=ema: needs train.optimizer.ema_decay above 0"),
+        (
+            {"final_weights": "ema"},
+            "train.final_weights=ema: needs train.optimizer.ema_decay=0.999, or another above 0",
+        ),
     ],
 )
 def test_what_no_training_can_have_is_refused_by_name(settings: dict[str, Any], message: str) -> None:

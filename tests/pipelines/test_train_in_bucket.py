@@ -131,7 +131,7 @@ def test_a_run_moves_to_another_machine(machine: Machine, other: Machine, undist
     process.send_signal(signal.SIGKILL)
     process.communicate()
     out = other.call("train", *SETTINGS, "name=moved")
-    assert "goes on" in out
+    assert "goes on" in out or "is trained to its end" in out  # by how far it came before it was killed
     assert_same_run("moved", other, undisturbed)
     source = undisturbed.parents[1] / "line.txt"
     source.write_text("The dog sleeps.\n", encoding="utf-8")

@@ -257,7 +257,9 @@ def test_a_text_of_nothing_but_unknown_words_cannot_be_masked(make_shards: MakeS
 def test_one_side_of_pairs_is_a_text_and_must_be_named(make_shards: MakeShards) -> None:
     records = random_records(20)
     directory = make_shards(records)
-    with pytest.raises(UserError, match=r"loader\.side: the shards are of pairs .* source \(en\), target \(de\)"):
+    with pytest.raises(
+        UserError, match=r"loader\.side: the shards are of pairs .*source \(en\), loader.side=target \(de\)"
+    ):
         SplitText(directory, "train")
     text = SplitText(directory, "train", "target")
     row = np.concatenate([np.append(np.asarray(target), EOS) for _, target in records])
