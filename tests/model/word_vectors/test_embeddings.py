@@ -137,7 +137,7 @@ def test_a_restriction_leaves_the_frequent_words_alone() -> None:
     embeddings = random_embeddings()
     assert all(int(one.word[1:]) < 10 for one in embeddings.neighbours("w40", 20, restrict=10))
     assert len(embeddings.analogy("w1", "w2", "w40", k=20, restrict=10)) == 8
-    with pytest.raises(UserError, match="restrict: .*not -1"):
+    with pytest.raises(UserError, match=r"restrict: .*not -1"):
         embeddings.neighbours("w1", restrict=-1)
 
 
