@@ -269,7 +269,6 @@ WITHOUT = {
     "DRAGOMAN_SERVICE": "the service adds it: rayjob's `environment`",
     "DRAGOMAN_CACHE": "the image's own folder does: ~/.cache/dragoman",
     "DRAGOMAN_PUBLIC_HOSTS": "a site's choice: service.environment",
-    "DRAGOMAN_WORKERS": "of Ray of our own on one machine",
     "DRAGOMAN_GRANT": "the service adds it to each attempt: Start.grant",
     "DRAGOMAN_RAY_FOLDER": "of a Ray beside `up`; in a pod Ray's folder is /tmp/ray, as Ray sets it",
     "TRACEPARENT": "only of a job that is traced",

@@ -26,7 +26,7 @@ def test_the_same_pythons_are_named_everywhere() -> None:
     assert 'requires-python = ">=3.11,<3.15"' in text("pyproject.toml")
     assert "(3, 11) <= v < (3, 15)" in text("Makefile")
     assert "needs Python 3.11 to 3.14," in text("Makefile")
-    assert "Python 3.11 to 3.14 and a package registry" in text("README.md")
+    assert "need Python 3.11 to 3.14" in text("README.md")
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def connect(config: JobsConfig) -> Any:
         )
     os.environ["RAY_AUTH_MODE"] = config.auth
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    headers = {"Authorization": f"Bearer {_read_token(config)}"} if config.auth == "token" else None
+    headers = _headers(config)
     if config.address.startswith(("http://", "https://")):
         os.environ["RAY_API_SERVER_ADDRESS"] = config.address  # otherwise RAY_ADDRESS would win silently
     from ray.exceptions import AuthenticationError
@@ -97,7 +97,6 @@ def connect(config: JobsConfig) -> Any:
         logging.getLogger(name).setLevel(logging.WARNING)
 
     try:
-        # the header, since Ray reads the variables once, when it is imported
         return JobSubmissionClient(config.address, headers=headers)
     except AuthenticationError as problem:
         reason = str(problem).strip().splitlines()[0]
@@ -108,6 +107,29 @@ def connect(config: JobsConfig) -> Any:
     except (ConnectionError, RuntimeError, ValueError) as problem:
         reason = str(problem).strip().splitlines()[0]
         raise UserError(f"jobs.address: no Ray job server answers at {config.address!r} ({reason})") from None
+
+
+def nodes(config: JobsConfig, client: Any) -> list[Any]:
+    """Returns Ray's records of the cluster's nodes.
+
+    Raises:
+        ServiceError: the cluster does not tell.
+    """
+    from ray.util.state import StateApiClient
+    from ray.util.state.common import ListApiOptions, StateResource
+    from ray.util.state.exception import RayStateApiException
+
+    headers = {"Content-Type": "application/json", **(_headers(config) or {})}
+    asked = StateApiClient(client.get_address(), headers=headers)
+    try:
+        return list(asked.list(StateResource.NODES, ListApiOptions(limit=10_000), raise_on_missing_output=True))
+    except RayStateApiException as problem:
+        raise ServiceError(f"the cluster at {config.address} does not say what it has ({problem})") from None
+
+
+def _headers(config: JobsConfig) -> dict[str, str] | None:
+    """Returns the header with the cluster's token: Ray reads its variables only once, when it is imported."""
+    return {"Authorization": f"Bearer {_read_token(config)}"} if config.auth == "token" else None
 
 
 def _read_token(config: JobsConfig) -> str:

@@ -20,7 +20,7 @@ from typing import Any
 
 from conf import compose
 from model.errors import UserError, unknown
-from services.jobs.job_client import JobsConfig, details, talking
+from services.jobs.job_client import JobsConfig, details, nodes, talking
 from services.jobs.stop_wait import stop_wait
 from services.verbs import SHARED_MODULES, VERBS
 
@@ -100,7 +100,7 @@ def submit(config: JobsConfig, verb: str, words: Sequence[str]) -> int:
     job = submission_id(config.name, verb)
     with talking(config) as client:
         if verb in SPREADING:
-            check_capacity(config, capacity(client))
+            check_capacity(config, capacity(config, client))
         logger.info("submitting: %s", entrypoint)
         client.submit_job(
             entrypoint=entrypoint,
@@ -179,12 +179,10 @@ def submission_id(name: str, verb: str) -> str:
     return f"{safe}-{verb}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
-def capacity(client: Any) -> dict[str, float]:
+def capacity(config: JobsConfig, client: Any) -> dict[str, float]:
     """Returns the resources of all living nodes of the cluster together."""
-    from ray.util.state import list_nodes
-
     total: dict[str, float] = {}
-    for node in list_nodes(address=client.get_address(), limit=10_000):
+    for node in nodes(config, client):
         if node.state == "ALIVE":
             for resource, amount in (node.resources_total or {}).items():
                 total[resource] = total.get(resource, 0.0) + amount

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.errors import ServiceError, UserError
 from services.jobs.executors.base import Observation, Start
-from services.jobs.job_client import JobsConfig, talking
+from services.jobs.job_client import JobsConfig, nodes, talking
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
@@ -69,25 +69,17 @@ class RayExecutor:
             client.stop_job(start.id)
 
     def capacity(self) -> Capacity:
-        from ray.util.state import list_nodes
-        from ray.util.state.exception import RayStateApiException
-
         with self._client() as client:
-            try:
-                found = list_nodes(address=client.get_address(), limit=10_000)
-            except RayStateApiException as problem:
-                raise ServiceError(
-                    f"the cluster at {self.config.address} does not say what it has ({problem})"
-                ) from None
+            found = nodes(self.config, client)
             names = self._host_names(client, [node for node in found if node.state == "ALIVE"])
-        nodes = []
+        alive = []
         for node in found:
             if node.state == "ALIVE":
                 total = node.resources_total or {}
                 kept = 1.0 if node.is_head_node else 0.0
                 cpus = max(0.0, total.get("CPU", 0.0) - kept)
-                nodes.append(Node(names[node.node_id], cpus, total.get("GPU", 0.0)))
-        return Capacity(tuple(sorted(nodes, key=lambda node: node.name)), self.drivers)
+                alive.append(Node(names[node.node_id], cpus, total.get("GPU", 0.0)))
+        return Capacity(tuple(sorted(alive, key=lambda node: node.name)), self.drivers)
 
     def _host_names(self, client: Any, nodes: Sequence[Any]) -> dict[str, str]:
         """Returns node id -> its machine's name, unique: a machine's second node also gets the end of its id.

@@ -14,6 +14,7 @@ from sqlalchemy import insert
 
 from model.errors import ServiceError, UserError
 from services.jobs.client import client
+from services.jobs.executors import ray as executors_ray
 from services.jobs.executors.ray import RayExecutor
 from services.jobs.job_client import JobsConfig
 from services.jobs.ledger.database import Database
@@ -217,8 +218,6 @@ def test_a_job_of_the_client_is_what_the_service_sends(ours: type, theirs: type[
 
 @pytest.mark.parametrize("told", [True, False])
 def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: bool) -> None:
-    import ray.util.state
-
     def node(number: int, host: str) -> SimpleNamespace:
         at = {"node_id": f"{number:056x}", "node_ip": f"10.0.0.{number}", "node_name": f"10.0.0.{number}"}
         more = {"state": "ALIVE", "is_head_node": number == 1, "resources_total": {"CPU": 4.0}}
@@ -246,7 +245,7 @@ def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.Monke
 
     executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
     monkeypatch.setattr(executor, "_client", Client)
-    monkeypatch.setattr(ray.util.state, "list_nodes", lambda **_: nodes)
+    monkeypatch.setattr(executors_ray, "nodes", lambda *_: nodes)
     names = [one.name for one in executor.capacity().nodes]
     assert names == (["head", "worker (000002)", "worker (000003)"] if told else ["10.0.0.1", "10.0.0.2", "10.0.0.3"])
     assert executor.capacity().nodes[0].cpus == 3.0  # one of the head is kept
@@ -269,12 +268,19 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
         def get_address(self) -> str:
             return "http://127.0.0.1:1"
 
-    def fail(**_: object) -> None:
-        raise ServerUnavailable("no API server")
+    class State:
+        def __init__(self, address: str, headers: dict[str, str]) -> None:
+            assert address == "http://127.0.0.1:1" and headers["Authorization"] == "Bearer secret"
 
-    executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
+        def list(self, *_: object, **__: object) -> None:
+            raise ServerUnavailable("no API server")
+
+    (tmp_path / "token").write_text("secret")
+    config = JobsConfig(address="http://127.0.0.1:1", token_file=str(tmp_path / "token"))
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    executor = RayExecutor(config, tmp_path, 20)
     monkeypatch.setattr(executor, "_client", Client)
-    monkeypatch.setattr(ray.util.state, "list_nodes", fail)
+    monkeypatch.setattr(ray.util.state, "StateApiClient", State)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1 does not say what it has \(no API server\)"):
         executor.capacity()
 
