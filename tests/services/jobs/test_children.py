@@ -96,6 +96,7 @@ def test_a_program_that_cannot_be_started_again_at_once_is_started_later(tmp_pat
         child = Child("one", command, dict(os.environ), tmp_path, tmp_path / "log", prepare)
         children.start(child)
         (first,) = wait_for(children.mark, 1)
+        wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"])
         first.kill()
         wait_until(lambda: (tmp_path / "log").read_text().split() == ["begun"] * 2)
     finally:
