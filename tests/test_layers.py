@@ -71,7 +71,7 @@ HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by it
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/jobs/job_client.py", "services/jobs/jobs.py", "services/jobs/executors"],
+    "ray": ["pipelines/cluster", "services/jobs/job_client.py"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],

@@ -34,7 +34,8 @@ def test_text_that_markup_can_hold_stays(text: str) -> None:
 
 
 def job_of(text: str) -> Job:
-    plan = {"run": text, "run_dir": f"/nowhere/{text}".replace("\0", ""), "changed": {text: text}, "fingerprint": text}
+    file = text.replace("\0", "").encode("utf-8", "ignore").decode()  # names that no file can have are not planned
+    plan = {"run": text, "run_dir": f"/nowhere/{file}", "changed": {text: text}, "fingerprint": text}
     return Job(
         **{"id": "j1", "owner": text, "verb": "train", "words": [text], "state": "failed", "reason": text},
         **{"plan": plan, "submitted": 0.0, "spent": 1.0, "attempt": 1},

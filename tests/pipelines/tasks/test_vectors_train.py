@@ -12,6 +12,7 @@ import torch
 from model.bundles.vectors import load_vectors
 from model.runs import checkpoints, journal, paths
 from pipelines import entries
+from pipelines.cluster.embedded_ray import AT_IMPORT
 from pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for, workers_of
 from tests.warm import Command
@@ -173,8 +174,14 @@ def test_every_kind_of_method_comes_to_a_bundle(home: Path, model: str, capsys: 
     ],
 )
 def test_mistakes_are_refused_before_anything_starts(
-    undisturbed: Path, overrides: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    undisturbed: Path,
+    overrides: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for name, value in AT_IMPORT.items():  # another test of this process may have imported Ray
+        monkeypatch.setenv(name, value)
     assert entries.main(["train", *TEXT, *SETTINGS, "name=refused", ALONE, *overrides]) == 2
     assert message in capsys.readouterr().err
 
