@@ -1,6 +1,7 @@
 """Whatever a job leaves in its files: the service goes on, its pages answer, and the job is marked."""
 
 import contextlib
+import dataclasses
 import fcntl
 import itertools
 import json
@@ -9,7 +10,6 @@ import shutil
 import signal
 import tracemalloc
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -143,7 +143,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loop]:
 def browser(loop: Loop) -> Iterator[httpx.Client]:
     from fastapi.testclient import TestClient
 
-    config = replace(loop.config, rate=1e6)  # a fast machine asks more often than one person may
+    config = dataclasses.replace(loop.config, rate=1e6)  # a fast machine asks more often than one person may
     parts = Parts(loop.ledger, loop.scheduler.access, loop, config, loop.home, False)
     with TestClient(create_app(parts), base_url="http://127.0.0.1:8300", headers={"X-Dragoman-Owner": "anna"}) as http:
         yield http
