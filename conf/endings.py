@@ -49,7 +49,7 @@ def run_process(work: Callable[[], int]) -> NoReturn:
     atexit.register(_leave, ending)  # registered first, called last
     try:
         code = work()
-        if ending.waits is not None:
+        if code == OK and ending.waits is not None:  # the work ended before the signal's import did
             raise ending.first(ending.waits)
         ending.code = code
     except (Exception, KeyboardInterrupt) as problem:  # such as a signal just after the work has returned

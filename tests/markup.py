@@ -1,4 +1,4 @@
-"""What a strict reader makes of pages and pictures, and texts that try to be more than text."""
+"""Reads pages and pictures strictly, and draws texts that try to be more than text."""
 
 from pathlib import Path
 

@@ -277,7 +277,7 @@ def answer(
 
 
 def apart(said: str) -> tuple[str, str]:
-    """What was said without the command that goes on, and that command."""
+    """Splits what was said into the message and the command that goes on."""
     lines = said.splitlines()
     after = [line.removeprefix("next: ") for line in lines if line.startswith("next: ")]
     return "\n".join(line for line in lines if not line.startswith("next: ")), "".join(after)

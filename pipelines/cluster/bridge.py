@@ -82,6 +82,19 @@ def open_mailbox() -> Any:
     return ray.remote(num_cpus=0)(Mailbox).options(scheduling_strategy=here, max_concurrency=1).remote()
 
 
+@contextlib.contextmanager
+def _beside(work: Callable[[threading.Event], None], name: str) -> Iterator[None]:
+    """Runs `work` in a thread within the block; its event says that the block has ended."""
+    done = threading.Event()
+    thread = threading.Thread(target=work, args=[done], name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join(LAST)
+
+
 @dataclass
 class Bridge:
     """The command's side, for one group of `size` workers. `sizes`: the allowed sizes, in ascending order."""
@@ -98,14 +111,8 @@ class Bridge:
     @contextlib.contextmanager
     def carrying(self) -> Iterator[None]:
         """Carries from one side to the other, in a thread, within the block."""
-        done = threading.Event()
-        thread = threading.Thread(target=self._carry, args=[done], name="bridge", daemon=True)
-        thread.start()
-        try:
+        with _beside(self._carry, "bridge"):
             yield
-        finally:
-            done.set()
-            thread.join(LAST)
 
     def _carry(self, done: threading.Event) -> None:
         """Repeats until the end, and once more."""
@@ -166,14 +173,8 @@ class Courier:
             yield
             return
         self.ends.begin()
-        done = threading.Event()
-        thread = threading.Thread(target=self._carry, args=[done], name="courier", daemon=True)
-        thread.start()
-        try:
+        with _beside(self._carry, "courier"):
             yield
-        finally:
-            done.set()
-            thread.join(LAST)
 
     def _notice(self) -> None:
         while True:

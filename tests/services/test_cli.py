@@ -230,6 +230,22 @@ def work():
     assert (done.returncode, done.stdout, done.stderr) == (143, "True\n", "dragoman: interrupted\n")
 
 
+def test_a_signal_that_waited_and_was_handled_by_an_inner_block_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text("import os, time\nos.kill(os.getpid(), 15)\ntime.sleep(0.3)\n")
+    work = f"""
+import threading
+def work():
+    sys.path.insert(0, {str(tmp_path)!r})
+    heard = threading.Event()
+    import slow
+    signal.signal(signal.SIGTERM, lambda *_: heard.set())
+    heard.wait(30)
+    return 75
+"""
+    done = late(work, signal.SIGTERM)
+    assert (done.returncode, done.stderr) == (75, "")
+
+
 def test_what_was_printed_is_there_when_the_process_ends() -> None:
     done = late("def work():\n    sys.stdout.write('said')\n    return 5", signal.SIGINT)
     assert (done.returncode, done.stdout) == (5, "said")

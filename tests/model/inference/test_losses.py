@@ -1,4 +1,4 @@
-"""What translations lost is counted and told."""
+"""Losses of translations are counted and reported."""
 
 import pytest
 

@@ -69,7 +69,7 @@ print(json.dumps(found))
 
 
 def outcome(how: str, home: Path) -> dict[str, Any]:
-    """What a process that starts an embedded Ray finds; `how`: plain, begun, killed. This one may have imported Ray."""
+    """Returns what a process finds that starts an embedded Ray; `how`: plain, begun, killed. This one may have Ray."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
     (home / "tmp").mkdir()
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What a sharding says of itself."""
+"""The warnings and counts that a sharding prints."""
 
 from model.shards.manifest import Manifest
 from pipelines.corpus.report import changes

@@ -141,7 +141,7 @@ def test_an_unpacked_record_is_one_line(pairs: list[tuple[str, str]]) -> None:
 
 
 class Page(HTMLParser):
-    """What a browser makes of a page."""
+    """Returns a page as a browser reads it."""
 
     def __init__(self) -> None:
         super().__init__()
