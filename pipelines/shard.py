@@ -46,8 +46,9 @@ from pipelines.corpus.leaks import leak_rules
 from pipelines.corpus.misalignment import Misaligned
 from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
+from pipelines.corpus.near_pairs import near_lines, near_pairs
 from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan, near_lines, near_pairs
+from pipelines.corpus.plan import Plan, make_plan
 from pipelines.corpus.records import encodings_of
 from pipelines.corpus.remote_files import with_local_files
 from pipelines.corpus.report import source_records, table
@@ -245,8 +246,8 @@ def _make(
         dropped=plan.dropped,
         warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
         texts=texts,
-        near=near_lines(plan),
-        near_words={"mode": config.corpus.near_words, **near_pairs(plan)},
+        near=near_lines(plan.folder, plan.kept),
+        near_words={"mode": config.corpus.near_words, **near_pairs(plan.folder)},
     )
 
 

@@ -15,7 +15,8 @@ from model.shards.writer import Record, finished_shard, write_shard
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.corpus.block import load_block, load_lines
-from pipelines.corpus.plan import Plan, code, load_codes
+from pipelines.corpus.codes import code, load_codes
+from pipelines.corpus.plan import Plan
 
 SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
 

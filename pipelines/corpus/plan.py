@@ -16,25 +16,19 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus import leaks
-from pipelines.corpus.block import load_block, load_facts, load_keys, load_leak_keys
+from pipelines.corpus.block import load_facts, load_keys, load_leak_keys
+from pipelines.corpus.codes import CODES, RULES, STARTS, Codes, code, load_codes
 from pipelines.corpus.keys import Keys
 from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.near_words import RULES as NEAR_RULES
-from pipelines.corpus.near_words import HeldOutWords, first_rule
+from pipelines.corpus.near_pairs import NearPairs
 from pipelines.corpus.scratch import read_json, write_json
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.corpus.sources import SPLITS, Split
 from pipelines.corpus.staging import Block
 
-Codes = npt.NDArray[np.uint8]
-
-# A pair's code is its split's place in SPLITS plus 4 x its rule's place in RULES; rule 0 keeps it.
-RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leaks.RULES)
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
-_NEAR = "near_words.json"  # rule -> training pairs near a held-out one; block and row of those held-out pairs
-_CODES, _STARTS = "plan.codes", "plan.starts"  # one byte per clean pair; the start of each block's codes, and the end
 _DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
 
@@ -50,17 +44,6 @@ class Plan:
     def records(self, split: str) -> int:
         """Returns the number of pairs that the split keeps."""
         return sum(self.kept[split])
-
-
-def code(split: str, rule: str = "kept") -> int:
-    """Returns the code of a pair of `split` judged by `rule`."""
-    return SPLITS.index(split) + 4 * RULES.index(rule)
-
-
-def load_codes(folder: Path, block: int) -> Codes:
-    """Returns the codes of one block's clean pairs, in order."""
-    start, stop = np.fromfile(folder / _STARTS, "<u8", count=2, offset=8 * block).tolist()
-    return np.fromfile(folder / _CODES, np.uint8, count=stop - start, offset=start)
 
 
 def make_plan(
@@ -110,7 +93,7 @@ def _decide(
         return codes
 
     forbidden = leaks.forbidden_to(_guarded_keys(blocks, clean, config, guarded, split_codes))
-    near = NearWords(blocks, clean, config, split_codes)
+    near = NearPairs(blocks, clean, config, split_codes)
     partitions = Partitions(scratch / "partitions", sum(block.lines for block in blocks))
 
     def each() -> Iterator[Codes]:
@@ -128,88 +111,7 @@ def _decide(
             yield codes
 
     write_codes(scratch, each(), partitions, config)
-    write_json(scratch / _NEAR, near.found())
-
-
-class NearWords:
-    """`corpus.near_words`: finds training pairs that are nearly a held-out pair, and those held-out pairs."""
-
-    def __init__(
-        self,
-        blocks: Sequence[Block],
-        clean: Path,
-        config: CorpusConfig,
-        split_codes: Callable[[Block, Keys], Codes],
-    ) -> None:
-        self._clean, self._drops = clean, config.near_words == "drop"
-        self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its number
-        self._marked: set[int] = set()
-        self._counts = Counter[str](dict.fromkeys(NEAR_RULES, 0))
-        self._held = HeldOutWords(self._pairs(blocks, config, split_codes)) if config.near_words != "none" else None
-
-    def _pairs(
-        self, blocks: Sequence[Block], config: CorpusConfig, split_codes: Callable[[Block, Keys], Codes]
-    ) -> Iterator[tuple[str, str, int]]:
-        cuts = any(config.cut.share(split) for split in leaks.HELD_OUT)
-        for block in blocks:
-            if block.source.split == "train" and not cuts:
-                continue
-            codes = split_codes(block, load_keys(self._clean, block.number)[1])
-            source, target = load_block(self._clean, block.number).texts()
-            for row in np.flatnonzero((codes < 4) & (codes != code("train"))).tolist():
-                self._rows.append((block.number, row))
-                yield source[row], target[row], len(self._rows) - 1
-
-    def mark(self, codes: Codes, block: Block) -> None:
-        """Finds the block's near training pairs; if they are dropped, their codes become the rule's."""
-        places = np.flatnonzero(codes == code("train")).tolist()
-        if self._held is None or not places:
-            return
-        source, target = load_block(self._clean, block.number).texts()
-        for row in places:
-            names = self._held.near(source[row], target[row])
-            if not names:
-                continue
-            self._marked |= names.keys()
-            rule = first_rule(*names.values())
-            self._counts[rule] += 1
-            if self._drops:
-                codes[row] = code("train", rule)
-
-    def found(self) -> dict[str, Any] | None:
-        """Returns the training pairs by rule, and block and row of held-out pairs near them; None if not checked."""
-        if self._held is None:
-            return None
-        return {"pairs": dict(self._counts), "rows": sorted(self._rows[name] for name in self._marked)}
-
-
-def near_pairs(plan: Plan) -> dict[str, int]:
-    """Returns rule -> training pairs near a held-out one, dropped or not; empty: not checked.
-
-    A pair counts under one rule.
-    """
-    pairs: dict[str, int] = (read_json(plan.folder / _NEAR) or {}).get("pairs", {})
-    return pairs
-
-
-def near_lines(plan: Plan) -> dict[str, list[int]]:
-    """Returns split -> lines (from 0) of its held-out text near a training pair; empty: not checked."""
-    found_near = read_json(plan.folder / _NEAR)
-    if found_near is None:
-        return {}
-    wanted: dict[int, list[int]] = {}
-    for block, row in found_near["rows"]:
-        wanted.setdefault(block, []).append(row)
-    found: dict[str, list[int]] = {}
-    for split in leaks.HELD_OUT:
-        if not plan.records(split):
-            continue
-        first, found[split] = 0, []
-        for block, kept in enumerate(plan.kept[split]):
-            places = np.flatnonzero(load_codes(plan.folder, block) == code(split)).tolist() if block in wanted else []
-            found[split] += [first + places.index(row) for row in wanted.get(block, ()) if row in places]
-            first += kept
-    return found
+    near.write(scratch)
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
@@ -248,7 +150,7 @@ def _guarded_keys(
 def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", config: CorpusConfig) -> None:
     """Writes the codes, block after block, and then judges the pairs that were dealt to partitions."""
     starts = [0]
-    with atomic_open(folder / _CODES, durable=False) as out:
+    with atomic_open(folder / CODES, durable=False) as out:
         for codes in each:
             out.write(codes.tobytes())
             starts.append(starts[-1] + len(codes))
@@ -260,7 +162,7 @@ def write_codes(folder: Path, each: Iterable[Codes], partitions: "Partitions", c
             codes.flush()
             del codes
     partitions.remove()
-    with atomic_open(folder / _STARTS, durable=False) as out:
+    with atomic_open(folder / STARTS, durable=False) as out:
         np.asarray(starts, "<u8").tofile(out)
 
 

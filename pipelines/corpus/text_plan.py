@@ -12,12 +12,11 @@ import numpy.typing as npt
 
 from model.errors import UserError
 from pipelines.corpus.block import load_keys
+from pipelines.corpus.codes import Codes, code
 from pipelines.corpus.keys import Keys
 from pipelines.corpus.plan import (
-    Codes,
     Partitions,
     Plan,
-    code,
     forbidden_keys,
     make_plan_by,
     mark_leaked,

@@ -9,8 +9,9 @@ import numpy as np
 
 from model.files import atomic_open, file_sha256
 from pipelines.corpus.block import load_block
+from pipelines.corpus.codes import code, load_codes
 from pipelines.corpus.packing import kept_texts
-from pipelines.corpus.plan import Plan, code, load_codes
+from pipelines.corpus.plan import Plan
 from pipelines.corpus.sources import SPLITS
 
 LEVEL = 6  # of zstd

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.corpus.near_pairs import near_lines, near_pairs
 from pipelines.corpus.near_words import WordIndex, within_one_word, words_of
-from pipelines.corpus.plan import make_plan, near_lines, near_pairs
+from pipelines.corpus.plan import make_plan
 from pipelines.corpus.settings import CorpusConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
@@ -111,7 +112,12 @@ def test_pairs_one_word_from_a_held_out_one_are_marked_or_dropped(tmp_path: Path
     for mode in ("none", "mark", "drop"):
         blocks, clean = cleaned_blocks(tmp_path / mode, splits)
         plan = make_plan(blocks, clean, tmp_path / mode, CorpusConfig(near_words=mode), 1, {})
-        found[mode] = (kept_pairs(clean, plan, "train"), plan.dropped["train"], near_lines(plan), near_pairs(plan))
+        found[mode] = (
+            kept_pairs(clean, plan, "train"),
+            plan.dropped["train"],
+            near_lines(plan.folder, plan.kept),
+            near_pairs(plan.folder),
+        )
         assert kept_pairs(clean, plan, "test") == TEST
     counts = {"leaked_letter": 1, "leaked_words": 1, "leaked_joined": 1}
     assert found["none"] == (TRAIN, {}, {}, {})
