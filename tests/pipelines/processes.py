@@ -1,13 +1,16 @@
 """Verbs in processes of their own, watched by their journals and killed."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from model.runs import journal, paths
 from tests.warm import Command
@@ -28,10 +31,13 @@ def steps(run: Path) -> list[dict[str, Any]]:
     return [line for line in journal.lines(run / paths.STEPS) if "batch" in line]
 
 
-def wait_for(condition: Callable[[], bool], what: str, seconds: float = 120.0) -> None:
+def wait_for(condition: Callable[[], bool], process: "Command | subprocess.Popen[str]", seconds: float = 300.0) -> None:
+    """Waits while the process runs. If it ends before, or takes too long, the test fails with all that it printed."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"waited {seconds:g} s for {what}"
+        if process.poll() is not None or time.monotonic() > end:
+            late = "" if process.poll() is not None else f"killed after {seconds:g} s; it has printed:\n"
+            pytest.fail(late + kill_tree(process))
         time.sleep(0.02)
 
 
@@ -50,11 +56,10 @@ def workers_of(process: Command) -> list[psutil.Process]:
     return found
 
 
-def kill_tree(process: Command) -> None:
-    """The driver and everything that it has started, at once, without a chance to clean up."""
-    for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
-        try:
-            one.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
-    process.communicate(timeout=60)
+def kill_tree(process: "Command | subprocess.Popen[str]") -> str:
+    """Kills a command and all that it has started, without a chance to clean up. Returns what it has printed."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.send_signal(signal.SIGKILL)
+    return process.communicate(timeout=60)[0]

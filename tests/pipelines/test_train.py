@@ -72,7 +72,7 @@ def assert_same_run(run: Path, undisturbed: Path) -> None:
 def test_a_killed_worker_is_replaced_and_the_run_is_the_same(home: Path, undisturbed: Path) -> None:
     run = home / "runs" / "worker"
     process = start("train", home, "name=worker", "cluster.workers=2")
-    wait_for(reached(run, 120), "step 120")
+    wait_for(reached(run, 120), process)
     workers_of(process)[0].kill()
     finish(process)
     assert int((run / "attempt").read_text()) == 2
@@ -82,10 +82,10 @@ def test_a_killed_worker_is_replaced_and_the_run_is_the_same(home: Path, undistu
 def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undisturbed: Path) -> None:
     run = home / "runs" / "tree"
     process = start("train", home, "name=tree", "cluster.workers=2")
-    wait_for(reached(run, 80), "step 80")
+    wait_for(reached(run, 80), process)
     kill_tree(process)
     process = start("train", home, "name=tree", "cluster.workers=1")
-    wait_for(reached(run, 170), "step 170")
+    wait_for(reached(run, 170), process)
     kill_tree(process)
     out = finish(start("train", home, "name=tree", "cluster.workers=2"))
     assert "goes on to step 400" in out
@@ -104,7 +104,7 @@ def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     name = f"{backend}{code}"
     run = home / "runs" / name
     process = start("train", home, f"name={name}", f"cluster.backend={backend}", "train.max_steps=100000")
-    wait_for(reached(run, 60), "step 60")
+    wait_for(reached(run, 60), process)
     if backend == "local":  # while it is alive, another training of it is refused
         second = finish(start("train", home, f"name={name}", "cluster.backend=local"), code=2)
         assert f"this run is being trained already, by process {process.pid} on " in second

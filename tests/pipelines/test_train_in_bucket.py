@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from model.runs import journal, paths
 from model.storage import remote
 from model.storage.mirror import remote_of
 from pipelines.training import snapshots
+from tests.pipelines.processes import reached, wait_for
 from tests.warm import Command
 
 SETTINGS = [
@@ -71,17 +71,13 @@ class Machine:
 
     def wait_for_checkpoint(self, name: str, process: Command) -> None:
         """Until a checkpoint is in the bucket: it is sent beside the loop, which does not wait for it."""
-        end, elsewhere = time.monotonic() + 300, remote_of(self.run(name))
+        elsewhere = remote_of(self.run(name))
         assert elsewhere is not None
-        while not any("checkpoints/" in file for file in getattr(snapshots.newest(elsewhere), "files", {})):
-            assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
-            time.sleep(0.02)
+        files = lambda: getattr(snapshots.newest(elsewhere), "files", {})  # noqa: E731
+        wait_for(lambda: any("checkpoints/" in file for file in files()), process)
 
     def wait_for_step(self, name: str, step: int, process: Command) -> None:
-        end = time.monotonic() + 300
-        while not any(line["step"] >= step for line in journal.lines(self.run(name) / paths.STEPS)):
-            assert process.poll() is None and time.monotonic() < end, process.communicate()[0]
-            time.sleep(0.02)
+        wait_for(reached(self.run(name), step), process)
 
 
 def facts(run: str) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import contextlib
 import json
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.s3_server import Proxy, proxy_before
 from model.runs import journal, paths
 from model.storage import remote
+from tests.pipelines.processes import wait_for
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
 
 STEPS = 300  # of the run to which nothing happens
@@ -51,13 +51,6 @@ class Nodes:
 
     def workers(self, name: str) -> list[int]:
         return [int(line["workers"]) for line in self.lines(name, paths.STARTS)]
-
-
-def wait_until(holds: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert process.poll() is None and time.monotonic() < end, end_of(process)
-        time.sleep(0.05)
 
 
 def end_of(process: "subprocess.Popen[str]", code: int | None = None) -> str:
@@ -157,14 +150,14 @@ def test_a_node_that_is_lost_and_joins_again_changes_no_step(nodes: Nodes, undis
     name = how.replace(" ", "-")
     words = (name, "cluster.workers=1..2", "train.max_steps=100_000")
     process = nodes.train(*words)
-    wait_until(lambda: nodes.step(name) >= 20, process)
+    wait_for(lambda: nodes.step(name) >= 20, process)
     lose(nodes.cluster, how)
-    wait_until(lambda: nodes.workers(name)[-1] == 1, process)
+    wait_for(lambda: nodes.workers(name)[-1] == 1, process)
     regain(nodes.cluster, how)
-    wait_until(lambda: nodes.workers(name)[-1] == 2, process)
+    wait_for(lambda: nodes.workers(name)[-1] == 2, process)
     alone, joined = nodes.lines(name, paths.STARTS)[-2:]
     assert joined["step"] % 10 or joined["step"] > alone["step"], "a checkpoint was made for the change"
-    wait_until(lambda: nodes.step(name) > max(STEPS, joined["step"] + 20), process)
+    wait_for(lambda: nodes.step(name) > max(STEPS, joined["step"] + 20), process)
     process.send_signal(signal.SIGTERM)
     said = end_of(process, 143)
     stopped = nodes.step(name)
@@ -181,13 +174,13 @@ def test_a_worker_that_stands_still_is_replaced_and_a_drained_node_ends_a_run_of
     nodes: Nodes, undisturbed: Path
 ) -> None:
     process = nodes.train("fixed", "cluster.silence=5", "train.max_steps=100_000")
-    wait_until(lambda: nodes.step("fixed") >= 20, process)
+    wait_for(lambda: nodes.step("fixed") >= 20, process)
     (worker,) = nodes.cluster.processes("b", "ray::RayTrainWorker")
     worker.suspend()
-    wait_until(lambda: len(nodes.workers("fixed")) > 1, process)
+    wait_for(lambda: len(nodes.workers("fixed")) > 1, process)
     with contextlib.suppress(psutil.NoSuchProcess):
         worker.resume()
-    wait_until(lambda: nodes.step("fixed") > STEPS, process)
+    wait_for(lambda: nodes.step("fixed") > STEPS, process)
     nodes.cluster.drain("b", 60)
     said = end_of(process, 75)
     assert "a node of its workers is being drained" in said and f"step-{nodes.step('fixed'):08d}" in said

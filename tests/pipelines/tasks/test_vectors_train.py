@@ -89,7 +89,7 @@ def reached(run: Path, epoch: int) -> Callable[[], bool]:
 def test_a_killed_run_goes_on_to_the_same_bits(home: Path, undisturbed: Path) -> None:
     run = home / "runs" / "killed"
     process = train(home, "name=killed", ALONE)
-    wait_for(reached(run, 10), "epoch 10")
+    wait_for(reached(run, 10), process)
     kill_tree(process)
     assert "goes on in epoch" in finish(train(home, "name=killed", ALONE))
     assert epoch_losses(run) == epoch_losses(undisturbed)
@@ -100,9 +100,9 @@ def test_a_killed_run_goes_on_to_the_same_bits(home: Path, undisturbed: Path) ->
 def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(home: Path, undisturbed: Path) -> None:
     run = home / "runs" / "elastic"
     process = train(home, "name=elastic", "cluster.workers=2")
-    wait_for(reached(run, 3), "epoch 3")
+    wait_for(reached(run, 3), process)
     workers_of(process)[0].kill()
-    wait_for(lambda: (run / "attempt").read_text() == "2" and reached(run, 8)(), "epoch 8 of the second attempt")
+    wait_for(lambda: (run / "attempt").read_text() == "2" and reached(run, 8)(), process)
     kill_tree(process)
     here("train", *SETTINGS, "name=elastic")
     words = [sum(line.get("tokens", 0) for line in lines(one)) for one in (run, undisturbed)]

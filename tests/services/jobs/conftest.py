@@ -13,6 +13,14 @@ from sqlalchemy import create_engine, text
 
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.service import intake
+
+
+@pytest.fixture(autouse=True)
+def patient_intake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Intake.take` waits for every plan: on a busy machine one takes longer than the second it waits otherwise."""
+    monkeypatch.setattr(intake, "BESIDE", 60.0)
+
 
 PLACES = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
 
