@@ -164,7 +164,7 @@ def tries(home: Path, verb: str, count: int, seed: int) -> list[Try]:
     if verb in FIRST:
         words.insert(1, FIRST[verb])
     accepted = (0, 1) if verb == "promote" else (0,)
-    lasts = seconds_of(home, [*words, *named(home, verb, "measured")], accepted)
+    lasts = seconds_of(home, [*words, *named(home, verb, f"{verb}-measured")], accepted)
     found: list[Try] = []
     for turn in range(4 * count):
         name = f"{verb}{seed}-{turn}"

@@ -165,7 +165,7 @@ def _kept_head(device: str) -> Iterator[_Head]:
     try:
         yield head
     finally:
-        head.end()
+        undisturbed(head.end, "Ray's processes have ended")
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from services.endpoint.translation import Question
 from services.settings import Limits
 
 
@@ -95,6 +96,11 @@ class TranslationRequest(Parameters):
     def aligned(self) -> bool:
         """Returns True if the request asks for the alignment."""
         return self.alignment in (True, "true", "True", "1")
+
+    def question(self) -> Question:
+        """Returns what the endpoint is asked."""
+        source = None if self.source == "auto" else self.source
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":

@@ -16,8 +16,9 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from model.ranges import check_ranges
 from model.settings import DecodeConfig
-from services.endpoint.app import Endpoint, create_app
+from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.metrics import Metrics, ModelMetrics
 from services.endpoint.vector_routes import VectorsQueue

@@ -22,8 +22,8 @@ from fastapi import FastAPI
 from model.ports import free_ports
 from model.settings import DecodeConfig
 from services.endpoint import serve
-from services.endpoint.app import Endpoint
 from services.endpoint.app import create_app as create_endpoint
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.metrics import Metrics
 from services.http.listening import bind
 from services.jobs.client.client import JobClient

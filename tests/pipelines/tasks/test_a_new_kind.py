@@ -13,8 +13,9 @@ from pipelines import evaluate, promote, shard, train
 from pipelines.config import Config
 from pipelines.tasks.base import TASKS
 from pipelines.tracking.registry import Registry
-from services.endpoint.app import Endpoint, create_app
+from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader

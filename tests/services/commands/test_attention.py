@@ -19,8 +19,9 @@ from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerPair
 from services.commands.attention import MOST_MAPS
 from services.commands.translate import translate
-from services.endpoint.app import Endpoint, create_app
+from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
 from services.models.loaded_model import LoadedModel, load_model
 from services.settings import Limits, TranslateConfig

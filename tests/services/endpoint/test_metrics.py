@@ -10,7 +10,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from model.errors import UserError
 from model.settings import DecodeConfig
 from services.endpoint import serve
-from services.endpoint.app import Endpoint, create_app
+from services.endpoint.app import create_app
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.metrics import Metrics
 from services.http.connections import Connection, connection_class
 from services.models.follower import Follower

@@ -18,8 +18,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint import serve
-from services.endpoint.app import Endpoint, create_app
+from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin

@@ -15,8 +15,9 @@ import pytest
 from model.errors import UserError
 from model.settings import DecodeConfig
 from services.endpoint import serve
-from services.endpoint.app import Endpoint, create_app
+from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.loaded_vectors import LoadedVectors, Refused, load_vectors_model

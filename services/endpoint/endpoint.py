@@ -1,0 +1,117 @@
+"""The endpoint's parts, and one question to its translation model, whatever the client's dialect."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from model.errors import UserError
+from model.inference.losses import Losses
+from model.inference.translator import Translation
+from model.languages import nearest, standard_code
+from model.text.sentences import Piece, join, split
+from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.metrics import Metrics
+from services.endpoint.translation import Answer, Question
+from services.endpoint.vector_routes import VectorsQueue
+from services.models.loaded_model import LoadedModel
+from services.settings import Limits
+
+logger = logging.getLogger(__name__)
+
+NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
+NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /status without one
+
+
+@dataclass
+class Endpoint:
+    """The application's parts: the queue of translations, that of word vectors, or both, and the settings."""
+
+    translations: InferenceQueue[LoadedModel, str, Translation] | None
+    vectors: VectorsQueue | None = None
+    limits: Limits = field(default_factory=Limits)
+    keys: Sequence[str] = ()  # API keys; none: no key is needed
+    longest: int = 400  # characters of a sentence before it is cut further
+    receive_timeout: float = 15.0  # seconds for a request's body to arrive
+    access_log: bool = False  # log one line per request
+    metrics: Metrics = field(default_factory=Metrics)
+
+    def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
+        """Returns the queue of translations.
+
+        Raises:
+            HTTPException: 404, no translation model is served.
+        """
+        if self.translations is None:
+            raise HTTPException(404, NO_TRANSLATION)
+        return self.translations
+
+    async def translate(self, question: Question) -> tuple[list[Answer], LoadedModel]:
+        """Returns one answer per text, and the model that gave them.
+
+        Raises:
+            HTTPException: a language that the model lacks, a full queue, or a timeout.
+        """
+        served = self.queue().model()
+        if question.source is not None and not nearest(question.source, (served.source,)):
+            raise HTTPException(400, f"{question.source} is not supported")
+        if not nearest(question.target, (served.target,)):
+            raise HTTPException(400, f"{question.target} is not supported")
+        answering = await self._load_aligning(served) if question.aligned else served
+        most = min(question.alternatives, served.most_alternatives)
+        pieces = [split(text, self.longest, served.source) for text in question.texts]
+        lines = [piece.text for text in pieces for piece in text if piece.text]
+        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
+            translations = await self.queue().ask(answering, lines, most + 1)
+        for translation in translations:
+            if translation.error:
+                logger.error("a line could not be translated: %s", translation.error)
+                raise HTTPException(500, f"Cannot translate text: {translation.error}")
+        found = iter(translations)
+        source = standard_code(question.source or served.source)  # assumed, not detected
+        answers, losses = [], []
+        for text in pieces:
+            own = [next(found) if piece.text else Translation("", 0.0) for piece in text]
+            losses.append(Losses("sentence"))
+            for piece, part in zip(text, own, strict=True):
+                losses[-1].add(piece.text, part)
+            best = join(text, [part.text for part in own])
+            others = list(dict.fromkeys(_others(text, own, most, best)))
+            maps = [one.record() for part in own for one in part.attention] if question.aligned else []
+            answers.append(Answer(best, source, 0.0, others, losses[-1].record(), maps))
+        self.metrics.lose(losses)
+        self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))
+        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
+        return answers, served
+
+    async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
+        """Returns the model with attention; loading it first holds up no other request.
+
+        Raises:
+            HTTPException: 400, the model has no attention.
+        """
+        try:
+            return await asyncio.to_thread(lambda: served.aligning)
+        except UserError as problem:
+            raise HTTPException(400, f"alignment is not supported: {problem}") from None
+
+    def status(self) -> tuple[int, dict[str, Any]]:
+        """Returns status code and body of /status: 200 only if every served model answers."""
+        translations = self.translations.facts() if self.translations else NOTHING
+        vectors = self.vectors.facts() if self.vectors else None
+        states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
+        status = next((state for state in states if state != "ok"), "ok")
+        body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
+        return (200 if status == "ok" else 503), body
+
+
+def _others(pieces: Sequence[Piece], translations: Sequence[Translation], most: int, best: str) -> Iterator[str]:
+    """Yields the alternatives of a text: the k-th joins the k-th best of every sentence, or its last one."""
+    for rank in range(1, most + 1):
+        chosen = [one.nbest[min(rank, len(one.nbest) - 1)].text if one.nbest else one.text for one in translations]
+        other = join(pieces, chosen)
+        if other != best:
+            yield other

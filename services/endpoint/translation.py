@@ -1,0 +1,28 @@
+"""A question to the translation model and its answer, in no client's dialect."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Question:
+    """Texts to translate, with what every dialect can ask for."""
+
+    texts: Sequence[str]
+    source: str | None  # language; None: detect it
+    target: str
+    alternatives: int = 0  # other translations of each text
+    aligned: bool = False  # with attention
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One text's translation."""
+
+    text: str
+    source: str  # language, asked for or detected, spelled as in BCP 47
+    confidence: float  # of the detection, 0 to 100
+    alternatives: Sequence[str]
+    losses: dict[str, Any]  # what was not translated completely, `Losses.record`
+    alignment: Sequence[dict[str, Any]]  # one record a sentence; empty unless asked for
