@@ -229,7 +229,7 @@ class Writer:
         self.out: list[str] = []
         self.length = 0
         self.written: list[Written] = []
-        self.inner: dict[Mask, str] = {}
+        self.inner: dict[Mask | Tag, str] = {}
 
     def write(self, tags: Sequence[Placed], start: int, end: int, last: bool = True) -> None:
         """Writes the text from `start` to `end` with these tags."""
@@ -237,7 +237,7 @@ class Writer:
         for tag in tags:
             self._plain(place, tag.start, False)
             begin = self.base + self.length
-            self._add(tag.tag.opening)
+            self._add(self.inner.get(tag.tag, tag.tag.opening))
             self.write(tag.inner, tag.start, tag.end, False)
             self._add(tag.tag.closing)
             self.written.append(Written(tag.tag, begin, self.base + self.length, tag.how))

@@ -16,11 +16,12 @@ from typing import Any
 from model.inference.translator import Translation
 from services.texts.assembly import Writer, Written, assemble, place_tags
 from services.texts.lines import Target, read_translation
+from services.texts.markup import read_html, read_xml
 from services.texts.options import TextOptions
 from services.texts.parts import Part, RunState
 from services.texts.plain import read_plain
 from services.texts.report import make_report
-from services.texts.runs import Mask, Node, Run
+from services.texts.runs import Mask, Node, Run, Tag
 from services.texts.stand_ins import StandIns
 
 FLAGS = (False, True)
@@ -146,17 +147,16 @@ def _write_run(
     state = states[run]
     found = assemble(state, chosen)
     writer = Writer(state, found, base)
-    inside: dict[Mask, list[tuple[Run, Written]]] = {}
-    for mask in run.masks:
-        if mask.inner:
-            inside[mask] = []
-            writer.inner[mask] = _write(mask.inner, states, chosen, inside[mask], 0)
+    inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
+    for one in (*run.masks, *run.tags):
+        if one.inner:
+            inside[one] = []
+            writer.inner[one] = _write(one.inner, states, chosen, inside[one], 0)
     writer.write(place_tags(state, found), 0, len(found.text))
-    for one in writer.written:
-        written.append((run, one))
-        if isinstance(one.what, Mask):
-            for other, each in inside.get(one.what, ()):
-                written.append((other, replace(each, start=each.start + one.start, end=each.end + one.start)))
+    for place in writer.written:
+        written.append((run, place))
+        for other, each in inside.get(place.what, ()):
+            written.append((other, replace(each, start=each.start + place.start, end=each.end + place.start)))
     return "".join(writer.out)
 
 
@@ -172,11 +172,11 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     while runs:
         run = runs.pop(0)
         states.append(RunState(run, options, source_language, target_language, longest))
-        runs += [node for mask in run.masks for node in mask.inner if isinstance(node, Run)]
+        runs += [node for one in (*run.masks, *run.tags) for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states)
 
 
-READERS: dict[str, Callable[[str, TextOptions], list[Node]]] = {"text": read_plain}
+READERS: dict[str, Callable[[str, TextOptions], list[Node]]] = {"text": read_plain, "html": read_html, "xml": read_xml}
 
 
 def pending(texts: Sequence[Prepared]) -> list[Asked]:

@@ -36,6 +36,7 @@ class Tag:
     opening: str
     closing: str
     depth: int = 0
+    inner: "Sequence[str | Run]" = ()  # instead of `opening`: its attributes that are translated
 
 
 def _same(text: str) -> str:
