@@ -67,9 +67,9 @@ def _copy(found: Assembly, state: RunState, start: int, end: int) -> None:
 def _add(found: Assembly, state: RunState, part: Part, target: Target) -> None:
     at = len(found.text)
     places = [Place(at + one.start, at + one.end, one.mask, one.how, one.written) for one in target.places]
-    for start, end, raw in target.breaks:
-        places.append(Place(at + start, at + end, Mask(0, 0, "break", raw), "copied"))
-    masks = [mask for mask in state.masks(part.span) if mask not in {one.mask for one in target.places}]
+    places += [Place(at + start, at + end, mask, "copied") for start, end, mask in target.breaks]
+    taken = {one.mask for one in places}
+    masks = [mask for mask in state.masks(part.span) if mask not in taken]
     for mask in masks:  # anchors, and what the model lost all the same
         places.append(_put(state, target, mask, at))
     found.places += sorted(places, key=lambda one: (one.start, one.end, one.mask.start))
@@ -252,10 +252,12 @@ class Writer:
         while self.places and (self.places[0].start < end or (last and self.places[0].start <= end)):
             one = self.places.pop(0)
             self._text(start, max(start, one.start))
-            raw = self.inner.get(one.mask, one.mask.raw if one.written is None else one.written)
+            raw = one.mask.raw if one.written is None else one.written
+            if one.mask in self.inner:
+                raw = raw.replace(one.mask.raw, self.inner[one.mask], 1)
             begin = self.base + self.length
             self._add(raw)
-            if one.mask.kind != "break":
+            if one.mask.kind != "feed":
                 lead = len(raw) - len(raw.lstrip(" "))
                 tail = len(raw) - len(raw.rstrip(" ")) if raw.strip(" ") else 0
                 self.written.append(Written(one.mask, begin + lead, begin + len(raw) - tail, one.how))

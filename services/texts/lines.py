@@ -25,6 +25,7 @@ class Line:
     shown: list[Mask]  # masks that the model sees as they are
     anchors: list[Mask]  # masks that are left out
     breaks: list[tuple[int, str]]  # line feeds of the run that are blanks here
+    softs: list[Mask]  # masks that are line feeds
     shouted: bool
     small: bool
     capital: bool  # it begins with one
@@ -52,7 +53,7 @@ class Target:
     links: list[tuple[Span, Span]] = field(default_factory=list)  # (in the text, in the run)
     aligned: bool = False  # the links are the model's, not a guess
     lost: list[Mask] = field(default_factory=list)
-    breaks: list[tuple[int, int, str]] = field(default_factory=list)  # blanks that are line feeds
+    breaks: list[tuple[int, int, Mask]] = field(default_factory=list)  # blanks that are line feeds
 
 
 def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, hidden: frozenset[Mask]) -> Line | None:
@@ -66,7 +67,7 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
     numbers = (pair for pair in stand_ins.numbers if pair[0] not in text)
     signs: list[str] = []
     origin: list[int] = []
-    line = Line("", origin, [], [], [], [], casing.is_shouted(_outside(run, span, masks)), False, False, "", "")
+    line = Line("", origin, [], [], [], [], [], casing.is_shouted(_outside(run, span, masks)), False, False, "", "")
 
     def add(piece: str, place: int, fixed: bool) -> None:
         for at, sign in enumerate(piece):
@@ -79,7 +80,11 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
         add(plain, place, fixed=False)
         if mask is None:
             break
-        if mask.anchor:
+        if mask.kind == "soft":
+            line.softs.append(mask)
+            signs.append(" ")
+            origin.append(mask.start)
+        elif mask.anchor:
             line.anchors.append(mask)
             if (not signs or signs[-1].isspace()) and run.text[mask.end : mask.end + 1].isspace() and signs:
                 signs.pop()
@@ -178,6 +183,8 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
         found.text = found.text[:1].upper() + found.text[1:]
     for first, raw in line.breaks:
         _put_break(found, first / max(1, len(line.text)), raw)
+    for mask in line.softs:
+        _put_break(found, line.origin.index(mask.start) / max(1, len(line.text)), mask.raw, mask)
     found.places.sort(key=lambda place: place.start)
     return found
 
@@ -286,7 +293,7 @@ def _shout(found: Target) -> None:
     found.links = [(move(right), left) for right, left in found.links]
 
 
-def _put_break(found: Target, share: float, raw: str) -> None:
+def _put_break(found: Target, share: float, raw: str, mask: Mask | None = None) -> None:
     """Puts a line feed at the blank that is nearest to this share of the text."""
     wanted = share * len(found.text)
     masked = [(place.start, place.end) for place in found.places]
@@ -299,4 +306,4 @@ def _put_break(found: Target, share: float, raw: str) -> None:
     ]
     if blanks:
         at = min(blanks, key=lambda place: abs(place - wanted))
-        found.breaks.append((at, at + 1, raw))
+        found.breaks.append((at, at + 1, mask or Mask(0, 0, "feed", raw)))

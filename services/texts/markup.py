@@ -85,6 +85,9 @@ class _Builder:
         if text and not has_letter(text) and not self.tags and not self.masks:
             nodes.append(self.reader.write(text))
         elif text or self.tags:
+            for mask in self.masks:  # what touches a word is none
+                beside = text[mask.start - 1 : mask.start] + text[mask.end : mask.end + 1]
+                mask.anchor = mask.anchor or (mask.kind == "element" and any(map(str.isalnum, beside)))
             taken = [(mask.start, mask.end) for mask in self.masks]
             found = (mask for mask in find_masks(text) if mask.kind not in ("tag", "element", "entity"))
             for mask in found:

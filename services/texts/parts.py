@@ -91,7 +91,7 @@ class RunState:
     def needs_alignment(self, part: Part) -> bool:
         """Returns True if something has to be put between the words of the translation."""
         start, end = part.span
-        if any(mask.anchor or mask.kind == "term" for mask in self.masks(part.span)):
+        if any((mask.anchor and mask.kind != "soft") or mask.kind == "term" for mask in self.masks(part.span)):
             return True
         for tag in self.run.tags:
             inside = max(start, tag.start), min(end, tag.end)

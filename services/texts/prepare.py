@@ -16,8 +16,9 @@ from typing import Any
 from model.inference.translator import Translation
 from services.texts.assembly import Writer, Written, assemble, place_tags
 from services.texts.lines import Target, read_translation
+from services.texts.markdown import read_markdown
 from services.texts.markup import read_html, read_xml
-from services.texts.options import TextOptions
+from services.texts.options import Format, TextOptions
 from services.texts.parts import Part, RunState
 from services.texts.plain import read_plain
 from services.texts.report import make_report
@@ -176,7 +177,12 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     return Prepared(nodes, states)
 
 
-READERS: dict[str, Callable[[str, TextOptions], list[Node]]] = {"text": read_plain, "html": read_html, "xml": read_xml}
+READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
+    "text": read_plain,
+    "html": read_html,
+    "xml": read_xml,
+    "markdown": read_markdown,
+}
 
 
 def pending(texts: Sequence[Prepared]) -> list[Asked]:

@@ -26,6 +26,8 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
             found["tags"].append({"text": what.opening, **entry})
         elif what.kind == "term":
             found["terms"].append({"text": what.raw, **entry})
+        elif what.kind in ("soft", "border"):
+            continue
         elif what.kind in ("word", "mark"):
             found["words"].append({"text": what.raw, **entry})
         else:

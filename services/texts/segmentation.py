@@ -106,7 +106,7 @@ def shadow(run: Run) -> str:
     """Returns the text in the same length, in which no border lies inside of a mask or of a message."""
     signs = list(run.text)
     for mask in run.masks:
-        if mask.anchor and mask.kind == "emoji":
+        if mask.kind in ("emoji", "soft", "border"):
             continue
         first = "" if mask.kind == "number" or mask.anchor else "X"
         body = first + run.text[mask.start + len(first) : mask.end]
@@ -128,6 +128,7 @@ def _chunks(text: str) -> Iterator[Span]:
         start, end = place + (marker.end() if marker else inner), place + len(body)
         cells = [] if start >= end else list(_cells(text, start, end))
         joins = open_start >= 0 and not marker and len(cells) == 1 and inner == indent
+        joins = joins and text[place - 1 : place] != "\u2029"  # a break that somebody wanted
         if joins and _goes_on(text[last[0] : last[1]], text[start:end]):
             last = (start, end)
         else:
