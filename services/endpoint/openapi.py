@@ -70,7 +70,12 @@ LOSSES = record(
     },
     optional=("truncated", "unknown", "missing", "loops", "loops_broken", "warnings"),
 )
-KEPT = array_of(record({"text": TEXT, "kind": TEXT, "how": TEXT, "start": COUNT, "end": COUNT}, optional=("kind",)))
+KEPT = array_of(
+    record(
+        {"text": TEXT, "source": TEXT, "kind": TEXT, "how": TEXT, "start": COUNT, "end": COUNT},
+        optional=("kind", "source"),
+    )
+)
 REPORT = record(
     {
         "complete": {"type": "boolean"},

@@ -12,6 +12,8 @@ from services.texts.stand_ins import Pair, StandIns
 
 _STOP = regex.compile(r"[\p{Sentence_Terminal}…:;][\"'”’»)\]]*$")
 _PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
+_MARKS = ".,;:!?…\"'”’»)]"
+MOST_ENDING = 3  # letters of an ending
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
 
@@ -167,13 +169,19 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
             taken.append(spot)
             found.places.append(Place(*spot, mask, "stand-in"))
     for mask in line.shown:
+        if mask.kind == "term":
+            continue
         spot = _first(text, mask.raw, taken)
         if spot is None or _count(text, mask.raw) != sum(other.raw == mask.raw for other in line.shown):
             found.lost.append(mask)
         else:
             taken.append(spot)
             found.places.append(Place(*spot, mask, "copied"))
-    _link(found, line, translation if text == translation.text else None)
+    pairs = _pairs(found, line, translation if text == translation.text else None)
+    for mask in line.shown:
+        if mask.kind == "term":
+            _place_term(found, line, mask, pairs)
+    _link(found, line, pairs)
     _repair_end(found, line)
     if line.shouted:
         _shout(found)
@@ -213,33 +221,64 @@ def _first(text: str, part: str, taken: Sequence[Span]) -> Span | None:
     return None
 
 
-def _link(found: Target, line: Line, translation: Translation | None) -> None:
-    """Adds which words of the text come from which part of the run: by attention, else along the diagonal."""
+def _pairs(found: Target, line: Line, translation: Translation | None) -> list[tuple[Span, Span]]:
+    """Returns which words of the translation come from which of the line: by attention, else along the diagonal."""
     attention = translation.attention[0] if translation and translation.attention else None
+    found.aligned = attention is not None
     if attention is not None:
         sources = _spans(attention.source_tokens, line.text)
         targets = _spans(attention.target_tokens, found.text)
-        pairs = [
-            (targets[right], sources[left])
-            for left, right in attention.pairs
-            if left < len(sources) and right < len(targets)
-        ]
+        pairs = [(targets[right], sources[left]) for left, right in attention.pairs]
     else:
         sources, targets = _words(line.text), _words(found.text)
         scale = (len(sources) - 1) / max(1, len(targets) - 1)
         pairs = [(span, sources[round(at * scale)]) for at, span in enumerate(targets)] if sources else []
+    return [(right, left) for right, left in pairs if right is not None and left is not None]
+
+
+def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
+    """Adds the links of words; a mask has none but its own."""
     exact = {place.mask: (place.start, place.end) for place in found.places}
-    stood = [(spot, mask) for mask, _, spot in line.stood]
+    stood = [spot for _, _, spot in line.stood]
     for right, left in pairs:
-        if right is None or left is None:
-            continue
-        if any(_meet(right, spot) for spot in exact.values()) or any(_meet(left, spot) for spot, _ in stood):
+        if any(_meet(right, spot) for spot in exact.values()) or any(_meet(left, spot) for spot in stood):
             continue
         end = min(left[1], len(line.origin)) - 1
         found.links.append((right, (line.origin[left[0]], line.origin[end] + 1)))
     found.links += [(spot, (mask.start, mask.end)) for mask, spot in exact.items()]
     found.links.sort()
-    found.aligned = attention is not None
+
+
+def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]]) -> None:
+    """Puts a term's translation where the model put its own; an inflected form of it stays."""
+    taken = [(place.start, place.end) for place in found.places]
+    words = [span for span in _words(found.text) if span and not any(_meet(span, other) for other in taken)]
+    stem = mask.raw.casefold()
+    free = _first(found.text.casefold(), stem, taken) if len(found.text.casefold()) == len(found.text) else None
+    if free is not None:
+        found.places.append(Place(*free, mask, "copied", found.text[free[0] : free[1]]))
+        return
+    if " " not in stem and len(stem) > 3:
+        for begin, end in words:
+            core = found.text[begin:end].rstrip(_MARKS)
+            if core.casefold().startswith(stem) and len(core) <= len(stem) + MOST_ENDING:
+                found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
+                return
+    hits = sorted(
+        right
+        for right, left in pairs
+        if mask.start <= line.origin[left[0]] < mask.end and not any(_meet(right, other) for other in taken)
+    )
+    hits = [span for span in hits if any(sign.isalnum() for sign in found.text[span[0] : span[1]])]
+    if not found.aligned or not hits:
+        found.lost.append(mask)
+        return
+    start, end = hits[0]
+    for begin, stop in hits[1:]:
+        if found.text[end:begin].strip():
+            break
+        end = stop
+    found.places.append(Place(start, start + len(found.text[start:end].rstrip(_MARKS)), mask, "aligned"))
 
 
 def _meet(one: Span, other: Span) -> bool:

@@ -43,7 +43,7 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
             continue
         column = found[-1][1] - starts[first] if len(found) == 1 else 0
         begin, end = found[0][0], found[-1][1]
-        glue = [body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
+        glue = [_line_end(body, *one) + body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
         nodes += [body[place:begin], _make_run(token, glue)]
         place = end
     nodes.append(body[place:])
@@ -68,6 +68,12 @@ def _find_content(
         else:
             return None
     return spans
+
+
+def _line_end(body: str, start: int, end: int) -> str:
+    """Returns the blanks or the backslash at a line's end, which its content has lost."""
+    line = body[start:end]
+    return line[len(line.rstrip(" ")) :] or ("\\" if line.endswith("\\") else "")
 
 
 class _Inline:

@@ -1,23 +1,52 @@
 """What a client can ask for beside the languages of a translation."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
+
+import regex
 
 from model.errors import UserError
 
 Format = Literal["text", "html", "xml", "markdown"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 MOST_TERMS = 10_000
+WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Glossary:
     """Source terms and how they are translated. A term is found as a whole word, in any case."""
 
     terms: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def index(self) -> Mapping[str, Sequence[str]]:
+        """Returns the terms by their first word in lower case, the longest first."""
+        found: dict[str, list[str]] = {}
+        for term in sorted(self.terms, key=len, reverse=True):
+            if word := WORD.search(term):
+                found.setdefault(word.group().lower(), []).append(term)
+        return found
+
+    def find(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yields the places of terms in a text, apart from each other, and what they become there."""
+        place = 0
+        for word in WORD.finditer(text):
+            if word.start() < place:
+                continue
+            for term in self.index.get(word.group().lower(), ()):
+                first = WORD.search(term)
+                start = word.start() - (first.start() if first else 0)
+                end = start + len(term)
+                whole = not text[end - 1 : end].isalnum() or not text[end : end + 1].isalnum()
+                if start >= place and whole and text[start:end].lower() == term.lower():
+                    yield start, end, _in_case(self.terms[term], term, text[start:end])
+                    place = end
+                    break
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str]], where: str) -> "Glossary":
@@ -36,6 +65,15 @@ class Glossary:
         if len(terms) > MOST_TERMS:
             raise UserError(f"{where}: {len(terms):,} terms; at most {MOST_TERMS:,} are allowed")
         return cls(terms)
+
+
+def _in_case(target: str, term: str, found: str) -> str:
+    """Returns a term's translation with the capitals that the text gives the term."""
+    if found.isupper() and not term.isupper() and len(found) > 1:
+        return target.upper()
+    if found[:1].isupper() and term[:1].islower():
+        return target[:1].upper() + target[1:]
+    return target
 
 
 def read_glossary(path: str, key: str) -> Glossary:

@@ -61,7 +61,12 @@ class RunState:
 
     def masked(self) -> bool:
         """Returns True if a part needs stand-ins."""
-        return any(not mask.anchor and not mask.verbatim for part in self.parts for mask in self.masks(part.span))
+        waiting = (part for part in self.parts if part.target is None)
+        return any(
+            not mask.anchor and (not mask.verbatim or mask in part.hidden)
+            for part in waiting
+            for mask in self.masks(part.span)
+        )
 
     def waiting(self, stand_ins: StandIns) -> list[Part]:
         """Returns the parts to ask the model for, with their lines."""
@@ -108,6 +113,9 @@ class RunState:
         assert part.line is not None
         part.tries += 1
         part.translation = translation
+        if translation.error:
+            part.target = Target("", lost=self.masks(part.span))
+            return
         part.text, part.looped = translation.text, False
         if translation.loops:
             part.text = collapse(translation.text)

@@ -13,17 +13,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from model.errors import UserError
 from model.inference.translator import Translation
+from services.models.loaded_model import LoadedModel
 from services.texts.assembly import Writer, Written, assemble, place_tags
 from services.texts.lines import Target, read_translation
 from services.texts.markdown import read_markdown
 from services.texts.markup import read_html, read_xml
-from services.texts.options import Format, TextOptions
+from services.texts.options import Format, Glossary, TextOptions
 from services.texts.parts import Part, RunState
 from services.texts.plain import read_plain
 from services.texts.report import make_report
 from services.texts.runs import Mask, Node, Run, Tag
-from services.texts.stand_ins import StandIns
+from services.texts.stand_ins import StandIns, stand_ins_of
 
 FLAGS = (False, True)
 
@@ -172,9 +174,20 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
         run = runs.pop(0)
+        _mask_terms(run, options.glossary)
         states.append(RunState(run, options, source_language, target_language, longest))
         runs += [node for one in (*run.masks, *run.tags) for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states)
+
+
+def _mask_terms(run: Run, glossary: Glossary | None) -> None:
+    if glossary is None:
+        return
+    taken = [(mask.start, mask.end) for mask in run.masks]
+    for start, end, target in glossary.find(run.text):
+        if not any(begin < end and start < stop for begin, stop in taken):
+            run.masks.append(Mask(start, end, "term", run.escape(target)))
+    run.masks.sort(key=lambda mask: mask.start)
 
 
 READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
@@ -192,3 +205,21 @@ def pending(texts: Sequence[Prepared]) -> list[Asked]:
         Asked(aligned, [one for one in waiting if one[0].needs_alignment(one[1]) is aligned]) for aligned in FLAGS
     ]
     return [group for group in groups if group.parts]
+
+
+def translate_all(texts: Sequence[Prepared], served: LoadedModel, nbest: int = 1) -> None:
+    """Translates the texts' lines, again where the model lost what must not change."""
+    while not all(text.finished for text in texts):
+        if any(text.masked for text in texts):
+            for text in texts:
+                text.stand_ins = stand_ins_of(served)
+        for asked in pending(texts):
+            model = _aligning(served) if asked.aligned else served
+            asked.take(model.translate(asked.lines, nbest))
+
+
+def _aligning(served: LoadedModel) -> LoadedModel:
+    try:
+        return served.aligning
+    except UserError:  # no attention: places are guessed
+        return served

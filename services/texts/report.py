@@ -7,25 +7,24 @@ from services.texts.assembly import Written
 from services.texts.parts import RunState
 from services.texts.runs import Mask, Run, Tag
 
-KEPT = ("copied", "stand-in", "aligned", "kept", "cut", "guessed", "inflected")
-
 
 def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
-    sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without).
+    sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without),
+    inflected (a term that the model gave another ending).
     """
     found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     times: dict[Mask | Tag, int] = {}
-    for _, one in written:
+    for run, one in written:
         times[one.what] = times.get(one.what, 0) + 1
         what = one.what
         entry: dict[str, Any] = {"how": one.how, "start": one.start, "end": one.end}
         if isinstance(what, Tag):
             found["tags"].append({"text": what.opening, **entry})
         elif what.kind == "term":
-            found["terms"].append({"text": what.raw, **entry})
+            found["terms"].append({"source": run.text[what.start : what.end], "text": what.raw, **entry})
         elif what.kind in ("soft", "border"):
             continue
         elif what.kind in ("word", "mark"):

@@ -23,8 +23,8 @@ class Mask:
 
     @property
     def verbatim(self) -> bool:
-        """Returns True if the model may see it as it is: most copy numbers."""
-        return self.kind == "number"
+        """Returns True if the model may see it as it is: most copy numbers, and a term is translated."""
+        return self.kind in ("number", "term")
 
 
 @dataclass(eq=False)
