@@ -30,8 +30,8 @@ def most_repeats(text: str) -> int:
 
 def collapse(text: str) -> str:
     """Returns a text with every loop of letters, words or phrases cut down to one round."""
-    text = _INSIDE.sub(r"\1", text)
-    return _ROUNDS.sub(lambda match: match[1] or match[2], text)
+    found: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
+    return found
 
 
 def _in_a_row(units: Sequence[str], length: int) -> int:

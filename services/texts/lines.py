@@ -217,7 +217,8 @@ def _only(text: str, part: str, taken: Sequence[Span]) -> Span | None:
 def _first(text: str, part: str, taken: Sequence[Span]) -> Span | None:
     for match in _pattern(part).finditer(text):
         if not any(begin < match.end() and match.start() < end for begin, end in taken):
-            return match.span()
+            begin, end = match.span()
+            return begin, end
     return None
 
 

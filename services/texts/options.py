@@ -92,8 +92,8 @@ def read_glossary(path: str, key: str) -> Glossary:
 
 
 def _columns(file: Iterable[str], delimiter: str, where: str) -> Iterator[tuple[str, str]]:
-    quoting = csv.QUOTE_MINIMAL if delimiter == "," else csv.QUOTE_NONE
-    for number, row in enumerate(csv.reader(file, delimiter=delimiter, quoting=quoting), 1):
+    rows = csv.reader(file) if delimiter == "," else csv.reader(file, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    for number, row in enumerate(rows, 1):
         if not any(row):
             continue
         if len(row) < 2:

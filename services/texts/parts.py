@@ -1,7 +1,7 @@
 """A run's parts on their way through the model: asked, checked, asked again around what it lost."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import regex
 
@@ -138,6 +138,8 @@ class RunState:
                 self._cut(part, found.lost)
             return
         part.target = found
+        if part.looped:
+            part.translation = replace(translation, text=part.text, loops=False, loop_broken=True)
 
     def settle(self) -> None:
         """Makes what has no translation yet final: cut around what is lost, the rest untranslated."""

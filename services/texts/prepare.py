@@ -151,7 +151,7 @@ def _write_run(
     found = assemble(state, chosen)
     writer = Writer(state, found, base)
     inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-    for one in (*run.masks, *run.tags):
+    for one in run.kept:
         if one.inner:
             inside[one] = []
             writer.inner[one] = _write(one.inner, states, chosen, inside[one], 0)
@@ -176,7 +176,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
         run = runs.pop(0)
         _mask_terms(run, options.glossary)
         states.append(RunState(run, options, source_language, target_language, longest))
-        runs += [node for one in (*run.masks, *run.tags) for node in one.inner if isinstance(node, Run)]
+        runs += [node for one in run.kept for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states)
 
 

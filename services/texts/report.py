@@ -32,7 +32,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
         else:
             found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
-    lost = [what for state in states for what in (*state.run.masks, *state.run.tags) if times.get(what) != 1]
+    lost = [what for state in states for what in state.run.kept if times.get(what) != 1]
     limited = [text for state in states for text in state.limited]
     report: dict[str, Any] = {
         "complete": not lost and not any(part.truncated for part in parts),

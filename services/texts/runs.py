@@ -39,6 +39,9 @@ class Tag:
     inner: "Sequence[str | Run]" = ()  # instead of `opening`: its attributes that are translated
 
 
+Kept = Mask | Tag
+
+
 def _same(text: str) -> str:
     return text
 
@@ -53,6 +56,11 @@ class Run:
     escape: Callable[[str], str] = _same
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     name: str = ""  # where it stands in the document: "alt", "title" ...
+
+    @property
+    def kept(self) -> list[Kept]:
+        """Returns everything in it that comes back as it is."""
+        return [*self.masks, *self.tags]
 
 
 Node = str | Run
