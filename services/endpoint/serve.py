@@ -19,6 +19,7 @@ from model.settings import DecodeConfig
 from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.fair_queue import tokens_of
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.metrics import Metrics, ModelMetrics
 from services.endpoint.vector_routes import VectorsQueue
@@ -103,7 +104,16 @@ def translations(
         return
     loader = Loader(config, decode, overrides, alignment)
     watch = (metrics or Metrics()).watch("translation")
-    translator = Batcher(LoadedModel.translate, limit=config.batch, capacity=config.queue, watch=watch)
+    translator = Batcher(
+        LoadedModel.translate,
+        limit=config.batch,
+        capacity=config.queue,
+        tokens=tokens_of,
+        batch_tokens=config.batch_tokens,
+        turn=config.turn,
+        most_tokens=config.limits.tokens,
+        watch=watch,
+    )
     with (
         follow_model(config, loader.registry, reference, loader.load, loader.load_version, watch) as follower,
         run_batcher(config, translator) as batcher,
