@@ -16,7 +16,7 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from model.ranges import check_ranges
 from model.settings import DecodeConfig
-from services.endpoint.app import create_app
+from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.fair_queue import tokens_of
@@ -70,13 +70,14 @@ def serve(
         )
         metrics.show({"translation": endpoint.translations, "vectors": endpoint.vectors}, Path(config.cache))
         server = Server(
-            create_app(endpoint),
+            create_lean_app(endpoint),
             listening,
             connections=config.connections,
             patience=config.receive_timeout,
             grace=config.stop_timeout,
             refused=metrics.refuse,
             ready=partial(print_address, listening),
+            loop="uvloop",
         )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
