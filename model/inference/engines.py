@@ -1,5 +1,6 @@
 """The two engines behind a translator: PyTorch for every architecture, CTranslate2 for exported Transformers."""
 
+import itertools
 import os
 from collections import deque
 from collections.abc import Sequence
@@ -26,7 +27,10 @@ class Engine(Protocol):
 
     name: str
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]: ...
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
+        """Without `scored`, hypotheses may have the score 0, if that is faster."""
 
 
 def runs_int8(device: str) -> bool:
@@ -44,7 +48,9 @@ class TorchEngine:
     def __init__(self, network: TranslationNetwork) -> None:
         self.network = network
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
         return decode(self.network, sources, config)
 
 
@@ -78,7 +84,9 @@ class CTranslate2Engine:
         # Batches wait in `search`, not in CTranslate2's own queue, which cannot be interrupted.
         self.pool = ThreadPoolExecutor(workers, thread_name_prefix="ctranslate2")
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
         """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
 
         Raises:
@@ -87,7 +95,7 @@ class CTranslate2Engine:
         config.check()
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
-        options = self.options(config)
+        options = self.options(config) | {"return_scores": scored}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
         batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
         for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
@@ -107,7 +115,7 @@ class CTranslate2Engine:
                 for row, found in zip(running.pop(search), search.result(), strict=True):
                     answers[row] = [
                         self.hypothesis(tokens, score, config.alpha)
-                        for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+                        for tokens, score in zip(found.hypotheses, found.scores or itertools.repeat(0.0), strict=False)
                     ]
         return answers
 
@@ -128,7 +136,6 @@ class CTranslate2Engine:
             "max_input_length": self.source_positions,
             "disable_unk": not config.allow_unknown,
             "suppress_sequences": suppressed,
-            "return_scores": True,
             "return_end_token": True,
         }
 

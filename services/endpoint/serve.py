@@ -106,7 +106,7 @@ def translations(
     loader = Loader(config, decode, overrides, alignment)
     watch = (metrics or Metrics()).watch("translation")
     translator = Batcher(
-        LoadedModel.translate,
+        partial(LoadedModel.translate, scored=False),  # no client sees scores
         limit=config.batch,
         capacity=config.queue,
         tokens=tokens_of,
