@@ -41,7 +41,8 @@ class LeanRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self.routes.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if route is None or any(name == b"origin" for name, _ in scope["headers"]):
+        extension = scope.get("extensions", {}).get(LEAVING)  # only our own server has it
+        if route is None or extension is None or any(name == b"origin" for name, _ in scope["headers"]):
             await self.app(scope, receive, send)
             return
         began = time.perf_counter()
@@ -49,7 +50,7 @@ class LeanRoutes:
         self.metrics.begin(scope, route.path)
         status = 0  # no answer: the client has left
         try:
-            response = await self._answer_while_there(route.endpoint, scope, receive)
+            response = await self._answer_while_there(route.endpoint, scope, receive, extension)
             if response is not None:
                 status = response.status_code
                 self.refused(status)
@@ -60,11 +61,10 @@ class LeanRoutes:
             if self.log:
                 log_request(scope, status, seconds)
 
-    async def _answer_while_there(self, handler: Handler, scope: Scope, receive: Receive) -> Response | None:
+    async def _answer_while_there(
+        self, handler: Handler, scope: Scope, receive: Receive, extension: dict[str, Any]
+    ) -> Response | None:
         """Returns the response; None if the client leaves before it is there."""
-        extension = scope.get("extensions", {}).get(LEAVING)
-        if extension is None:  # another server than ours: its way to say it is a message after the body
-            return await self._answer(handler, scope, receive)
         task = asyncio.current_task()
         assert task is not None
         left = False

@@ -36,7 +36,8 @@ class Connection(HttpToolsProtocol):
     _leaving: asyncio.TimerHandle | None = None  # timer of a refused connection; its further input is discarded
     _asked: dict[object, object] | None = None  # by the application of the newest request: the extension LEAVING
     _begun = False  # a part of a request's header has come
-    _overhead = 0  # bytes of the request besides its body
+    _received = 0  # bytes that came last
+    _overhead = 0  # at most so many bytes of the request have come besides its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -53,13 +54,15 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._leaving is not None:
             return
+        self._received = len(data)
         self._overhead += len(data)
         super().data_received(data)
-        if self._overhead > HEADER and self._leaving is None and not self.transport.is_closing():
+        waits = self._begun or (self.cycle is not None and self.cycle.more_body)
+        if waits and self._overhead > HEADER and self._leaving is None and not self.transport.is_closing():
             self.refuse(431, f"The request's header exceeds {HEADER} bytes")
 
     def on_message_begin(self) -> None:
-        self._begun, self._overhead = True, 0
+        self._begun, self._overhead = True, self._received
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -118,6 +121,17 @@ class Connection(HttpToolsProtocol):
             return
         self.transport.write_eof()
         self._leaving = self.loop.call_later(LINGER, self.transport.abort)
+
+    def shutdown(self) -> None:
+        """Stops as uvicorn does, without waiting for clients: for the rest of a request, or to read an answer."""
+        if self._leaving is not None:
+            return
+        if self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body:
+            self.refuse(503, "The server stops: try again later")
+            return
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(LINGER, self.transport.abort)
 
     def _tell_left(self) -> None:
         """Calls what the application asked for, see LEAVING."""
