@@ -35,30 +35,30 @@ from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair, train_pair
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.config import Config
-from pipelines.corpus.block import CleaningTask, clean_block
-from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
-from pipelines.corpus.cutting import fill_auto_cut, settle_auto_cut
-from pipelines.corpus.fetch import fetch
-from pipelines.corpus.given_tokenizer import find_tokenizer
-from pipelines.corpus.identity import difference, identity
-from pipelines.corpus.leaks import RULES as LEAK_RULES
-from pipelines.corpus.leaks import leak_rules
-from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
+from pipelines.corpus.clean.block import CleaningTask, clean_block
+from pipelines.corpus.clean.misalignment import Misaligned
+from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.monolingual import make_monolingual
-from pipelines.corpus.near_pairs import near_lines, near_pairs
-from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan
-from pipelines.corpus.records import encodings_of
-from pipelines.corpus.remote_files import with_local_files
-from pipelines.corpus.report import source_records, table
-from pipelines.corpus.samples import as_lines
-from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.pack.packing import kept_lines, shard_tasks
+from pipelines.corpus.pack.report import source_records, table
+from pipelines.corpus.pack.spreading import Nodes
+from pipelines.corpus.pack.texts import keep_training_text, write_texts
+from pipelines.corpus.plan.leaks import RULES as LEAK_RULES
+from pipelines.corpus.plan.leaks import leak_rules
+from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
+from pipelines.corpus.plan.plan import Plan, make_plan
+from pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
+from pipelines.corpus.read.cutting import fill_auto_cut, settle_auto_cut
+from pipelines.corpus.read.fetch import fetch
+from pipelines.corpus.read.given_tokenizer import find_tokenizer
+from pipelines.corpus.read.identity import difference, identity
+from pipelines.corpus.read.records import encodings_of
+from pipelines.corpus.read.remote_files import with_local_files
+from pipelines.corpus.read.samples import as_lines
+from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.read.sources import SPLITS, Source, sources_of
+from pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
 from pipelines.corpus.sharded import shard_command
-from pipelines.corpus.sources import SPLITS, Source, sources_of
-from pipelines.corpus.spreading import Nodes
-from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
-from pipelines.corpus.texts import keep_training_text, write_texts
 from pipelines.settings import ClusterConfig
 from pipelines.tracking.lineage import record_sharding
 

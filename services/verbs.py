@@ -102,21 +102,32 @@ VERBS: dict[str, Verb] = {
     "clean": Verb(
         "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)
     ),
-    "up": Verb("services.jobs.up", "run the whole service on this machine, until Ctrl-C", sections=("service",)),
-    "submit": Verb("services.jobs.entries", "plan a verb and queue it as a job", "VERB [key=value ...]", ("jobs",)),
-    "jobs": Verb("services.jobs.entries", "list the jobs (-f: live)", "[-f] [key=value ...]", ("jobs",)),
-    "job": Verb("services.jobs.entries", "show a job and its history", "JOB [key=value ...]", ("jobs",)),
-    "why": Verb("services.jobs.entries", "show what a job waits for, and until when", "JOB [key=value ...]", ("jobs",)),
-    "logs": Verb("services.jobs.entries", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)),
-    "stop": Verb("services.jobs.entries", "stop a job", "JOB [key=value ...]", ("jobs",)),
-    "yield": Verb(
-        "services.jobs.entries", "make a job release its resources and resume later", "JOB [key=value ...]", ("jobs",)
+    "up": Verb("services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", sections=("service",)),
+    "submit": Verb(
+        "services.jobs.client.entries", "plan a verb and queue it as a job", "VERB [key=value ...]", ("jobs",)
     ),
-    "retry": Verb("services.jobs.entries", "queue an ended job again", "JOB [key=value ...]", ("jobs",)),
-    "priority": Verb("services.jobs.entries", "set a job's priority", "JOB low|normal|high [key=value ...]", ("jobs",)),
-    "rm": Verb("services.jobs.entries", "delete an ended job", "JOB [key=value ...]", ("jobs",)),
+    "jobs": Verb("services.jobs.client.entries", "list the jobs (-f: live)", "[-f] [key=value ...]", ("jobs",)),
+    "job": Verb("services.jobs.client.entries", "show a job and its history", "JOB [key=value ...]", ("jobs",)),
+    "why": Verb(
+        "services.jobs.client.entries", "show what a job waits for, and until when", "JOB [key=value ...]", ("jobs",)
+    ),
+    "logs": Verb(
+        "services.jobs.client.entries", "show a job's output (-f: follow it)", "JOB [-f] [key=value ...]", ("jobs",)
+    ),
+    "stop": Verb("services.jobs.client.entries", "stop a job", "JOB [key=value ...]", ("jobs",)),
+    "yield": Verb(
+        "services.jobs.client.entries",
+        "make a job release its resources and resume later",
+        "JOB [key=value ...]",
+        ("jobs",),
+    ),
+    "retry": Verb("services.jobs.client.entries", "queue an ended job again", "JOB [key=value ...]", ("jobs",)),
+    "priority": Verb(
+        "services.jobs.client.entries", "set a job's priority", "JOB low|normal|high [key=value ...]", ("jobs",)
+    ),
+    "rm": Verb("services.jobs.client.entries", "delete an ended job", "JOB [key=value ...]", ("jobs",)),
     "report": Verb(
-        "services.jobs.entries", "write a report of a job as one HTML page", "JOB [key=value ...]", ("jobs",)
+        "services.jobs.client.entries", "write a report of a job as one HTML page", "JOB [key=value ...]", ("jobs",)
     ),
     "sweep": Verb(
         "services.sweeps.entries",
@@ -125,7 +136,7 @@ VERBS: dict[str, Verb] = {
         ("sweep", "jobs"),
     ),
     "bill": Verb(
-        "services.jobs.entries", "show what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)
+        "services.jobs.client.entries", "show what faults have cost: tokens, time", "[OWNER] [key=value ...]", ("jobs",)
     ),
     "drill": Verb(
         "services.jobs.drill.entry",
@@ -134,19 +145,19 @@ VERBS: dict[str, Verb] = {
         ("jobs",),
     ),
     "quota": Verb(
-        "services.jobs.entries",
+        "services.jobs.client.entries",
         "show or set the quota of an owner",
         "[OWNER cpus=N|none gpus=N|none] [key=value ...]",
         ("jobs",),
     ),
     "owner": Verb(
-        "services.jobs.entries",
+        "services.jobs.client.entries",
         "list the owners of registered models, or change one",
         "[MODEL OWNER] [key=value ...]",
         ("jobs",),
     ),
     "token": Verb(
-        "services.jobs.entries",
+        "services.jobs.client.entries",
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME] [key=value ...]",
         ("jobs",),
@@ -158,4 +169,4 @@ VERBS: dict[str, Verb] = {
 }
 TEXT_FIRST = {"translate", "generate", "embed"}  # commands that take a text on the command line
 # Modules of several commands: they get the command's name.
-SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.entries", "services.commands.query"}
+SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.client.entries", "services.commands.query"}

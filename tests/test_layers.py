@@ -57,7 +57,7 @@ INSIDE = {
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
-    "pipelines.corpus.block": "numba, which only the task that cleans needs",
+    "pipelines.corpus.clean.block": "numba, which only the task that cleans needs",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
@@ -71,7 +71,7 @@ HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by it
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/jobs/job_client.py"],
+    "ray": ["pipelines/cluster", "services/jobs/executors/ray_client.py"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],

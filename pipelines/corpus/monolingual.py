@@ -17,10 +17,11 @@ from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import check_config, draw_lines, load_pair, train
 from model.text.words import rules_of
 from pipelines.cluster.map import all_of, here, workers
-from pipelines.corpus.block import load_facts
-from pipelines.corpus.counting import merged_files
-from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.phrases import (
+from pipelines.corpus.clean.block import load_facts
+from pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
+from pipelines.corpus.pack.counting import merged_files
+from pipelines.corpus.pack.packing import kept_lines, shard_tasks
+from pipelines.corpus.pack.phrases import (
     JoiningTask,
     PairCountingTask,
     check_phrases,
@@ -28,19 +29,18 @@ from pipelines.corpus.phrases import (
     join_block,
     write_phrases,
 )
-from pipelines.corpus.plan import Plan
-from pipelines.corpus.records import encodings_of
-from pipelines.corpus.report import source_records
-from pipelines.corpus.scratch import read_json, write_json
+from pipelines.corpus.pack.report import source_records
+from pipelines.corpus.pack.spreading import Nodes
+from pipelines.corpus.pack.texts import keep_training_text, write_texts
+from pipelines.corpus.pack.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
+from pipelines.corpus.plan.plan import Plan
+from pipelines.corpus.plan.text_plan import make_text_plan
+from pipelines.corpus.read.records import encodings_of
+from pipelines.corpus.read.scratch import read_json, write_json
+from pipelines.corpus.read.sources import SPLITS, Source
+from pipelines.corpus.read.staging import Block
+from pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS, Source
-from pipelines.corpus.spreading import Nodes
-from pipelines.corpus.staging import Block
-from pipelines.corpus.text_block import TextCleaningTask, clean_text_block
-from pipelines.corpus.text_plan import make_text_plan
-from pipelines.corpus.text_staging import stage_text, text_blocks, text_staging_tasks
-from pipelines.corpus.texts import keep_training_text, write_texts
-from pipelines.corpus.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
 from pipelines.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)

@@ -24,7 +24,7 @@ from model.storage import remote
 from model.storage.mirror import Remote, local_folder, remote_of
 from model.storage.retry import ExistsError, Patience
 from services.commands import machine
-from services.jobs.job_client import AGENT_PORT
+from services.jobs.executors.ray_client import AGENT_PORT
 from services.version import version
 
 LIBRARIES = (

@@ -20,7 +20,7 @@ from typing import Any
 
 from conf import compose
 from model.errors import UserError, unknown
-from services.jobs.job_client import JobsConfig, details, nodes, talking
+from services.jobs.executors.ray_client import JobsConfig, details, nodes, talking
 from services.jobs.stop_wait import stop_wait
 from services.verbs import SHARED_MODULES, VERBS
 

@@ -12,7 +12,7 @@ from model.errors import UserError, unknown
 from model.files import atomic_write
 from services.jobs.client import admin, table
 from services.jobs.client.client import Detail, JobClient
-from services.jobs.job_client import JobsConfig
+from services.jobs.executors.ray_client import JobsConfig
 from services.jobs.states import PRIORITIES, PRIORITY_NAMES
 from services.telemetry.traceparent import read_environment
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.errors import ServiceError, UserError
 from services.jobs.executors.base import Observation, Start
-from services.jobs.job_client import JobsConfig, nodes, talking
+from services.jobs.executors.ray_client import JobsConfig, nodes, talking
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node

@@ -24,9 +24,9 @@ from services.jobs.ledger.ledger import ConflictError, UnknownJobError
 from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
-from services.jobs.pages.tracking import Tracking
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
+from services.jobs.service.tracking import Tracking
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 

@@ -15,9 +15,9 @@ from model.text.excerpt import for_markup
 from model.untrusted import open_regular, read_object
 from services.jobs.client.table import clock, reason_beyond
 from services.jobs.ledger.tables import Attempt, Job
-from services.jobs.pages.logs import clean
 from services.jobs.records import attempt_of
 from services.jobs.service.curves import Point, read_curves, run_of
+from services.jobs.service.logs import clean
 from services.jobs.service.schemas import ChangeView
 
 LOG_END = 20_000  # bytes

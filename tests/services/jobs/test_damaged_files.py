@@ -26,11 +26,11 @@ from services.commands.run_folders import run_folders
 from services.jobs.executors.base import Start
 from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.loop import Loop
 from services.jobs.service.progress import Progress, progress
 from services.jobs.states import ENDED, State
 from services.jobs.stop_wait import stop_wait
+from services.jobs.up.app import Parts, create_app
 from tests.services.jobs.processes import make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

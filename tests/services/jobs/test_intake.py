@@ -16,7 +16,7 @@ from model.errors import ServiceError, UserError
 from services.jobs.client import client
 from services.jobs.executors import ray as executors_ray
 from services.jobs.executors.ray import RayExecutor
-from services.jobs.job_client import JobsConfig
+from services.jobs.executors.ray_client import JobsConfig
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Measurement

@@ -18,8 +18,9 @@ import pytest
 
 from model.errors import UserError
 from model.ports import free_ports
-from services.jobs import job_client, jobs
-from services.jobs.job_client import JobsConfig, connect
+from services.jobs import jobs
+from services.jobs.executors import ray_client as job_client
+from services.jobs.executors.ray_client import JobsConfig, connect
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

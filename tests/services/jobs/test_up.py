@@ -20,7 +20,7 @@ from pipelines.tracking.registry import Registry, RegistryConfig, register_bundl
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
 from services.jobs.client.client import JobClient
-from services.jobs.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
+from services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
