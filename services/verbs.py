@@ -94,7 +94,9 @@ VERBS: dict[str, Verb] = {
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
     ),
-    "doctor": _verb("services.commands.doctor", "report what this machine offers and what is missing", "jobs"),
+    "doctor": _verb(
+        "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking"
+    ),
     "demo": _verb("services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
 TEXT_FIRST = {"translate", "generate", "embed"}  # commands that take a text on the command line

@@ -1,8 +1,4 @@
-"""Starts the job commands: they talk to the job service, or to a Ray head if `jobs.address` names one.
-
-The service has a queue, owners, priorities and plans. A Ray head runs each job at once, which is enough for a private
-cluster.
-"""
+"""Starts the job commands, which talk to the job service."""
 
 import json
 import re
@@ -12,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose
-from model.errors import UserError
-from services.jobs import jobs as ray_head
+from model.errors import UserError, unknown
 from services.jobs.client import verbs
-from services.jobs.executors.ray_client import JobsConfig
-from services.jobs.planning.refusals import ELASTIC
+from services.jobs.client.settings import JobsConfig
+from services.jobs.planning.refusals import ELASTIC, VERBS
+from services.verbs import run_verb
 
-OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=|cluster=|cluster\.address=)")  # settings of the request itself
-OF_RAY = {"submit", "jobs", "logs", "stop"}  # commands that a Ray head supports
+OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
+FOLLOW = ("-f", "--follow")
 
 
 @dataclass
 class Root:
-    """The sections that name the service or the head."""
+    """The sections that name the service."""
 
     jobs: JobsConfig
     paths: dict[str, Any]
@@ -33,26 +29,29 @@ class Root:
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
-    found: list[Root] = []
-    code = compose.run(found.append, Root, [word for word in words if OURS.match(word)], verb, lambda _: None)
-    if code != compose.OK:
-        return code
-    rehearsing = not found
-    options = any(word.startswith("-") and word not in ("-f", "--follow") for word in words)
-    if verb in OF_RAY and (rehearsing or options or found[0].jobs.address is not None):
-        # A head needs a number of workers: the largest of a range, unless something is submitted.
-        return ray_head.main([ELASTIC.sub(r"cluster.workers=\2", word) for word in argv] if rehearsing else argv)
-    if rehearsing:
-        return compose.OK
     rest = [word for word in words if not is_ours(word)]
+    first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in FOLLOW), len(words))
+    options = words[first:]  # --cfg job shows a submission's settings as the job would have them
+    settings = [word for word in words[:first] if OURS.match(word) or (options and verb == "submit" and "=" in word)]
 
     def ask(root: Root) -> int:
-        if root.jobs.address is not None:
-            raise UserError(f"jobs.address={root.jobs.address}: a Ray head knows no {verb}: ask the service")
+        if options:
+            raise UserError(f"{options[0]}: the commands of jobs take -f and --cfg job")
         with verbs.client(root.jobs, address(root)) as client:
             return verbs.VERBS[verb](root.jobs, client, rest)
 
-    return compose.run(ask, Root, [word for word in words if OURS.match(word)], verb)
+    def check(_: Root) -> int:
+        return _check_submission(rest) if verb == "submit" else compose.OK
+
+    return compose.run(ask, Root, [*settings, *options], verb, check)
+
+
+def _check_submission(words: Sequence[str]) -> int:
+    """Lets the submitted command check its command line, with the most workers of a range; returns its exit code."""
+    verb, *overrides = verbs.submitted(words)
+    if verb not in VERBS:
+        raise unknown("submit: verb", verb, VERBS)
+    return run_verb(verb, [ELASTIC.sub(r"cluster.workers=\2", word) for word in overrides])
 
 
 def is_ours(word: str) -> bool:
@@ -75,7 +74,6 @@ def address(root: Root) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))["jobs"])
     except (OSError, ValueError, KeyError):
         raise UserError(
-            "jobs.address: no cluster is named, and no job service runs here. Start one with `dragoman up`, name "
-            "another with jobs.service=http://HOST:8300, or give a Ray head's dashboard, jobs.address=http://HOST:8265 "
-            "(or cluster=ray for the one that RAY_ADDRESS names)"
+            "jobs.service: none is named, and no job service runs here. Start one with `dragoman up`, or name another "
+            "with jobs.service=http://HOST:8300"
         ) from None

@@ -39,13 +39,13 @@ def enter_tokens(access: Access, files: dict[str, str]) -> None:
 
 def secrets_of(root: UpRoot) -> list[Path]:
     """Returns the service's files outside its own folder, which no job may open, wherever they lie."""
-    service, jobs = root.service, root.jobs
+    service = root.service
     found = [
         service.ledger_password,
         *service.tokens.values(),
+        service.token_file,
         service.kueue.token_file,
-        jobs.key_file,
-        jobs.token_file,
+        root.jobs.key_file,
     ]
     found += [path for name, path in os.environ.items() if name in ("RAY_AUTH_TOKEN_PATH", "DRAGOMAN_KEY_FILE")]
     if service.ledger.startswith("sqlite:"):

@@ -21,7 +21,7 @@ from services.http.listening import bind, reserve_descriptors
 from services.jobs.executors.base import Executor
 from services.jobs.executors.kueue import KueueExecutor
 from services.jobs.executors.ray import RayExecutor
-from services.jobs.executors.ray_client import JobsConfig
+from services.jobs.executors.ray_client import Head
 from services.jobs.http.guard import is_loopback
 from services.jobs.http.listening import serving
 from services.jobs.ledger.access import Access
@@ -212,15 +212,11 @@ def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str)
         environment[RAY_FOLDER] = str(places.ray_folder)
     if config.executor == "kueue":
         return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
-    standing = config.address is not None
-    how = JobsConfig(
-        address=config.address or f"http://127.0.0.1:{places.ray}",
-        auth=root.jobs.auth if standing else "token",
-        token_file=root.jobs.token_file if standing else str(places.token),
-        python=root.jobs.python if standing else sys.executable,
-        environment=environment,
-    )
-    return RayExecutor(how, home, config.drivers)
+    if config.address is None:
+        head, python = Head(f"http://127.0.0.1:{places.ray}", token_file=str(places.token)), sys.executable
+    else:
+        head, python = Head(config.address, config.auth, config.token_file), config.python
+    return RayExecutor(head, home, config.drivers, python, environment)
 
 
 def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:

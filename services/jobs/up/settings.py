@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from services.jobs.executors.ray_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 from services.jobs.settings import ServiceConfig
 
 

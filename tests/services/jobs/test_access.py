@@ -10,7 +10,7 @@ import pytest
 from model.errors import UserError
 from services.jobs.client.admin import bill, quota, token
 from services.jobs.client.client import JobClient
-from services.jobs.executors.ray_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job

@@ -11,7 +11,7 @@ import pytest
 from model.errors import ServiceError, UserError
 from services.jobs.client.admin import owner as owner_verb
 from services.jobs.client.client import JobClient
-from services.jobs.executors.ray_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 from services.jobs.executors.rayjob import rayjob
 from services.jobs.kueue_settings import KueueConfig
 from services.jobs.ledger.tables import Job

@@ -86,7 +86,7 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
     said = tmp_path / "said"
     with said.open("w") as file:
         up = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "up", *quiet, "jobs.auth=disabled"],
+            [sys.executable, "-m", "services.cli", "up", *quiet, "service.auth=disabled"],
             cwd=REPOSITORY,
             env=environment,
             stdout=file,
