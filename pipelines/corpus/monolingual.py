@@ -187,13 +187,7 @@ def _with_phrases(
 
 
 def _tokenizer(
-    config: Sections,
-    directory: Path,
-    clean: Path,
-    scratch: Path,
-    plan: Plan,
-    cluster: ClusterConfig,
-    language: str,
+    config: Sections, directory: Path, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig, language: str
 ) -> TokenizerPair:
     """Builds the tokenizer from the training split, once: counts all of it, or trains on drawn lines."""
     path = scratch / "tokenizer.json"

@@ -22,11 +22,7 @@ class NearPairs:
     """`corpus.near_words`: the held-out pairs, and what was found near them."""
 
     def __init__(
-        self,
-        blocks: Sequence[Block],
-        clean: Path,
-        config: CorpusConfig,
-        split_codes: Callable[[Block, Keys], Codes],
+        self, blocks: Sequence[Block], clean: Path, config: CorpusConfig, split_codes: Callable[[Block, Keys], Codes]
     ) -> None:
         self._clean, self._drops = clean, config.near_words == "drop"
         self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its number

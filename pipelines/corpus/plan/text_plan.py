@@ -14,15 +14,7 @@ from model.errors import UserError
 from pipelines.corpus.clean.block import load_keys
 from pipelines.corpus.clean.keys import Keys
 from pipelines.corpus.plan.codes import Codes, code
-from pipelines.corpus.plan.plan import (
-    Partitions,
-    Plan,
-    forbidden_keys,
-    make_plan_by,
-    mark_leaked,
-    uniform,
-    write_codes,
-)
+from pipelines.corpus.plan.plan import Partitions, Plan, forbidden_keys, make_plan_by, mark_leaked, uniform, write_codes
 from pipelines.corpus.read.sources import Split
 from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CorpusConfig, CutConfig

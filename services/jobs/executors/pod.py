@@ -17,12 +17,7 @@ GRACE = 30  # seconds beyond the checkpoint's time that a pod may take to end
 
 
 def training_pod(
-    name: str,
-    size: Mapping[str, str],
-    config: KueueConfig,
-    home: str,
-    variables: Mapping[str, str],
-    patience: float,
+    name: str, size: Mapping[str, str], config: KueueConfig, home: str, variables: Mapping[str, str], patience: float
 ) -> dict[str, Any]:
     """Returns the specification of a pod with one container, `name`.
 

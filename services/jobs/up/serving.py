@@ -24,6 +24,7 @@ from services.jobs.executors.ray import RayExecutor
 from services.jobs.executors.ray_client import Head
 from services.jobs.http.guard import is_loopback
 from services.jobs.http.listening import serving
+from services.jobs.http.parts import Parts
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database, answering
 from services.jobs.ledger.ledger import Ledger
@@ -36,7 +37,7 @@ from services.jobs.service.outbox import Outbox
 from services.jobs.service.tracking import Tracking
 from services.jobs.settings import ServiceConfig
 from services.jobs.up import subprocesses
-from services.jobs.up.app import Parts, create_app
+from services.jobs.up.app import create_app
 from services.jobs.up.children import Child, Children, end_left_behind
 from services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from services.jobs.up.permissions import close_to_others
@@ -125,14 +126,15 @@ def _serve(
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     metrics = Metrics(telemetry)
     parts = Parts(ledger, access, loop, config, home, keys, metrics, **neighbours)
-    app = create_app(parts)
-    stack.enter_context(serving(app, listening, config.connections, config.receive_timeout, metrics.refuse))
+    stack.enter_context(
+        serving(create_app(parts), listening, config.connections, config.receive_timeout, metrics.refuse)
+    )
     if parts.tracking:
         outbox = Outbox(ledger, parts.tracking)
         outbox.start()
         stack.callback(outbox.stop)
-    app.state.observer.start()
-    stack.callback(app.state.observer.stop)
+    parts.observer.start()
+    stack.callback(parts.observer.stop)
     loop.start()
     stack.callback(loop.stop)
     atomic_write(home / "service" / "address.json", json.dumps(where))

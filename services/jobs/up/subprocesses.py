@@ -115,11 +115,7 @@ def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str])
     """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
     command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
     return Child(
-        "endpoint",
-        [*command, f"serve.port={places.endpoint}"],
-        variables,
-        Path.cwd(),
-        places.service / "endpoint.log",
+        "endpoint", [*command, f"serve.port={places.endpoint}"], variables, Path.cwd(), places.service / "endpoint.log"
     )
 
 

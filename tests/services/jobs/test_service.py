@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 
 from services.jobs.client.client import JobClient
 from services.jobs.http.guard import Rate
+from services.jobs.http.parts import Parts
 from services.jobs.records import attempt_of
 from services.jobs.service.loop import Loop
 from services.jobs.states import State
-from services.jobs.up.app import Parts, create_app
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
