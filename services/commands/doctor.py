@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from conf import compose
 from model import landlock
 from model.addresses import mask_address
+from model.columns import columns
 from model.errors import ServiceError, UserError
 from model.processor import instruction_sets
 from model.storage import remote
@@ -81,9 +82,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
     if as_json:
         print(json.dumps({finding.name: {"state": finding.state, "text": finding.text} for finding in findings}))
     else:
-        width = max(len(finding.name) for finding in findings)
-        for finding in findings:
-            print(f"{finding.state:<7}  {finding.name:<{width}}  {finding.text}")
+        print("\n".join(columns([(finding.state, finding.name, finding.text) for finding in findings])))
     return compose.FAILED if any(finding.state == "missing" for finding in findings) else compose.OK
 
 

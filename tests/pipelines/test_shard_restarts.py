@@ -22,8 +22,8 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: 
     undisturbed = directory_bytes(shard(make("undisturbed")).directory)
     config = make("killed")
     for where, call in (
-        ("pipelines.shard.clean_block", 5),
-        ("pipelines.shard.make_plan", 1),
+        ("pipelines.corpus.parallel.clean_block", 5),
+        ("pipelines.corpus.parallel.make_plan", 1),
         ("model.shards.writer._write_chunks", 3),  # within the third shard: its file is unnamed yet
         ("pipelines.shard.write_manifest", 1),
     ):

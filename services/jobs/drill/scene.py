@@ -20,10 +20,10 @@ from model.untrusted import read_object
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
+from services.jobs.states import ENDED
 
 LOOK = 0.2  # seconds between two looks
 PATIENCE = 300.0  # seconds that the drill waits for anything
-ENDED = {"succeeded", "failed", "stopped", "lost"}
 
 
 @dataclass

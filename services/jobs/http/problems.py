@@ -29,6 +29,10 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
+# What a problem is answered with, here and on the pages.
+STATUS = {UserError: 400, UnknownJobError: 404, ConflictError: 409, ServiceError: 503, SQLAlchemyError: 503}
+
+
 def add_handlers(app: FastAPI) -> None:
     """Answers every problem with {"error": ...} and the fitting status."""
 
@@ -42,10 +46,9 @@ def add_handlers(app: FastAPI) -> None:
         return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
 
     async def known(_request: Request, problem: Exception) -> Response:
-        codes = {UserError: 400, UnknownJobError: 404, ConflictError: 409}
         if isinstance(problem, UnknownJobError):
             return refusal(404, f"job {problem.args[0]!r} is not known")
-        return refusal(codes.get(type(problem), 503), reason(problem))
+        return refusal(next(code for kind, code in STATUS.items() if isinstance(problem, kind)), reason(problem))
 
-    for kind in (UserError, UnknownJobError, ConflictError, ServiceError, SQLAlchemyError):
+    for kind in STATUS:
         app.add_exception_handler(kind, known)
