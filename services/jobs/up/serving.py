@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -89,18 +90,9 @@ def _serve(
         variables |= of_jobs.variables()  # a server without a login ignores it
     own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
     os.environ.update({key: variables[key] for key in own if key in variables})
-    password = (
-        None if config.ledger_password is None else read_secret("service.ledger_password", config.ledger_password)
-    )
-    ledger = Ledger(Database(config.ledger, password), SteadyClock())
-    stack.callback(ledger.database.close)
-    with answering():
-        access = Access(ledger)
-        enter_tokens(access, config.tokens)
     keys = not is_loopback(config.host)
-    if keys and not access.issued:
-        name = f"admin-{len(access.tokens()) + 1}"
-        print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
+    access = _open_ledger(config, keys, stack)
+    ledger = access.ledger
     closed = keys or access.issued
     expected = _start_children(children, root, places, words, variables, closed)
     if config.tracking:
@@ -124,28 +116,51 @@ def _serve(
     tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
-    metrics = Metrics(telemetry)
-    parts = Parts(ledger, access, loop, config, home, keys, metrics, **neighbours)
-    stack.enter_context(
-        serving(create_app(parts), listening, config.connections, config.receive_timeout, metrics.refuse)
-    )
-    if parts.tracking:
-        outbox = Outbox(ledger, parts.tracking)
-        outbox.start()
-        stack.callback(outbox.stop)
-    parts.observer.start()
-    stack.callback(parts.observer.stop)
-    loop.start()
-    stack.callback(loop.stop)
-    atomic_write(home / "service" / "address.json", json.dumps(where))
-    stack.callback((home / "service" / "address.json").unlink, missing_ok=True)
-    _tell(where, expected, signalled)
-    signalled.wait()
-    signalled.clear()
-    active = sum(ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
-    if active:
-        logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
-    _quiesce(loop, config.stop_timeout, signalled)
+    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours)
+    _run(parts, listening, where, expected, signalled)
+
+
+def _run(
+    parts: Parts, listening: socket.socket, where: dict[str, str], expected: dict[str, int], signalled: threading.Event
+) -> None:
+    """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
+    config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            serving(create_app(parts), listening, config.connections, config.receive_timeout, parts.metrics.refuse)
+        )
+        if parts.tracking:
+            outbox = Outbox(parts.ledger, parts.tracking)
+            outbox.start()
+            stack.callback(outbox.stop)
+        parts.observer.start()
+        stack.callback(parts.observer.stop)
+        loop.start()
+        stack.callback(loop.stop)
+        atomic_write(record, json.dumps(where))
+        stack.callback(record.unlink, missing_ok=True)
+        _tell(where, expected, signalled)
+        signalled.wait()
+        signalled.clear()
+        active = sum(parts.ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
+        if active:
+            logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
+        _quiesce(loop, config.stop_timeout, signalled)
+
+
+def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack) -> Access:
+    """Returns the ledger's access control; prints an admin's token if tokens are needed and none was issued."""
+    secret = config.ledger_password
+    password = None if secret is None else read_secret("service.ledger_password", secret)
+    ledger = Ledger(Database(config.ledger, password), SteadyClock())
+    stack.callback(ledger.database.close)
+    with answering():
+        access = Access(ledger)
+        enter_tokens(access, config.tokens)
+    if keys and not access.issued:
+        name = f"admin-{len(access.tokens()) + 1}"
+        print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
+    return access
 
 
 def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
@@ -165,30 +180,24 @@ def _start_children(
     closed: bool,
 ) -> dict[str, int]:
     """Starts the processes and returns name -> port; `closed`: MLflow asks for a login."""
-    config, expected = root.service, {}
-    wanted = {
-        "ray": (places.ray, config.address is None and config.executor == "ray"),
-        "mlflow": (places.tracking, config.tracking),
-        "endpoint": (places.endpoint, config.endpoint),
+    config = root.service
+    wanted: dict[str, tuple[bool, int, Callable[[], Child]]] = {
+        "ray": (
+            config.address is None and config.executor == "ray",
+            *(places.ray, lambda: subprocesses.ray_head(places, config, variables)),
+        ),
+        "mlflow": (config.tracking, places.tracking, lambda: _tracking(root, places, variables, closed)),
+        "endpoint": (config.endpoint, places.endpoint, lambda: subprocesses.endpoint(places, words, variables)),
     }
-    for name, (port, asked) in wanted.items():
-        if asked and subprocesses.answers(port):
+    started = {name: (port, make) for name, (asked, port, make) in wanted.items() if asked}
+    for name, (port, _) in started.items():
+        if subprocesses.answers(port):
             raise UserError(
                 f"service.ports={config.ports}: {port}, for {name}, is in use; service.ports=0 takes free ones"
             )
-    for name, (port, asked) in wanted.items():
-        if not asked:
-            continue
-        expected[name] = port
-        match name:
-            case "ray":
-                child = subprocesses.ray_head(places, config, variables)
-            case "mlflow":
-                child = _tracking(root, places, variables, closed)
-            case _:
-                child = subprocesses.endpoint(places, words, variables)
-        children.start(child)
-    return expected
+    for _, make in started.values():
+        children.start(make())
+    return {name: port for name, (port, _) in started.items()}
 
 
 def _tracking(root: UpRoot, places: subprocesses.Places, variables: dict[str, str], closed: bool) -> Child:
