@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from conf.interrupts import Interrupted
+from conf.interrupts import Interrupted, handled_by
 from model.errors import ServiceError, UserError
 from model.runs import paths
 from model.runs.lines import JournalReader
@@ -147,9 +147,5 @@ def ended_by_signals(scene: Scene) -> Iterator[None]:
     def end(number: int, _: FrameType | None) -> None:
         scene.signal = number
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with handled_by(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,11 +9,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from conf import compose
+from conf.interrupts import handled_by
 from model import landlock
 from model.confinement import RAY_FOLDER
 from model.errors import ServiceError, UserError
@@ -66,13 +67,14 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
         if not mine:
             raise UserError(f"paths.root={home}: a job service runs on this folder already")
         close_to_others(home)  # an earlier version left its files open to others
-        signalled = stack.enter_context(_signals())
+        signalled = threading.Event()
+        stack.enter_context(handled_by(lambda *_: signalled.set(), signal.SIGINT, signal.SIGTERM))
         _serve(root, home, words, signalled, stack)
     return compose.OK
 
 
 def _serve(
-    root: UpRoot, home: Path, words: Sequence[str], signalled: "threading.Event", stack: contextlib.ExitStack
+    root: UpRoot, home: Path, words: Sequence[str], signalled: threading.Event, stack: contextlib.ExitStack
 ) -> None:
     config = root.service
     reserve_descriptors(config.connections, "service")
@@ -257,15 +259,3 @@ def _quiesce(loop: Loop, patience: float, signalled: threading.Event) -> None:
         except ServiceError as problem:
             logger.warning("%s", problem)
             return
-
-
-@contextlib.contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """Yields an event that SIGINT and SIGTERM set."""
-    received = threading.Event()
-    before = {one: signal.signal(one, lambda *_: received.set()) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield received
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
