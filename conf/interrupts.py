@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 from model.errors import remember_interrupt
@@ -120,6 +120,17 @@ def held_signals(until: str, done: bool = False) -> Iterator[None]:
         yield
     if received and not done:
         signal.raise_signal(received[0])
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Calls `handler` for these signals within the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, one in before.items():
+            signal.signal(number, one)
 
 
 @contextlib.contextmanager
