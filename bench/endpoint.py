@@ -1,10 +1,10 @@
-"""The endpoint: `dragoman serve` over HTTP against bare CTranslate2 in process on the same export, sentences a CPU second.
+"""`dragoman serve` over HTTP against bare CTranslate2 in process on the same export, sentences a CPU second.
 
 A sentence a request, 25 tokens in and out, random weights, int8: `transformer_tiny` by greedy search and
 `transformer_base` by a beam of 4. The client is wrk with 1, 4, 16 and 64 kept-alive connections; its CPU time counts as
 the server's. The peer is `translate_batch` on all cores, as many sentences at a time as there are clients: what the
-machine would give them if HTTP, the queue and the tokenizer cost nothing. CPU time is compared, for wall time depends on
-what else the machine does. The last line is that of the tiny network with 16 clients.
+machine would give them if HTTP, the queue and the tokenizer cost nothing. CPU time is compared, for wall time depends
+on what else the machine does. The last line is that of the tiny network with 16 clients.
 
     python -m bench endpoint [--quick] [tiny | base]     # needs wrk (Debian: apt-get install wrk)
 """
@@ -113,7 +113,9 @@ def measure(name: str, rounds: int, quick: bool) -> Result:
                 found["ours"][count].append(ask(address, server, bodies, count, seconds))
                 found["bare"][count].append(bare(words, count, seconds))
         memory = server.memory_info().rss / 2**20
-    print(f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}; {memory:.0f} MiB")
+    print(
+        f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}; {memory:.0f} MiB"
+    )
     print(f"  {'':>7}{'CPU ms a sentence':^27}{'sentences/s (wall)':^20}{'ms':^27}")
     print(f"  {'clients':>7}{'ours':>9}{'bare':>9}{'ratio':>9}{'ours':>10}{'bare':>10}{'p50':>9}{'p99':>9}{'bare':>9}")
     ratios = {}
