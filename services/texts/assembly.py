@@ -82,7 +82,9 @@ def _put(state: RunState, target: Target, mask: Mask, at: int) -> Place:
     text = state.run.text
     before = text[mask.start - 1 : mask.start].isspace() if mask.start else True
     after = text[mask.end : mask.end + 1].isspace() or mask.end >= len(text)
-    place, left = point(target, mask.start, mask.end, glued=not before)
+    head, tail = text[: mask.start], text[mask.end :]
+    nearer = len(head) - len(head.rstrip()) < len(tail) - len(tail.lstrip())
+    place, left = point(target, mask.start, mask.end, glued=nearer)
     raw = mask.raw
     if (before and after) or not mask.anchor:
         raw = f" {raw}" if left else f"{raw} "

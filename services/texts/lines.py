@@ -130,7 +130,7 @@ def _flatten(line: Line, signs: list[str], origin: list[int]) -> None:
     """Makes a line feed and the blanks around it one blank."""
     at = 0
     while at < len(signs):
-        if signs[at] in "\r\n\x85\u2028\u2029\v\f\x1c\x1d\x1e":
+        if signs[at] in "\t\r\n\x85\u2028\u2029\v\f\x1c\x1d\x1e":
             first, last = at, at
             while first > 0 and signs[first - 1].isspace():
                 first -= 1
@@ -312,7 +312,8 @@ def _repair_end(found: Target, line: Line) -> None:
     elif line.last in (".", "!", "?") and body and _PLAIN_SCRIPT.search(body) and body[-1].isalpha():
         body += line.last
     found.text = body
-    found.links = [(right, left) for right, left in found.links if right[1] <= len(body)]
+    clipped = (((right[0], min(right[1], len(body))), left) for right, left in found.links)
+    found.links = [(right, left) for right, left in clipped if right[0] < right[1]]
 
 
 def _shout(found: Target) -> None:
