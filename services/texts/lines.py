@@ -12,7 +12,7 @@ from services.texts.stand_ins import Pair, StandIns
 
 _STOP = regex.compile(r"[\p{Sentence_Terminal}…:;][\"'”’»)\]]*$")
 _PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
-_MARKS = ".,;:!?…\"'”’»)]"
+MARKS = ".,;:!?…\"'”’»)]"
 MOST_ENDING = 3  # letters of an ending
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
@@ -261,7 +261,7 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
         return
     if " " not in stem and len(stem) > 3:
         for begin, end in words:
-            core = found.text[begin:end].rstrip(_MARKS)
+            core = found.text[begin:end].rstrip(MARKS)
             if core.casefold().startswith(stem) and len(core) <= len(stem) + MOST_ENDING:
                 found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
                 return
@@ -279,7 +279,7 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
         if found.text[end:begin].strip():
             break
         end = stop
-    found.places.append(Place(start, start + len(found.text[start:end].rstrip(_MARKS)), mask, "aligned"))
+    found.places.append(Place(start, start + len(found.text[start:end].rstrip(MARKS)), mask, "aligned"))
 
 
 def _meet(one: Span, other: Span) -> bool:
