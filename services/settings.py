@@ -136,6 +136,7 @@ class Limits:
     """The limits of one request."""
 
     characters: Count = 5000  # in all texts of a request together
+    tokens: Count = 8192  # about, in all texts of a request together
     texts: Count = 128  # in a list
     alternatives: Whole = 4  # translations besides the best one
     neighbours: Count = 1000  # words in an answer about word vectors
@@ -153,7 +154,9 @@ class ServeConfig(ModelSource):
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
     batch: Count = 64  # most lines in a batch
-    queue: Count = 1024  # lines, or questions about word vectors, that may wait; more are refused with 429
+    batch_tokens: Count = 4096  # about, most in a batch
+    turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
+    queue: Count = 1024  # short requests' lines, or questions, that may wait, and as many of long ones; more: 429
     timeout: Interval = 30.0
     connections: Count = 512  # at once; when all are in use, the one that has waited longest is closed
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body

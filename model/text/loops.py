@@ -1,5 +1,6 @@
 """Finds texts that repeat a word, a phrase or letters again and again, as a confused network does."""
 
+import operator
 from collections.abc import Sequence
 
 import regex
@@ -21,11 +22,18 @@ def goes_round(translation: str, source: str = "") -> bool:
 
 def most_repeats(text: str) -> int:
     """Returns how often the most repeated phrase of a text occurs in a row; a single word counts one less."""
-    units = [part for word in WORD_OR_MARK.findall(text) for part in (word if is_blankless(word[0]) else (word,))]
-    inside = max((len(run.group()) // len(run.group(1)) - 1 for run in _INSIDE.finditer(text)), default=1)
+    units = WORD_OR_MARK.findall(text)
+    if not text.isascii():
+        units = [part for word in units for part in (word if is_blankless(word[0]) else (word,))]
+    most = max((len(run.group()) // len(run.group(1)) - 1 for run in _INSIDE.finditer(text)), default=1)
     if len(set(units)) == len(units):
-        return inside
-    return max(inside, *(_in_a_row(units, length) for length in range(1, LONGEST + 1)))
+        return most
+    for length in range(1, LONGEST + 1):
+        same = bytes(map(operator.eq, units, units[length:]))
+        longest = max(map(len, same.split(b"\0")))
+        if longest // length + (length > 1) > most:  # seldom
+            most = max(most, _in_a_row(units, length))
+    return most
 
 
 def collapse(text: str) -> str:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NoReturn, TypeVar
 
+import orjson
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
@@ -157,16 +158,13 @@ async def parameters(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-            content = _fields(await request.form(max_files=0))
+            content = _check_text(_fields(await request.form(max_files=0)))
         else:
-            body = await request.body()
-            content = json.loads(body) if body.strip() else {}
+            content = _parse_json(await request.body())
     except (ValueError, RecursionError):
         raise HTTPException(400, f"Invalid request: the body is not {'a form' if 'form' in kind else 'JSON'}") from None
     if not isinstance(content, dict):
         raise HTTPException(400, "Invalid request: the body is not a JSON object")
-    if not _is_text(content):
-        raise HTTPException(400, "Invalid request: the body holds a lone surrogate, which is no Unicode text")
     return values | content
 
 
@@ -177,13 +175,31 @@ def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
         raise HTTPException(403, "Invalid API key" if given else "Please contact the server operator to get an API key")
 
 
-def _is_text(content: Any) -> bool:
-    """Returns False for a lone surrogate, which is valid JSON ("\\ud800") but no text: it cannot be written."""
+def _parse_json(body: bytes) -> Any:
+    """Returns what the body holds; an empty one is an empty object.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON.
+        HTTPException: 400, it has a lone surrogate.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:  # empty, in UTF-16, with a surrogate or a NaN, or not JSON
+        return _check_text(json.loads(body) if body.strip() else {})
+
+
+def _check_text(content: Any) -> Any:
+    """Returns the content.
+
+    Raises:
+        HTTPException: 400, it has a lone surrogate, which is valid JSON ("\\ud800") but no text: it cannot be written.
+    """
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        message = "Invalid request: the body holds a lone surrogate, which is no Unicode text"
+        raise HTTPException(400, message) from None
+    return content
 
 
 def _fields(form: FormData | QueryParams) -> dict[str, Any]:
