@@ -13,6 +13,7 @@ from services.texts.stand_ins import Pair, StandIns
 _STOP = regex.compile(r"[\p{Sentence_Terminal}…:;][\"'”’»)\]]*$")
 _PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
 MARKS = ".,;:!?…\"'”’»)]"
+_OTHER_BLANK = regex.compile(r"[^\S ]|[\x1c-\x1f]")
 MOST_ENDING = 3  # letters of an ending
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
@@ -33,6 +34,7 @@ class Line:
     capital: bool  # it begins with one
     stop: str  # "" or the full stop that was added
     last: str  # the stop of the source, if it ends with one
+    linked: bool = False  # there is something to place between the words of the translation
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,8 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
     line = Line("", origin, [], [], [], [], [], casing.is_shouted(_outside(run, span, masks)), False, False, "", "")
 
     def add(piece: str, place: int, fixed: bool) -> None:
-        for at, sign in enumerate(piece):
-            signs.append(sign)
-            origin.append(place if fixed else place + at)
+        signs.extend(piece)
+        origin.extend([place] * len(piece) if fixed else range(place, place + len(piece)))
 
     place = start
     for mask in [*masks, None]:
@@ -101,6 +102,7 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
             line.stood.append((mask, pair, (len(signs), len(signs) + len(pair[0]))))
             add(pair[0], mask.start, fixed=True)
         place = mask.end
+    line.linked = bool(run.tags or run.masks)
     _flatten(line, signs, origin)
     given = "".join(signs)
     if line.shouted:
@@ -128,6 +130,8 @@ def _outside(run: Run, span: Span, masks: Sequence[Mask]) -> str:
 
 def _flatten(line: Line, signs: list[str], origin: list[int]) -> None:
     """Makes a line feed and the blanks around it one blank."""
+    if not _OTHER_BLANK.search("".join(signs)):
+        return
     at = 0
     while at < len(signs):
         if signs[at] in "\t\r\n\x85\u2028\u2029\v\f\x1c\x1d\x1e":
@@ -177,11 +181,12 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
         else:
             taken.append(spot)
             found.places.append(Place(*spot, mask, "copied"))
-    pairs = _pairs(found, line, translation if text == translation.text else None)
-    for mask in line.shown:
-        if mask.kind == "term":
-            _place_term(found, line, mask, pairs)
-    _link(found, line, pairs)
+    if line.linked:
+        pairs = _pairs(found, line, translation if text == translation.text else None)
+        for mask in line.shown:
+            if mask.kind == "term":
+                _place_term(found, line, mask, pairs)
+        _link(found, line, pairs)
     _repair_end(found, line)
     if line.shouted:
         _shout(found)

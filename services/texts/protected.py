@@ -44,6 +44,7 @@ _KINDS = {
 ANCHORS = frozenset(("tag", "shortcode", "emoji", "symbol"))
 PATTERN = regex.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS.items()), regex.VERSION1)
 LONGEST_MESSAGE, MOST_TRIES = 4_000, 200  # characters of a plural or select; braces of a text that begin none
+_ORDINARY = regex.compile(r"[\p{L}\p{M}\s.,!?;'’\"“”„()-]*+")  # a text in which nothing is masked
 LETTER = regex.compile(r"\p{L}")
 
 
@@ -55,6 +56,8 @@ def has_letter(text: str) -> bool:
 def find_masks(text: str, start: int = 0, end: int | None = None) -> Iterator[Mask]:
     """Yields what must not change in a plain text, in order."""
     end = len(text) if end is None else end
+    if _ORDINARY.fullmatch(text, start, end):
+        return
     place = start
     brace = text.find("{", start, end)
     tries = 0
