@@ -23,7 +23,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written where, in characters of the answer."""
+    """A mask or a tag, and its place in the answer, in characters."""
 
     what: Mask | Tag
     start: int

@@ -20,7 +20,7 @@ _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
 @dataclass(eq=False)
 class Line:
-    """What the model is given for a part of a run."""
+    """A part of a run as the model is given it."""
 
     text: str
     origin: list[int]  # by character: its place in the run

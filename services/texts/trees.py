@@ -23,6 +23,7 @@ IMPLIED = {
     **dict.fromkeys(("td", "th"), frozenset(("td", "th"))),
     "tr": frozenset(("tr", "td", "th")),
     "option": frozenset(("option",)),
+    "p": frozenset(("p",)),
 }
 
 
