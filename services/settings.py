@@ -143,6 +143,12 @@ class Limits:
 class ServeConfig(ModelSource):
     """The endpoint and its models. Times are in seconds."""
 
+    models: list[str] = field(default_factory=list)  # instead of `model`: several, models:/NAME@ALIAS or directories
+    weights: list[Amount] = field(default_factory=list)  # shares of requests of `models` of one pair; none: the first
+    memory: Count | None = None  # bytes of weights in memory; the least used model is unloaded; null: no limit
+    pivot: bool = True  # translate over a language in the middle where no model has the pair
+    check_language: bool = True  # report texts that are not in the language that the client names
+    hook: str | None = None  # a file with the secret of MLflow's webhooks, POST /hooks/mlflow; null: no such route
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version

@@ -79,6 +79,7 @@ DOORS = {
     "fsspec": ["model/storage/remote.py"],
     "fastapi": ["services/endpoint", "services/jobs/service", "services/jobs/pages"],
     "optuna": ["services/sweeps"],
+    "py3langid": ["services/endpoint/detection.py"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
     "opentelemetry": ["services/telemetry"],

@@ -11,19 +11,28 @@ from starlette.exceptions import HTTPException
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
-from model.languages import nearest, standard_code
 from model.text.sentences import Piece, join, split
+from services.endpoint.detection import Detector, Guess
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.metrics import Metrics
+from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
 from services.endpoint.vector_routes import VectorsQueue
+from services.models.catalogue import Catalogue, NotServedError, Route
 from services.models.loaded_model import LoadedModel
+from services.models.served import Served
 from services.settings import Limits
 
 logger = logging.getLogger(__name__)
 
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
-NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /status without one
+NOTHING: dict[str, Any] = {
+    "status": "off",
+    "model": None,
+    "reload_error": None,
+    "queued": 0,
+    "models": [],
+}  # /status without one
 
 
 @dataclass
@@ -38,6 +47,14 @@ class Endpoint:
     receive_timeout: float = 15.0  # seconds for a request's body to arrive
     access_log: bool = False  # log one line per request
     metrics: Metrics = field(default_factory=Metrics)
+    models: Catalogue | None = None  # of `translations`; None: the one model of its queue
+    detector: Detector = field(default_factory=Detector)
+    hook: bytes | None = None  # secret of MLflow's webhooks; None: they are not taken
+    check_language: bool = True  # report texts that are not in the language that the client names
+
+    def __post_init__(self) -> None:
+        if self.models is None and self.translations is not None:
+            self.models = Catalogue([Served("", QueuesModel(self.translations))])
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.
@@ -49,43 +66,103 @@ class Endpoint:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
 
-    async def translate(self, question: Question) -> tuple[list[Answer], LoadedModel]:
-        """Returns one answer per text, and the model that gave them.
+    def served(self) -> Catalogue:
+        """Returns the served translation models, at least one of which was loaded.
 
         Raises:
-            HTTPException: a language that the model lacks, a full queue, or a timeout.
+            HTTPException: 404 no translation model is served, 503 none is loaded yet or no request is answered.
         """
-        served = self.queue().model()
-        if question.source is not None and not nearest(question.source, (served.source,)):
-            raise HTTPException(400, f"{question.source} is not supported")
-        if not nearest(question.target, (served.target,)):
+        queue = self.queue()
+        assert self.models is not None, "set with the queue"
+        queue.model()  # says why there is no answer
+        return self.models
+
+    async def translate(self, question: Question) -> tuple[list[Answer], Route]:
+        """Returns one answer per text, and the models that gave them (none: every text was copied).
+
+        Texts of several languages in one question go to the models of their languages.
+
+        Raises:
+            HTTPException: a language or a version that no model has, a full queue, or a timeout.
+        """
+        models = self.served()
+        if not models.sources(question.target):
             raise HTTPException(400, f"{question.target} is not supported")
-        answering = await self._load_aligning(served) if question.aligned else served
-        most = min(question.alternatives, served.most_alternatives)
-        pieces = [split(text, self.longest, served.source) for text in question.texts]
+        spoken = await languages_of(question, models, self.detector, self.check_language)
+        answers = [_copy(text, one) for text, one in zip(question.texts, spoken, strict=True)]
+        routes = []
+        for language in dict.fromkeys(one.language for one in spoken if not one.copied):
+            places = [place for place, one in enumerate(spoken) if one.language == language and not one.copied]
+            routes.append(await self.find(language, question.target, question.version))
+            texts = [question.texts[place] for place in places]
+            own = [spoken[place] for place in places]
+            for place, answer in zip(places, await self._ask(routes[-1], texts, own, question), strict=True):
+                answers[place] = answer
+        self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))
+        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
+        return answers, routes[0] if routes else Route(())
+
+    async def find(self, source: str, target: str, version: str | None = None) -> Route:
+        """Returns the models that translate from `source` into `target`; a model that must be loaded holds up no
+        other request.
+
+        Raises:
+            HTTPException: 400 no model has the languages or the version, 503 none is loaded or can be.
+        """
+        try:
+            chosen = self.served().choose(source, target, version)
+            if not all(one.loaded for one in chosen):
+                await asyncio.to_thread(lambda: [self.served().load(one) for one in chosen])
+            return Route(tuple(map(self.served().load, chosen)))
+        except NotServedError as problem:
+            raise HTTPException(400, str(problem)) from None
+        except UserError as problem:
+            raise HTTPException(503, str(problem), {"Retry-After": "5"}) from None
+
+    async def detect(self, text: str) -> list[Guess]:
+        """Returns the languages that the text may be in, most probable first."""
+        if not self.detector.loaded:
+            await asyncio.to_thread(self.detector.load)
+        return self.detector.rank(text, list(self.served().targets()))
+
+    async def _ask(
+        self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
+    ) -> list[Answer]:
+        """Returns the answers to texts of one language."""
+        if question.aligned and route.via:
+            raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
+        models = [await self._load_aligning(route.models[0])] if question.aligned else list(route.models)
+        most = min(question.alternatives, route.most_alternatives)
+        pieces = [split(text, self.longest, route.source) for text in texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
-            translations = await self.queue().ask(answering, lines, most + 1)
-        for translation in translations:
-            if translation.error:
-                logger.error("a line could not be translated: %s", translation.error)
-                raise HTTPException(500, f"Cannot translate text: {translation.error}")
-        found = iter(translations)
-        source = standard_code(question.source or served.source)  # assumed, not detected
+        steps: list[list[Translation]] = []  # of each model
+        for model in models:
+            nbest = most + 1 if model is models[-1] else 1
+            given = [one.text for one in steps[-1]] if steps else lines
+            with self.metrics.telemetry.span("inference", lines=len(lines), model=model.origin.name):
+                steps.append(await self.queue().ask(model, given, nbest))
+            for translation in steps[-1]:
+                if translation.error:
+                    logger.error("a line could not be translated: %s", translation.error)
+                    raise HTTPException(500, f"Cannot translate text: {translation.error}")
+        found = zip(lines, *steps, strict=True)
         answers, losses = [], []
-        for text in pieces:
-            own = [next(found) if piece.text else Translation("", 0.0) for piece in text]
+        for text, one in zip(pieces, spoken, strict=True):
+            own: list[Translation] = []
             losses.append(Losses("sentence"))
-            for piece, part in zip(text, own, strict=True):
-                losses[-1].add(piece.text, part)
+            for piece in text:
+                line, *parts = next(found) if piece.text else (piece.text, Translation("", 0.0))
+                for read, part in zip((line, *(part.text for part in parts)), parts, strict=False):
+                    losses[-1].add(read, part)
+                own.append(parts[-1])
             best = join(text, [part.text for part in own])
             others = list(dict.fromkeys(_others(text, own, most, best)))
             maps = [one.record() for part in own for one in part.attention] if question.aligned else []
-            answers.append(Answer(best, source, 0.0, others, losses[-1].record(), maps))
+            record = _merge(losses[-1].record(), one.report())
+            origin = route.origin
+            answers.append(Answer(best, one.language, one.confidence, others, record, maps, route.via, origin))
         self.metrics.lose(losses)
-        self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))
-        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
-        return answers, served
+        return answers
 
     async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
         """Returns the model with attention; loading it first holds up no other request.
@@ -101,11 +178,47 @@ class Endpoint:
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""
         translations = self.translations.facts() if self.translations else NOTHING
+        if self.models is not None:
+            loading = translations["status"] == "ok" and bool(self.models.missing)
+            served = [one.facts() for one in self.models.models]
+            translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
         states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
         body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
         return (200 if status == "ok" else 503), body
+
+
+@dataclass(frozen=True)
+class QueuesModel:
+    """The model that a queue has, as the only one of a catalogue."""
+
+    queue: InferenceQueue[LoadedModel, str, Translation]
+
+    @property
+    def current(self) -> LoadedModel | None:
+        return self.queue.current()
+
+    @property
+    def error(self) -> str | None:
+        return self.queue.trouble()
+
+    def unload(self) -> None: ...
+
+    def load_again(self) -> LoadedModel:
+        return self.queue.model()
+
+    def wake(self) -> None: ...
+
+
+def _copy(text: str, spoken: Spoken) -> Answer:
+    return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
+
+
+def _merge(losses: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
+    """Returns both records as one, with the warnings of both."""
+    warnings = [*losses.get("warnings", ()), *report.get("warnings", ())]
+    return {**losses, **report, **({"warnings": warnings} if warnings else {})}
 
 
 def _others(pieces: Sequence[Piece], translations: Sequence[Translation], most: int, best: str) -> Iterator[str]:

@@ -73,6 +73,7 @@ class TranslationRequest(Parameters):
     alternatives: int = 0
     source: Language = Field(description="or auto", examples=["en"])
     target: Language = Field(examples=["de"])
+    version: str | None = Field(None, title="a string", description="of several models of a pair, the one to ask")
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
 
     @pydantic.field_validator("format", mode="before")
@@ -97,10 +98,10 @@ class TranslationRequest(Parameters):
         """Returns True if the request asks for the alignment."""
         return self.alignment in (True, "true", "True", "1")
 
-    def question(self) -> Question:
-        """Returns what the endpoint is asked."""
+    def question(self, version: str | None = None) -> Question:
+        """Returns what the endpoint is asked; `version` asks for one of several models."""
         source = None if self.source == "auto" else self.source
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned)
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned, version or self.version)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":

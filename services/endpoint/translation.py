@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from services.models.origin import Origin
+
 
 @dataclass(frozen=True)
 class Question:
@@ -14,6 +16,7 @@ class Question:
     target: str
     alternatives: int = 0  # other translations of each text
     aligned: bool = False  # with attention
+    version: str | None = None  # of the model: its version, name, alias or reference; None: any
 
 
 @dataclass(frozen=True)
@@ -25,4 +28,6 @@ class Answer:
     confidence: float  # of the detection, 0 to 100
     alternatives: Sequence[str]
     losses: dict[str, Any]  # what was not translated completely, `Losses.record`
-    alignment: Sequence[dict[str, Any]]  # one record a sentence; empty unless asked for
+    alignment: Sequence[dict[str, Any]] = ()  # one record a sentence; empty unless asked for
+    via: str = ""  # the language in the middle, if two models translated
+    origin: Origin | None = None  # of the models; None: no model was asked, the text was copied

@@ -39,10 +39,14 @@ def test_alternatives_are_given_when_asked_for(stage: Stage) -> None:
     assert stage.ask(q=["a"], alternatives=1).json() == {"translatedText": ["A"], "alternatives": [["A#1"]]}
 
 
-def test_auto_names_the_language_that_was_assumed(stage: Stage) -> None:
-    assumed = {"confidence": 0.0, "language": "en"}
-    assert stage.ask(q="x", source="auto").json()["detectedLanguage"] == assumed
-    assert stage.client.post("/detect", data={"q": "x"}).json() == [assumed]
+def test_auto_names_the_language_that_was_found(stage: Stage) -> None:
+    answer = stage.ask(q="The dog sleeps in the house.", source="auto").json()
+    assert answer["translatedText"] == "THE DOG SLEEPS IN THE HOUSE."
+    assert answer["detectedLanguage"]["language"] == "en"
+    assert answer["detectedLanguage"]["confidence"] > 90
+    found = stage.client.post("/detect", data={"q": "Der Hund schläft im Haus."}).json()
+    assert [one["language"] for one in found] == ["de", "en"]
+    assert 99 < sum(one["confidence"] for one in found) < 101
 
 
 def test_the_openapi_document_is_where_libretranslate_has_it(stage: Stage) -> None:

@@ -35,7 +35,8 @@ def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
     metrics = Metrics(telemetry)
     config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
     with (
-        serve.translations(config, DecodeConfig(), (), None, metrics) as translations,
+        serve.translation_models(config, DecodeConfig(), (), None, metrics) as models,
+        serve.translations(config, models, metrics) as translations,
         serve.vectors(config, metrics) as words,
     ):
         endpoint = Endpoint(translations, words, Limits(characters=50, body=1000), keys=["k"], metrics=metrics)

@@ -18,7 +18,7 @@ from model.errors import UserError
 from model.settings import DecodeConfig
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
-from services.endpoint.serve import check, read_keys, translations
+from services.endpoint.serve import check, read_keys, translation_models, translations
 from services.http.listening import bind
 from services.models.loaded_model import load_model
 from services.settings import ServeConfig
@@ -62,7 +62,7 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
         client = LibreTranslateAPI(address)
         assert isinstance(client.translate("the dog", "en", "de"), str)
         assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["de"]}
-        assert client.detect("the dog")[0]["language"] == "en"
+        assert client.detect("the dog is sleeping")[0]["language"] == "en"
 
         answer = httpx.post(
             f"{address}/translate",
@@ -82,7 +82,7 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
 
 def test_an_ensemble_is_served_in_the_place_of_the_registrys_model(bundle: Path) -> None:
     config = ServeConfig(ensemble=[str(bundle), str(bundle)], tracking_uri="sqlite:///nowhere.db", batch=4)
-    with translations(config, DecodeConfig(), []) as queue:
+    with translation_models(config, DecodeConfig()) as models, translations(config, models) as queue:
         assert queue is not None
         served = queue.model()
         assert served.origin.name == "small"
