@@ -18,7 +18,7 @@ from model.languages import base_language, standard_code
 
 FACTOR = 20.0  # how much more probable another language must be than the served ones
 LONGEST = 1000  # characters that are read of a text
-RARE = 0.001  # a less probable language is not named
+RARE = 0.01  # a less probable other language is not named
 NO_LANGUAGE = "zxx"  # a label of the library's: no text
 
 

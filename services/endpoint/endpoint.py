@@ -1,6 +1,7 @@
 """The endpoint's parts, and one question to its translation model, whatever the client's dialect."""
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -109,11 +110,12 @@ class Endpoint:
         Raises:
             HTTPException: 400 no model has the languages or the version, 503 none is loaded or can be.
         """
+        models = self.served()
         try:
-            chosen = self.served().choose(source, target, version)
-            if not all(one.loaded for one in chosen):
-                await asyncio.to_thread(lambda: [self.served().load(one) for one in chosen])
-            return Route(tuple(map(self.served().load, chosen)))
+            chosen = models.choose(source, target, version)
+            if all(one.loaded for one in chosen):
+                return Route(tuple(map(models.load, chosen)))
+            return Route(await asyncio.to_thread(lambda: tuple(map(models.load, chosen))))
         except NotServedError as problem:
             raise HTTPException(400, str(problem)) from None
         except UserError as problem:
@@ -128,39 +130,50 @@ class Endpoint:
     async def _ask(
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
-        """Returns the answers to texts of one language."""
+        """Returns the answers to texts of one language; over a language in the middle, one model after the other."""
         if question.aligned and route.via:
             raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
-        models = [await self._load_aligning(route.models[0])] if question.aligned else list(route.models)
-        most = min(question.alternatives, route.most_alternatives)
-        pieces = [split(text, self.longest, route.source) for text in texts]
+        answers: list[Answer] = []
+        for model in route.models:
+            before, most = answers, question.alternatives if model is route.models[-1] else 0
+            answers = await self._ask_model(model, [one.text for one in before] or texts, question.aligned, most)
+            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
+                answers[place] = dataclasses.replace(second, losses=_merge(first.losses, second.losses))
+        return [
+            dataclasses.replace(
+                answer,
+                source=one.language,
+                confidence=one.confidence,
+                losses=_merge(answer.losses, one.report()),
+                via=route.via,
+                origin=route.origin,
+            )
+            for answer, one in zip(answers, spoken, strict=True)
+        ]
+
+    async def _ask_model(self, served: LoadedModel, texts: Sequence[str], aligned: bool, most: int) -> list[Answer]:
+        """Returns one model's answers, with at most `most` alternatives."""
+        answering = await self._load_aligning(served) if aligned else served
+        most = min(most, served.most_alternatives)
+        pieces = [split(text, self.longest, served.source) for text in texts]
         lines = [piece.text for text in pieces for piece in text if piece.text]
-        steps: list[list[Translation]] = []  # of each model
-        for model in models:
-            nbest = most + 1 if model is models[-1] else 1
-            given = [one.text for one in steps[-1]] if steps else lines
-            with self.metrics.telemetry.span("inference", lines=len(lines), model=model.origin.name):
-                steps.append(await self.queue().ask(model, given, nbest))
-            for translation in steps[-1]:
-                if translation.error:
-                    logger.error("a line could not be translated: %s", translation.error)
-                    raise HTTPException(500, f"Cannot translate text: {translation.error}")
-        found = zip(lines, *steps, strict=True)
+        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
+            translations = await self.queue().ask(answering, lines, most + 1)
+        for translation in translations:
+            if translation.error:
+                logger.error("a line could not be translated: %s", translation.error)
+                raise HTTPException(500, f"Cannot translate text: {translation.error}")
+        found = iter(translations)
         answers, losses = [], []
-        for text, one in zip(pieces, spoken, strict=True):
-            own: list[Translation] = []
+        for text in pieces:
+            own = [next(found) if piece.text else Translation("", 0.0) for piece in text]
             losses.append(Losses("sentence"))
-            for piece in text:
-                line, *parts = next(found) if piece.text else (piece.text, Translation("", 0.0))
-                for read, part in zip((line, *(part.text for part in parts)), parts, strict=False):
-                    losses[-1].add(read, part)
-                own.append(parts[-1])
+            for piece, part in zip(text, own, strict=True):
+                losses[-1].add(piece.text, part)
             best = join(text, [part.text for part in own])
             others = list(dict.fromkeys(_others(text, own, most, best)))
-            maps = [one.record() for part in own for one in part.attention] if question.aligned else []
-            record = _merge(losses[-1].record(), one.report())
-            origin = route.origin
-            answers.append(Answer(best, one.language, one.confidence, others, record, maps, route.via, origin))
+            maps = [one.record() for part in own for one in part.attention] if aligned else []
+            answers.append(Answer(best, served.source, 0.0, others, losses[-1].record(), maps))
         self.metrics.lose(losses)
         return answers
 
@@ -215,10 +228,12 @@ def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
 
 
-def _merge(losses: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
-    """Returns both records as one, with the warnings of both."""
-    warnings = [*losses.get("warnings", ()), *report.get("warnings", ())]
-    return {**losses, **report, **({"warnings": warnings} if warnings else {})}
+def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Returns two records as one: numbers are added, lists are joined."""
+    merged = dict(losses)
+    for name, value in more.items():
+        merged[name] = merged[name] + value if name in merged else value
+    return merged
 
 
 def _others(pieces: Sequence[Piece], translations: Sequence[Translation], most: int, best: str) -> Iterator[str]:

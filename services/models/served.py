@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from model.languages import standard_code
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.models.registry import REFERENCE
@@ -84,7 +85,7 @@ class Served:
     def facts(self) -> dict[str, Any]:
         """Returns the facts for /models."""
         card = self.card
-        known = {} if card is None else {"source": card.source, "target": card.target, **card.origin.facts()}
+        known = {} if card is None else _facts(card)
         return {
             "reference": self.reference,
             **{name: known.get(name) for name in ("source", "target", "name", "version", "run_id", "manifest_hash")},
@@ -94,3 +95,7 @@ class Served:
             "requests": self.requests,
             "error": self.place.error,
         }
+
+
+def _facts(card: Card) -> dict[str, Any]:
+    return {**card.origin.facts(), "source": standard_code(card.source), "target": standard_code(card.target)}

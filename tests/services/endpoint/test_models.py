@@ -82,9 +82,7 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
     assert answer.json() == {"translatedText": f"{FRENCH.upper()}<EN1><de1>", "via": "en"}
     assert answer.headers["X-Dragoman-Via"] == "en"
     assert answer.headers["X-Model-Name"] == "fr-en+en-de"
-    assert ask(client, q="Un. Deux.", source="fr", alternatives=1).json()["alternatives"] == [
-        "UN.<EN1><de1>#1 DEUX.<EN1><de1>#1"
-    ]
+    assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["UN<EN1><de1>#1"]
     refused = ask(client, q=FRENCH, source="fr", alignment=True)
     assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
 
