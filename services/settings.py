@@ -162,7 +162,8 @@ class ServeConfig(ModelSource):
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
-    keys: str | None = None  # a file of API keys, one per line, readable only by its owner; null: no key is needed
+    keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
+    database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # API keys with limits, translations; null: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)

@@ -102,6 +102,12 @@ VERBS: dict[str, Verb] = {
     "clean": Verb(
         "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", sections=("clean",)
     ),
+    "keys": Verb(
+        "services.commands.keys",
+        "manage the API keys of `dragoman serve`: add, list, show, revoke",
+        "[add NAME | list | show NAME | revoke NAME] [key=value ...]",
+        ("keys",),
+    ),
     "up": Verb("services.jobs.up", "run the whole service on this machine, until Ctrl-C", sections=("service",)),
     "submit": Verb("services.jobs.entries", "plan a verb and queue it as a job", "VERB [key=value ...]", ("jobs",)),
     "jobs": Verb("services.jobs.entries", "list the jobs (-f: live)", "[-f] [key=value ...]", ("jobs",)),

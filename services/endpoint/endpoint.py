@@ -15,6 +15,7 @@ from model.inference.translator import Translation
 from model.text.sentences import Piece, join, split
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import ASKING, Keys
 from services.endpoint.metrics import Metrics
 from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
@@ -43,7 +44,7 @@ class Endpoint:
     translations: InferenceQueue[LoadedModel, str, Translation] | None
     vectors: VectorsQueue | None = None
     limits: Limits = field(default_factory=Limits)
-    keys: Sequence[str] = ()  # API keys; none: no key is needed
+    keys: Keys = field(default_factory=Keys)  # none: no key is needed
     longest: int = 400  # characters of a sentence before it is cut further
     receive_timeout: float = 15.0  # seconds for a request's body to arrive
     access_log: bool = False  # log one line per request
@@ -81,7 +82,8 @@ class Endpoint:
     async def translate(self, question: Question) -> tuple[list[Answer], Route]:
         """Returns one answer per text, and the models that gave them (none: every text was copied).
 
-        Texts of several languages in one question go to the models of their languages.
+        Texts of several languages in one question go to the models of their languages. The request's key pays for the
+        characters, unless there is no answer.
 
         Raises:
             HTTPException: a language or a version that no model has, a full queue, or a timeout.
@@ -89,18 +91,30 @@ class Endpoint:
         models = self.served()
         if not models.sources(question.target):
             raise HTTPException(400, f"{question.target} is not supported")
+        key, characters = ASKING.get(), sum(map(len, question.texts))
+        self.keys.charge(key, characters, (question.source or question.target, question.target))
+        try:
+            answers, route = await self._answer(question, models)
+        except BaseException:
+            self.keys.give_back(key, characters)
+            raise
+        self.metrics.characters.labels("in").inc(characters)
+        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
+        return answers, route
+
+    async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
+        """Returns the answers of `translate`."""
         spoken = await languages_of(question, models, self.detector, self.check_language)
         answers = [_copy(text, one) for text, one in zip(question.texts, spoken, strict=True)]
         routes = []
         for language in dict.fromkeys(one.language for one in spoken if not one.copied):
+            self.keys.allow(ASKING.get(), [language])
             places = [place for place, one in enumerate(spoken) if one.language == language and not one.copied]
             routes.append(await self.find(language, question.target, question.version))
             texts = [question.texts[place] for place in places]
             own = [spoken[place] for place in places]
             for place, answer in zip(places, await self._ask(routes[-1], texts, own, question), strict=True):
                 answers[place] = answer
-        self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))
-        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
         return answers, routes[0] if routes else Route(())
 
     async def find(self, source: str, target: str, version: str | None = None) -> Route:
@@ -123,6 +137,7 @@ class Endpoint:
 
     async def detect(self, text: str) -> list[Guess]:
         """Returns the languages that the text may be in, most probable first."""
+        self.keys.charge(ASKING.get(), len(text))
         if not self.detector.loaded:
             await asyncio.to_thread(self.detector.load)
         return self.detector.rank(text, list(self.served().targets()))

@@ -64,11 +64,11 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
         }
         return as_json(
             {
-                "apiKeys": bool(endpoint.keys),
+                "apiKeys": endpoint.keys.needed,
                 "charLimit": endpoint.limits.characters,
                 "filesTranslation": False,
                 "frontendTimeout": 500,
-                "keyRequired": bool(endpoint.keys),
+                "keyRequired": endpoint.keys.needed,
                 "language": language,
                 "suggestions": False,
                 "supportedFilesFormat": [],

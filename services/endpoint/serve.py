@@ -21,6 +21,8 @@ from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import Answering, InferenceQueue
+from services.endpoint.key_store import KeyStore
+from services.endpoint.keys import Keys
 from services.endpoint.metrics import Metrics
 from services.endpoint.vector_routes import VectorsQueue
 from services.http.listening import Server, bind, reserve_descriptors
@@ -55,12 +57,15 @@ def serve(
     reserve_descriptors(config.connections)
     if alignment is not None:
         alignment.check()
-    keys = read_keys(config.keys)
+    listed = read_keys(config.keys)
     listening = bind(config.host, config.port)
     with contextlib.closing(listening), contextlib.ExitStack() as stack:
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
         models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
+        keys = Keys(listed, KeyStore(config.database) if config.database else None)
+        stack.callback(keys.stop)
+        keys.start()
         endpoint = Endpoint(
             translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),

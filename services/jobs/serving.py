@@ -25,7 +25,7 @@ from services.jobs.executors.kueue import KueueExecutor
 from services.jobs.executors.ray import RayExecutor
 from services.jobs.job_client import JobsConfig
 from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database, answering
+from services.jobs.ledger.database import SETTING, Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from services.jobs.pages.tracking import Tracking
@@ -42,6 +42,7 @@ from services.jobs.service.metrics import Metrics
 from services.jobs.service.outbox import Outbox
 from services.jobs.settings import ServiceConfig
 from services.jobs.up_settings import UpRoot
+from services.store.database import answering
 from services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds after which a missing answer is reported
@@ -93,7 +94,7 @@ def _serve(
     )
     ledger = Ledger(Database(config.ledger, password), SteadyClock())
     stack.callback(ledger.database.close)
-    with answering():
+    with answering(SETTING):
         access = Access(ledger)
         enter_tokens(access, config.tokens)
     keys = not is_loopback(config.host)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from services.endpoint.app import create_app
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Client, Shouting, Stage, served
 
 
@@ -61,7 +62,7 @@ def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
 
 
 def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     assert stage.ask(q="x").status_code == 403
     assert stage.ask(q="x", api_key="wrong").json() == {"error": "Invalid API key"}
     assert stage.ask(q="x", api_key="secret").status_code == 200
