@@ -40,6 +40,7 @@ WORDS_FIRST = {
     "analogy",
     "export",
     "keys",
+    "memory",
     "bill",
     "drill",
     "quota",

@@ -10,6 +10,7 @@ from services.commands.clean import CleanConfig
 from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
 from services.commands.keys import KeysConfig
+from services.commands.memory import MemoryConfig
 from services.commands.query import QueryConfig
 from services.commands.runs import RunsConfig
 from services.jobs.job_client import JobsConfig
@@ -21,7 +22,7 @@ from services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`,
-    `export`, `inspect`, `runs`, `clean`, `keys`, `up`, `sweep` and the job commands read."""
+    `export`, `inspect`, `runs`, `clean`, `keys`, `memory`, `up`, `sweep` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -43,3 +44,4 @@ class Config:
     runs: RunsConfig = field(default_factory=RunsConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)

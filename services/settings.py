@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from model.alignment.attention_map import AlignmentConfig
-from model.ranges import Amount, Count, Interval, Port, Range, Seed, Whole
+from model.ranges import Amount, Count, Interval, Port, Range, Seed, Share, Whole
 from model.settings import DecodeConfig, EngineName, GenerateConfig
 
 
@@ -164,6 +164,8 @@ class ServeConfig(ModelSource):
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
     database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # API keys with limits, translations; null: none
+    fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
+    suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)

@@ -108,6 +108,12 @@ VERBS: dict[str, Verb] = {
         "[add NAME | list | show NAME | revoke NAME] [key=value ...]",
         ("keys",),
     ),
+    "memory": Verb(
+        "services.commands.memory",
+        "manage the translation memory of `dragoman serve`: list, import, export, clear",
+        "[list | import FILE.tmx | export FILE.tmx | clear] [key=value ...]",
+        ("memory",),
+    ),
     "up": Verb("services.jobs.up", "run the whole service on this machine, until Ctrl-C", sections=("service",)),
     "submit": Verb("services.jobs.entries", "plan a verb and queue it as a job", "VERB [key=value ...]", ("jobs",)),
     "jobs": Verb("services.jobs.entries", "list the jobs (-f: live)", "[-f] [key=value ...]", ("jobs",)),

@@ -80,6 +80,7 @@ DOORS = {
     "fastapi": ["services/endpoint", "services/jobs/service", "services/jobs/pages"],
     "optuna": ["services/sweeps"],
     "py3langid": ["services/endpoint/detection.py"],
+    "rapidfuzz": ["services/endpoint/memory.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "alembic": ["services/jobs/ledger"],
     "opentelemetry": ["services/telemetry"],

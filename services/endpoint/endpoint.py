@@ -16,6 +16,7 @@ from model.text.sentences import Piece, join, split
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
+from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
 from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
@@ -51,6 +52,8 @@ class Endpoint:
     metrics: Metrics = field(default_factory=Metrics)
     models: Catalogue | None = None  # of `translations`; None: the one model of its queue
     detector: Detector = field(default_factory=Detector)
+    memory: Memory = field(default_factory=Memory)
+    suggestions: bool = False  # True: /suggest stores translations
     hook: bytes | None = None  # secret of MLflow's webhooks; None: they are not taken
     check_language: bool = True  # report texts that are not in the language that the client names
 
@@ -105,17 +108,45 @@ class Endpoint:
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
         """Returns the answers of `translate`."""
         spoken = await languages_of(question, models, self.detector, self.check_language)
-        answers = [_copy(text, one) for text, one in zip(question.texts, spoken, strict=True)]
+        owner = ASKING.get().name
+        if self.memory.due:
+            await asyncio.to_thread(self.memory.look)
+        answers: list[Answer | None] = [
+            _copy(text, one) if one.copied else None if question.aligned else self._recall(text, one, question, owner)
+            for text, one in zip(question.texts, spoken, strict=True)
+        ]
         routes = []
-        for language in dict.fromkeys(one.language for one in spoken if not one.copied):
+        for language in dict.fromkeys(one.language for one, known in zip(spoken, answers, strict=True) if not known):
             self.keys.allow(ASKING.get(), [language])
-            places = [place for place, one in enumerate(spoken) if one.language == language and not one.copied]
+            places = [place for place, one in enumerate(spoken) if one.language == language and not answers[place]]
             routes.append(await self.find(language, question.target, question.version))
             texts = [question.texts[place] for place in places]
             own = [spoken[place] for place in places]
-            for place, answer in zip(places, await self._ask(routes[-1], texts, own, question), strict=True):
+            found = await self._ask(routes[-1], texts, own, question)
+            if self.memory.fuzzy is not None:
+                found = await asyncio.to_thread(self._add_similar, texts, found, language, question.target, owner)
+            for place, answer in zip(places, found, strict=True):
                 answers[place] = answer
-        return answers, routes[0] if routes else Route(())
+        return [answer for answer in answers if answer], routes[0] if routes else Route(())
+
+    def _recall(self, text: str, spoken: Spoken, question: Question, owner: str) -> Answer | None:
+        """Returns the known translation of a text; None if there is none."""
+        match = self.memory.exact(spoken.language, question.target, text, owner)
+        if match is None:
+            return None
+        self.keys.allow(ASKING.get(), [spoken.language])
+        translation = _with_ends(match.translation, text)
+        return Answer(translation, spoken.language, spoken.confidence, [], spoken.report(), memory=match.record())
+
+    def _add_similar(
+        self, texts: Sequence[str], answers: Sequence[Answer], source: str, target: str, owner: str
+    ) -> list[Answer]:
+        """Returns the answers with the known translations of similar texts."""
+        matches = [self.memory.similar(source, target, text, owner) for text in texts]
+        return [
+            answer if match is None else dataclasses.replace(answer, memory=match.record())
+            for answer, match in zip(answers, matches, strict=True)
+        ]
 
     async def find(self, source: str, target: str, version: str | None = None) -> Route:
         """Returns the models that translate from `source` into `target`; a model that must be loaded holds up no
@@ -241,6 +272,13 @@ class QueuesModel:
 
 def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
+
+
+def _with_ends(translation: str, text: str) -> str:
+    """Returns the translation with the blanks that the text begins and ends with."""
+    body = text.strip()
+    start = text.index(body) if body else 0
+    return f"{text[:start]}{translation.strip()}{text[start + len(body) :]}"
 
 
 def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

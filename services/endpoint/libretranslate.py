@@ -1,15 +1,25 @@
 """LibreTranslate's routes: /translate, /detect, /languages and /frontend/settings."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
 
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
-from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
+from services.endpoint.memory_store import Unit
+from services.endpoint.requests import (
+    DetectionRequest,
+    SuggestionRequest,
+    TranslationRequest,
+    check_key,
+    parameters,
+    validate,
+)
 from services.endpoint.translation import Answer
 
 VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
@@ -18,6 +28,7 @@ VERSION = "X-Dragoman-Version"  # a request's header that asks for one of severa
 def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with LibreTranslate's parameters, answers and messages."""
     translation_request = TranslationRequest.within(endpoint.limits)
+    suggestion_request = SuggestionRequest.within(endpoint.limits)
 
     @app.post(
         "/translate",
@@ -31,6 +42,23 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
         asked = validate(translation_request, values)
         answers, route = await endpoint.translate(asked.question(request.headers.get(VERSION)))
         return as_json(_body(asked, answers), headers=route.headers())
+
+    @app.post(
+        "/suggest",
+        summary="Store a better translation, which answers the same text from then on",
+        responses=openapi.answers(openapi.SUGGESTED),
+        openapi_extra=openapi.in_body(suggestion_request),
+    )
+    async def suggest(request: Request) -> Response:
+        values = await parameters(request)
+        key = check_key(values, endpoint.keys)
+        if not endpoint.suggestions:
+            raise HTTPException(403, "Suggestions are disabled on this server.")
+        asked = validate(suggestion_request, values)
+        endpoint.keys.charge(key, 0, (asked.source, asked.target))
+        unit = Unit(asked.source, asked.target, asked.q, asked.s)
+        await asyncio.to_thread(endpoint.memory.suggest, unit, key.name)
+        return as_json({"success": True})
 
     @app.post(
         "/detect",
@@ -70,7 +98,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
                 "frontendTimeout": 500,
                 "keyRequired": endpoint.keys.needed,
                 "language": language,
-                "suggestions": False,
+                "suggestions": endpoint.suggestions,
                 "supportedFilesFormat": [],
             }
         )
@@ -89,6 +117,8 @@ def _body(asked: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any
         body["alternatives"] = field(lambda answer: answer.alternatives)
     if any(answer.losses for answer in answers):  # LibreTranslate's clients know no such field
         body["losses"] = field(lambda answer: answer.losses)
+    if any(answer.memory for answer in answers):
+        body["memory"] = field(lambda answer: answer.memory)
     if any(answer.via for answer in answers):
         body["via"] = field(lambda answer: answer.via)
     if asked.aligned:

@@ -77,6 +77,7 @@ LOSSES = record(
         "warnings",
     ),
 )
+MATCH = record({"text": TEXT, "translation": TEXT, "score": NUMBER, "origin": TEXT})
 TRANSLATION = record(
     {
         "translatedText": one_or_list(TEXT),
@@ -84,10 +85,12 @@ TRANSLATION = record(
         "alternatives": {"anyOf": [array_of(TEXT), array_of(array_of(TEXT))]},
         "losses": one_or_list(LOSSES),
         "via": one_or_list(TEXT),
+        "memory": one_or_list({"anyOf": [MATCH, {"type": "null"}]}),
         "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
     },
-    optional=("detectedLanguage", "alternatives", "losses", "via", "alignment"),
+    optional=("detectedLanguage", "alternatives", "losses", "via", "memory", "alignment"),
 )
+SUGGESTED = record({"success": {"type": "boolean"}})
 LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))
 SETTINGS = record(
     {

@@ -65,6 +65,21 @@ class DetectionRequest(Parameters):
     q: Text
 
 
+class SuggestionRequest(Parameters):
+    """The parameters of /suggest."""
+
+    q: Text
+    s: Text = Field(description="the translation of q", examples=["Der Hund sieht den Mann."])
+    source: Language = Field(examples=["en"])
+    target: Language = Field(examples=["de"])
+
+    @classmethod
+    def within(cls, limits: Limits) -> "type[SuggestionRequest]":
+        """Returns the class with the limit on characters."""
+        text = Annotated[str, Field(min_length=1, max_length=limits.characters, title="a string within the limit")]
+        return pydantic.create_model(cls.__name__, __base__=cls, q=text, s=text)
+
+
 class TranslationRequest(Parameters):
     """The parameters of /translate."""
 

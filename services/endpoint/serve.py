@@ -23,6 +23,8 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
+from services.endpoint.memory import Memory
+from services.endpoint.memory_store import MemoryStore
 from services.endpoint.metrics import Metrics
 from services.endpoint.vector_routes import VectorsQueue
 from services.http.listening import Server, bind, reserve_descriptors
@@ -63,7 +65,8 @@ def serve(
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
         models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
-        keys = Keys(listed, KeyStore(config.database) if config.database else None)
+        store = KeyStore(config.database) if config.database else None
+        keys = Keys(listed, store)
         stack.callback(keys.stop)
         keys.start()
         endpoint = Endpoint(
@@ -77,6 +80,8 @@ def serve(
             metrics=metrics,
             models=models,
             check_language=config.check_language,
+            memory=Memory(MemoryStore(store) if store else None, config.fuzzy),
+            suggestions=config.suggestions,
             hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
         )
         metrics.show({"translation": endpoint.translations, "vectors": endpoint.vectors}, Path(config.cache), models)

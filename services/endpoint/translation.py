@@ -30,4 +30,5 @@ class Answer:
     losses: dict[str, Any]  # what was not translated completely, `Losses.record`
     alignment: Sequence[dict[str, Any]] = ()  # one record a sentence; empty unless asked for
     via: str = ""  # the language in the middle, if two models translated
-    origin: Origin | None = None  # of the models; None: no model was asked, the text was copied
+    origin: Origin | None = None  # of the models; None: no model was asked
+    memory: dict[str, Any] | None = None  # the known translation of this text or a similar one, `memory.Match`
