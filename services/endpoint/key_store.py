@@ -1,5 +1,6 @@
 """The tables of API keys and of what they have used, in the database that `serve.database` names."""
 
+import contextlib
 import hashlib
 import secrets
 import time
@@ -76,7 +77,9 @@ class KeyStore:
         try:
             parsed = make_url(self.url)
         except ArgumentError:
-            raise UserError(f"{SETTING}={self.url}: is no address of a database, such as sqlite:///FILE") from None
+            raise UserError(
+                f"{SETTING}: {self.url.partition('://')[0]!r}... is no address of a database, such as sqlite:///FILE"
+            ) from None
         return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").is_file()
 
     def open(self) -> Database:
@@ -87,7 +90,10 @@ class KeyStore:
         """
         if self._database is None:
             database = Database(self.url, SETTING)
-            database.create(Tables.metadata)
+            with contextlib.ExitStack() as stack:
+                stack.callback(database.close)
+                database.create(Tables.metadata)
+                stack.pop_all()
             self._database = database
         return self._database
 

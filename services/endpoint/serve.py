@@ -66,6 +66,8 @@ def serve(
         metrics = Metrics(telemetry)
         models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
         store = KeyStore(config.database) if config.database else None
+        if store is not None:
+            stack.callback(store.close)
         keys = Keys(listed, store)
         stack.callback(keys.stop)
         keys.start()

@@ -1,5 +1,6 @@
 """`dragoman memory`: TMX in and out."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def stored(config: MemoryConfig) -> set[Unit]:
-    rows = MemoryStore(KeyStore(config.database)).rows()
+    with closing(KeyStore(config.database)) as keys:
+        rows = MemoryStore(keys).rows()
     return {Unit(row.source, row.target, row.text, row.translation) for row in rows}
 
 
@@ -55,7 +57,8 @@ def test_a_tmx_file_is_imported_in_both_directions_or_in_one(
 
 def test_what_is_exported_can_be_imported(config: MemoryConfig, tmp_path: Path) -> None:
     units = {Unit("en", "de", "a < b & \x0c“c”", "A < B\n& „C“"), Unit("de", "en", "Hund", "dog")}
-    MemoryStore(KeyStore(config.database)).put(units, "x")
+    with closing(KeyStore(config.database)) as keys:
+        MemoryStore(keys).put(units, "x")
     out = tmp_path / "out.tmx"
     memory(config, ["export", str(out)])
     root = etree.parse(out).getroot()

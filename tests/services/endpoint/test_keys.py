@@ -1,5 +1,7 @@
 """API keys: hashed, limited, counted in the database."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -27,8 +29,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> KeyStore:
-    return KeyStore(f"sqlite:///{tmp_path}/endpoint.db")
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as store:
+        yield store
 
 
 def keys(store: KeyStore, clock: Clock) -> Keys:

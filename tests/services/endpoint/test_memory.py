@@ -1,5 +1,7 @@
 """Translation memory: what people translated answers for the model, and says so."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -16,8 +18,9 @@ HELLO = Unit("en", "de", "Good morning, everybody!", "Guten Morgen zusammen!")
 
 
 @pytest.fixture
-def keys(tmp_path: Path) -> KeyStore:
-    return KeyStore(f"sqlite:///{tmp_path}/endpoint.db")
+def keys(tmp_path: Path) -> Iterator[KeyStore]:
+    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as store:
+        yield store
 
 
 @pytest.fixture
