@@ -13,7 +13,7 @@ from services.commands.keys import KeysConfig
 from services.commands.memory import MemoryConfig
 from services.commands.query import QueryConfig
 from services.commands.runs import RunsConfig
-from services.jobs.job_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 from services.jobs.settings import ServiceConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
 from services.sweeps.settings import SweepConfig

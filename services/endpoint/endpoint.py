@@ -3,7 +3,7 @@
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,6 @@ from starlette.exceptions import HTTPException
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
-from model.text.sentences import Piece, join, split
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
@@ -25,6 +24,9 @@ from services.models.catalogue import Catalogue, NotServedError, Route
 from services.models.loaded_model import LoadedModel
 from services.models.served import Served
 from services.settings import Limits
+from services.texts.options import TextOptions
+from services.texts.prepare import Prepared, pending, prepare
+from services.texts.stand_ins import stand_ins_of
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +184,8 @@ class Endpoint:
         answers: list[Answer] = []
         for model in route.models:
             before, most = answers, question.alternatives if model is route.models[-1] else 0
-            answers = await self._ask_model(model, [one.text for one in before] or texts, question.aligned, most)
+            given = [one.text for one in before] or texts
+            answers = await self._ask_model(model, given, question.options, question.aligned, most)
             for place, (first, second) in enumerate(zip(before, answers, strict=False)):
                 answers[place] = dataclasses.replace(second, losses=_merge(first.losses, second.losses))
         return [
@@ -197,31 +200,56 @@ class Endpoint:
             for answer, one in zip(answers, spoken, strict=True)
         ]
 
-    async def _ask_model(self, served: LoadedModel, texts: Sequence[str], aligned: bool, most: int) -> list[Answer]:
+    async def _ask_model(
+        self, served: LoadedModel, texts: Sequence[str], options: TextOptions, aligned: bool, most: int
+    ) -> list[Answer]:
         """Returns one model's answers, with at most `most` alternatives."""
-        answering = await self._load_aligning(served) if aligned else served
+        try:
+            prepared = [prepare(text, options, served.source, self.longest, served.target) for text in texts]
+        except UserError as problem:
+            raise HTTPException(400, f"Invalid request: {problem}") from None
         most = min(most, served.most_alternatives)
-        pieces = [split(text, self.longest, served.source) for text in texts]
-        lines = [piece.text for text in pieces for piece in text if piece.text]
-        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
-            translations = await self.queue().ask(answering, lines, most + 1)
-        for translation in translations:
-            if translation.error:
-                logger.error("a line could not be translated: %s", translation.error)
-                raise HTTPException(500, f"Cannot translate text: {translation.error}")
-        found = iter(translations)
+        await self._translate(prepared, served, aligned, most + 1)
         answers, losses = [], []
-        for text in pieces:
-            own = [next(found) if piece.text else Translation("", 0.0) for piece in text]
+        for text in prepared:
             losses.append(Losses("sentence"))
-            for piece, part in zip(text, own, strict=True):
-                losses[-1].add(piece.text, part)
-            best = join(text, [part.text for part in own])
-            others = list(dict.fromkeys(_others(text, own, most, best)))
-            maps = [one.record() for part in own for one in part.attention] if aligned else []
-            answers.append(Answer(best, served.source, 0.0, others, losses[-1].record(), maps))
+            for line, translation in text.translations():
+                losses[-1].add(line, translation)
+            best = text.rebuild()
+            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
+            others.pop(best.text, None)
+            maps = [one.record() for _, part in text.translations() for one in part.attention] if aligned else []
+            record = losses[-1].record()
+            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
         self.metrics.lose(losses)
         return answers
+
+    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
+        """Translates the texts' lines, again where the model lost what must not change."""
+        lines = sum(len(one.lines) for one in texts)
+        with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
+            while not all(text.finished for text in texts):
+                if any(text.masked for text in texts):
+                    known = await asyncio.to_thread(stand_ins_of, served)
+                    for text in texts:
+                        text.stand_ins = known
+                for asked in pending(texts):
+                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
+                    translations = await self.queue().ask(model, asked.lines, nbest)
+                    for translation in translations:
+                        if translation.error:
+                            logger.error("a line could not be translated: %s", translation.error)
+                            raise HTTPException(500, f"Cannot translate text: {translation.error}")
+                    asked.take(translations)
+
+    async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
+        """Returns the model with attention; without, the model itself where attention is not `needed`."""
+        try:
+            return await self._load_aligning(served)
+        except HTTPException:
+            if needed:
+                raise
+            return served
 
     async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
         """Returns the model with attention; loading it first holds up no other request.
@@ -287,12 +315,3 @@ def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     for name, value in more.items():
         merged[name] = merged[name] + value if name in merged else value
     return merged
-
-
-def _others(pieces: Sequence[Piece], translations: Sequence[Translation], most: int, best: str) -> Iterator[str]:
-    """Yields the alternatives of a text: the k-th joins the k-th best of every sentence, or its last one."""
-    for rank in range(1, most + 1):
-        chosen = [one.nbest[min(rank, len(one.nbest) - 1)].text if one.nbest else one.text for one in translations]
-        other = join(pieces, chosen)
-        if other != best:
-            yield other

@@ -121,6 +121,8 @@ def _body(asked: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any
         body["memory"] = field(lambda answer: answer.memory)
     if any(answer.via for answer in answers):
         body["via"] = field(lambda answer: answer.via)
+    if asked.reported:
+        body["report"] = field(lambda answer: answer.report)
     if asked.aligned:
         body["alignment"] = field(lambda answer: answer.alignment)
     return body

@@ -78,6 +78,21 @@ LOSSES = record(
     ),
 )
 MATCH = record({"text": TEXT, "translation": TEXT, "score": NUMBER, "origin": TEXT})
+KEPT = array_of(
+    record(
+        {"text": TEXT, "source": TEXT, "kind": TEXT, "how": TEXT, "start": COUNT, "end": COUNT},
+        optional=("kind", "source"),
+    )
+)
+REPORT = record(
+    {
+        "complete": {"type": "boolean"},
+        "sentences": COUNT,
+        **dict.fromkeys(("placeholders", "tags", "terms", "words"), KEPT),
+        **dict.fromkeys(("lost", "long", "cut", "loops"), array_of(TEXT)),
+    },
+    optional=("placeholders", "tags", "terms", "words", "lost", "long", "cut", "loops"),
+)
 TRANSLATION = record(
     {
         "translatedText": one_or_list(TEXT),
@@ -87,8 +102,9 @@ TRANSLATION = record(
         "via": one_or_list(TEXT),
         "memory": one_or_list({"anyOf": [MATCH, {"type": "null"}]}),
         "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
+        "report": one_or_list(REPORT),
     },
-    optional=("detectedLanguage", "alternatives", "losses", "via", "memory", "alignment"),
+    optional=("detectedLanguage", "alternatives", "losses", "via", "memory", "alignment", "report"),
 )
 SUGGESTED = record({"success": {"type": "boolean"}})
 LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))

@@ -15,6 +15,7 @@ from services.endpoint.detection import UNKNOWN, Detector, Guess
 from services.endpoint.languages import language_name
 from services.endpoint.translation import Question
 from services.models.catalogue import Catalogue
+from services.texts.prepare import spoken_text
 
 SURE = 80.0  # percent; contradicts what the client says
 
@@ -45,7 +46,7 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
         await asyncio.to_thread(detector.load)
     sources = models.sources(question.target)
     offered = list(dict.fromkeys([*sources, *models.targets()]))
-    guesses = [detector.detect(text, offered) for text in question.texts]
+    guesses = [detector.detect(spoken_text(text, question.options), offered) for text in question.texts]
     if question.source is not None:
         return [_asked(question, question.source, guess) for guess in guesses]
     return [_identified(question.target, guess, sources) for guess in guesses]

@@ -1,15 +1,18 @@
-"""Many models in one endpoint, over translators that upper-case: who answers, and what is said about it."""
+"""Many models in one endpoint, over translators that leave a mark: who answers, and what is said about it."""
 
 import base64
 import hashlib
 import hmac
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
@@ -21,7 +24,7 @@ from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.models.registry import ModelVersion
 from services.models.served import Served
-from tests.services.endpoint.conftest import Client, Shouting
+from tests.services.endpoint.conftest import Client
 
 ENGLISH = "The dog sleeps in the house of my friend."
 GERMAN = "Der Hund schläft im Haus meines Freundes."
@@ -35,15 +38,30 @@ class Registry:
         return ModelVersion(reference, "1", "run")
 
 
+@dataclass
+class Marking:
+    """A translator that puts its target language and version before the text."""
+
+    mark: str
+
+    def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise", **_: object) -> list[Any]:
+        return [self.one(line, decode.nbest) for line in lines]
+
+    def one(self, line: str, nbest: int) -> Translation:
+        best = f"{self.mark} {line}"
+        return Translation(
+            best, 0.0, [Alternative(best, 0.0), *(Alternative(f"also {best}", 0.0) for _ in range(1, nbest))]
+        )
+
+
 def served(pair: str, version: str = "1", weight: float = 0.0) -> Served:
-    """A model that upper-cases and adds its target language."""
+    """A model that marks what it translates."""
     source, target = pair.split(">")
-    translator = Shouting(mark=f"<{target}{version}>")
-    translator.open.set()
+    translator: Any = Marking(f"{target}{version}")
 
     def load() -> LoadedModel:
         origin = Origin(f"{source}-{target}", version, "run", "abc")
-        return LoadedModel(translator, DecodeConfig(beam=4), origin, source, target, bytes=100)  # type: ignore[arg-type]
+        return LoadedModel(translator, DecodeConfig(beam=4), origin, source, target, bytes=100)
 
     follower: Follower[LoadedModel] = Follower(Registry(), pair, lambda _: load())
     follower.hold(load)
@@ -71,18 +89,18 @@ def ask(client: Client, headers: dict[str, str] | None = None, **values: object)
 
 
 def test_each_direction_has_its_model(client: Client) -> None:
-    assert ask(client, q="a dog").json() == {"translatedText": "A DOG<de1>"}
+    assert ask(client, q="a dog").json() == {"translatedText": "de1 a dog"}
     answer = ask(client, q="ein Hund", source="DEU", target="en-US")
-    assert answer.json() == {"translatedText": "EIN HUND<en1>"}
+    assert answer.json() == {"translatedText": "en1 ein Hund"}
     assert answer.headers["X-Model-Name"] == "de-en"
 
 
 def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: Client) -> None:
     answer = ask(client, q=FRENCH, source="fr")
-    assert answer.json() == {"translatedText": f"{FRENCH.upper()}<EN1><de1>", "via": "en"}
+    assert answer.json() == {"translatedText": f"De1 En1 {FRENCH}", "via": "en"}
     assert answer.headers["X-Dragoman-Via"] == "en"
     assert answer.headers["X-Model-Name"] == "fr-en+en-de"
-    assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["UN<EN1><de1>#1"]
+    assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["also de1 en1 un"]
     refused = ask(client, q=FRENCH, source="fr", alignment=True)
     assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
 
@@ -91,13 +109,13 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
 def test_a_request_may_name_a_version(client: Client, where: str) -> None:
     headers = {"X-Dragoman-Version": "2"} if where == "header" else {}
     more = {"version": "en-de/2"} if where == "parameter" else {}
-    assert ask(client, headers, q="a", **more).json() == {"translatedText": "A<de2>"}
+    assert ask(client, headers, q="a", **more).json() == {"translatedText": "de2 a"}
     assert ask(client, {"X-Dragoman-Version": "9"}, q="a").status_code == 400
 
 
 def test_auto_takes_each_text_of_a_list_for_what_it_is(client: Client) -> None:
     answer = ask(client, q=[ENGLISH, FRENCH, GERMAN, "42"], source="auto").json()
-    translated = [f"{ENGLISH.upper()}<de1>", f"{FRENCH.upper()}<EN1><de1>", GERMAN, "42<de1>"]
+    translated = [f"De1 {ENGLISH}", f"De1 En1 {FRENCH}", GERMAN, "42"]
     assert answer["translatedText"] == translated
     assert [one["language"] for one in answer["detectedLanguage"]] == ["en", "fr", "de", "en"]
     assert answer["via"] == ["", "en", "", ""]
@@ -107,6 +125,15 @@ def test_auto_takes_each_text_of_a_list_for_what_it_is(client: Client) -> None:
         "warnings": ["the text is German already and was copied"],
     }
     assert [bool(one) for one in answer["losses"]] == [False, False, True, False]
+
+
+def test_the_language_of_html_is_that_of_its_words(client: Client) -> None:
+    html = f'<div class="the house of the man"><p title="x">{GERMAN}</p><code>if the dog sleeps: return</code></div>'
+    answer = ask(client, q=html, source="auto", format="html").json()
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert answer["translatedText"] == html  # it is German already
+    deep = ask(client, q="<b>" * 500 + "x", format="html")
+    assert deep.status_code == 400
 
 
 def test_a_language_that_nothing_translates_is_copied_and_reported(client: Client) -> None:
@@ -121,7 +148,7 @@ def test_a_text_that_is_not_in_the_named_language_is_translated_as_asked_and_rep
     client: Client, endpoint: Endpoint
 ) -> None:
     answer = ask(client, q=[GERMAN, ENGLISH]).json()
-    assert answer["translatedText"] == [f"{GERMAN.upper()}<de1>", f"{ENGLISH.upper()}<de1>"]
+    assert answer["translatedText"] == [f"De1 {GERMAN}", f"De1 {ENGLISH}"]
     warnings = ["the text looks like German, not English"]
     assert answer["losses"] == [{"wrong_language": 1, "language": "de", "warnings": warnings}, {}]
     endpoint.check_language = False
