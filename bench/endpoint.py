@@ -113,7 +113,9 @@ def measure(name: str, rounds: int, quick: bool) -> Result:
                 found["ours"][count].append(ask(address, server, bodies, count, seconds))
                 found["bare"][count].append(bare(words, count, seconds))
         memory = server.memory_info().rss / 2**20
-    print(f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}; {memory:.0f} MiB")
+    print(
+        f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}; {memory:.0f} MiB"
+    )
     print(f"  {'':>7}{'CPU ms a sentence':^27}{'sentences/s (wall)':^20}{'ms':^27}")
     print(f"  {'clients':>7}{'ours':>9}{'bare':>9}{'ratio':>9}{'ours':>10}{'bare':>10}{'p50':>9}{'p99':>9}{'bare':>9}")
     ratios = {}
