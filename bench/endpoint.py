@@ -1,10 +1,10 @@
-"""The endpoint: `dragoman serve` over HTTP against bare CTranslate2 in process on the same export, sentences a CPU second.
+"""The endpoint: `dragoman serve` over HTTP against bare CTranslate2 in process, sentences a CPU second.
 
 A sentence a request, 25 tokens in and out, random weights, int8: `transformer_tiny` by greedy search and
 `transformer_base` by a beam of 4. The client is wrk with 1, 4, 16 and 64 kept-alive connections; its CPU time counts as
-the server's. The peer is `translate_batch` on all cores, as many sentences at a time as there are clients: what the
-machine would give them if HTTP, the queue and the tokenizer cost nothing. CPU time is compared, for wall time depends on
-what else the machine does. The last line is that of the tiny network with 16 clients.
+the server's. The peer is `translate_batch` on the same export and all cores, as many sentences at a time as there are
+clients: what the machine would give them if HTTP, the queue and the tokenizer cost nothing. CPU time is compared, for
+wall time depends on what else the machine does. The last line is that of the tiny network with 16 clients.
 
     python -m bench endpoint [--quick] [tiny | base]     # needs wrk (Debian: apt-get install wrk)
 """

@@ -98,8 +98,8 @@ class CTranslate2Engine:
         options = self.options(config) | {"return_scores": scored}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
         batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
-        # One limit a call, see DecodeConfig.longest. Padding changes the order of sums: it may turn a near tie, above all
-        # in int8, where a sum next to the border of two steps becomes the other one.
+        # One limit a call, see DecodeConfig.longest. Padding changes the order of sums: that may turn a near tie, above
+        # all in int8, where a sum next to the border of two steps becomes the other one.
         groups = [(limit, len(ids) if config.same_length else 0) for limit, ids in zip(limits, cut, strict=True)]
         for limit, length in sorted(set(groups), reverse=True):
             rows = [row for row, own in enumerate(groups) if own == (limit, length)]
