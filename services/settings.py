@@ -34,8 +34,11 @@ class TranslateConfig(ModelSource):
 
     input: str | None = None  # null: standard input
     output: str | None = None  # null: standard output
-    format: Literal["text", "nbest", "moses", "json"] = "text"
+    format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"
     nbest: Count = 1  # translations per line, for nbest, moses and json
+    protect: bool = True  # keep what must not change; false: the model's own output
+    glossary: str | None = None  # a file of terms: source TAB target, or .csv
+    report: str | None = None  # a file for what was kept and how, one JSON object per line
     split: bool = False  # translate a line sentence by sentence
     longest: Count = 400  # characters of a sentence before it is cut further
     attention: str | None = None  # a file for the attention of each word: .png .svg .pdf .json; see section alignment

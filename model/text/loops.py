@@ -10,6 +10,8 @@ from model.text.letters import WORD_OR_MARK, is_blankless
 LONGEST = 12  # words of a phrase, or letters in scripts without spaces
 OFTEN = 3  # phrases in a row that are a loop; one more for a single word: "very very very" is normal speech
 _INSIDE = regex.compile(r"(\p{L}{2,8}?)\1{3,}")  # within a word: "Bilililililil"
+# Between words: "to the to the to the", "very very very very"
+_ROUNDS = regex.compile(r"(?<!\w)(?:(\w\S*(?:\s+\S+){1,11}?)(?:\s+\1){2,}|(\w\S*)(?:\s+\2){3,})(?!\w)")
 
 
 def goes_round(translation: str, source: str = "") -> bool:
@@ -32,6 +34,12 @@ def most_repeats(text: str) -> int:
         if longest // length + (length > 1) > most:  # seldom
             most = max(most, _in_a_row(units, length))
     return most
+
+
+def collapse(text: str) -> str:
+    """Returns a text with every loop of letters, words or phrases cut down to one round."""
+    found: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
+    return found
 
 
 def _in_a_row(units: Sequence[str], length: int) -> int:

@@ -22,6 +22,7 @@ from starlette.requests import Request
 
 from services.endpoint.translation import Question
 from services.settings import Limits
+from services.texts.options import TextOptions
 
 
 def refuse(message: str) -> NoReturn:
@@ -49,6 +50,7 @@ Texts = Annotated[str | Strings, Field(title="a string or a list of strings")]
 CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as in BCP 47, or with underscores
 Language = Annotated[str, Field(pattern=CODE, title="a language code"), AfterValidator(str.lower)]
 Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
+TRUE = (True, "true", "True", "1")
 
 
 class Parameters(BaseModel, strict=True):
@@ -70,18 +72,14 @@ class TranslationRequest(Parameters):
     """The parameters of /translate."""
 
     q: Texts
-    format: Literal["text", "", None] = Field(None, title="text")
+    format: Literal["text", "html", "xml", "markdown", "", None] = Field(
+        None, title="text, html, xml or markdown", description="of the texts; their markup is kept"
+    )
     alternatives: int = 0
     source: Language = Field(description="or auto", examples=["en"])
     target: Language = Field(examples=["de"])
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
-
-    @pydantic.field_validator("format", mode="before")
-    @classmethod
-    def _refuse_html(cls, given: Any) -> Any:
-        if given == "html":
-            refuse("html format is not supported: HTML is not translated here, send plain text")
-        return given
+    report: Switch = Field(False, title="true or false", description="also what was kept in the texts, and how")
 
     @property
     def batch(self) -> bool:
@@ -96,12 +94,18 @@ class TranslationRequest(Parameters):
     @property
     def aligned(self) -> bool:
         """Returns True if the request asks for the alignment."""
-        return self.alignment in (True, "true", "True", "1")
+        return self.alignment in TRUE
+
+    @property
+    def reported(self) -> bool:
+        """Returns True if the request asks for the certificate."""
+        return self.report in TRUE
 
     def question(self) -> Question:
         """Returns what the endpoint is asked."""
         source = None if self.source == "auto" else self.source
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned)
+        options = TextOptions(format=self.format or "text")
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":

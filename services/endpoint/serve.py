@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from conf import compose
+from conf.interrupts import handled_by
 from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.inference.translator import Translation
@@ -81,11 +82,8 @@ def serve(
         )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
-        before = signal.signal(signal.SIGTERM, lambda *_: None)
-        try:
+        with handled_by(lambda *_: None, signal.SIGTERM):
             server.serve_requests()
-        finally:
-            signal.signal(signal.SIGTERM, before)
     return compose.OK
 
 
