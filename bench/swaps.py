@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.endpoint import SERVED, SIZES, save_random
+from bench.endpoint import SERVED, SIZES, save_random, word
 from bench.result import Result
 from model.inference.translator import Translation
 from services.endpoint.batcher import Batcher
@@ -20,7 +20,7 @@ from services.models.loaded_model import LoadedModel, load_model
 from services.models.registry import ModelVersion
 
 CLIENTS = 4
-LINE = "w100 w200 w300 w400"
+LINE = " ".join(map(word, range(100, 104)))
 
 
 class Moving:
