@@ -78,9 +78,7 @@ class Endpoint:
             best = text.rebuild()
             others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
             others.pop(best.text, None)
-            maps = (
-                [one.record() for _, part in text.translations() for one in part.attention] if question.aligned else []
-            )
+            maps = text.attention() if question.aligned else []
             answers.append(Answer(best.text, source, 0.0, list(others), losses[-1].record(), maps, best.report))
         self.metrics.lose(losses)
         self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))

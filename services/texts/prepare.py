@@ -117,6 +117,17 @@ class Prepared:
                 if part.line is not None and part.translation is not None:
                     yield part.line.text, part.translation
 
+    def attention(self) -> list[dict[str, Any]]:
+        """Returns a record per sentence, with what stood for something replaced by it."""
+        records = []
+        for part in (part for state in self.states for part in state.parts):
+            for one in part.translation.attention if part.translation else ():
+                records.append(one.record())
+                for mask, (source, target), _ in part.line.stood if part.line else ():
+                    for side, word in (("source_tokens", source), ("target_tokens", target)):
+                        records[-1][side] = [mask.raw if token == word else token for token in records[-1][side]]
+        return records
+
     def _alternatives(self, rank: int) -> dict[Part, Target]:
         chosen = {}
         for state in self.states:

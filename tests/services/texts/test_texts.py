@@ -204,6 +204,14 @@ def test_the_certificate_names_what_was_kept_and_how() -> None:
     assert [one["how"] for one in cut["placeholders"]] == ["cut"]
 
 
+def test_an_alignment_shows_what_was_asked_not_what_stood_for_it() -> None:
+    prepared = prepare("The dog sees {name} 😀 the man.", TextOptions(), "en", 400, "de")
+    run(prepared)
+    record = prepared.attention()[0]
+    assert record["source_tokens"] == ["The", "dog", "sees", "{name}", "the", "man.", END]
+    assert record["target_tokens"] == ["Der", "hund", "sieht", "{name}", "der", "mann.", END]
+
+
 def test_loops_are_broken_long_sentences_halved_and_silence_is_reported() -> None:
     looping = prepare("The dog sleeps.", TextOptions(), "en", 400, "de")
     looping.take([Translation("Der Hund Hund Hund Hund Hund schläft schläft.", 0.0, loops=True)])
