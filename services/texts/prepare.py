@@ -17,7 +17,6 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from services.models.loaded_model import LoadedModel
 from services.texts.assembly import Writer, Written, assemble, place_tags
-from services.texts.lines import Target, read_translation
 from services.texts.markdown import read_markdown
 from services.texts.markup import read_html, read_xml
 from services.texts.options import Format, Glossary, TextOptions
@@ -26,6 +25,7 @@ from services.texts.plain import read_plain
 from services.texts.report import make_report
 from services.texts.runs import Mask, Node, Run, Tag
 from services.texts.stand_ins import StandIns, stand_ins_of
+from services.texts.targets import Target, read_translation
 
 FLAGS = (False, True)
 
