@@ -9,7 +9,7 @@ from services.texts import casing
 from services.texts.runs import Mask, Run, Span
 from services.texts.stand_ins import Pair, StandIns
 
-_STOP = regex.compile(r"[\p{Sentence_Terminal}…:;][\"'”’»)\]]*$")
+_STOP = regex.compile(r"(?:[\p{Sentence_Terminal}…]+|[:;])[\"'”’»)\]]*$")
 PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
 _OTHER_BLANK = regex.compile(r"[^\S ]|[\x1c-\x1f]")
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")

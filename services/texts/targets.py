@@ -11,6 +11,7 @@ from services.texts.lines import PLAIN_SCRIPT, Line
 from services.texts.runs import Mask, Span
 
 MARKS = ".,;:!?…\"'”’»)]"
+_MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
 MOST_ENDING = 3  # letters of an ending
 
 
@@ -191,6 +192,8 @@ def _repair_end(found: Target, line: Line) -> None:
     if not line.last:
         while body.endswith((".", "。", "।")) and len(body) > max(1, protected) and not body.endswith(".."):
             body = body[:-1].rstrip()
+    elif _MANY_STOPS.fullmatch(line.last) and (found_stop := _MANY_STOPS_END.search(body, protected)):
+        body = body[: found_stop.start()] + line.last
     elif line.last in (".", "!", "?") and body and PLAIN_SCRIPT.search(body) and body[-1].isalpha():
         body += line.last
     found.text = body

@@ -156,9 +156,7 @@ def test_a_copied_text_is_the_text_itself(words: list[str]) -> None:
     assert prepared.rebuild().text == text
 
 
-@pytest.mark.parametrize(
-    "page", ["README.md", "docs/road.md", "docs/serving.md", "docs/texts.md"]
-)
+@pytest.mark.parametrize("page", ["README.md", "docs/road.md", "docs/serving.md", "docs/texts.md"])
 def test_a_copied_page_is_the_page_itself(page: str) -> None:
     text = (Path(__file__).resolve().parents[3] / page).read_text(encoding="utf-8")
     prepared = prepare(text, TextOptions(format="markdown"), "en", 400, "de")

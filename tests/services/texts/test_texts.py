@@ -89,6 +89,7 @@ def test_line_feeds_end_no_sentence_where_a_client_says_so() -> None:
         ("{n, plural, one {The dog} other {# old dog}}", "{n, plural, one {Der hund} other {# alte hund}}"),
         ("{g, select, a {The dog} other {'{x}' man}}!", "{g, select, a {Der hund} other {'{x}' mann}}!"),
         ("  The dog.  \r\n\r\n\tThe man.\n", "  Der hund.  \r\n\r\n\tDer mann.\n"),
+        ("The dog... The man?!", "Der hund... Der mann?!"),
         ("", ""),
     ],
 )
