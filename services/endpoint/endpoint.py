@@ -54,16 +54,19 @@ class Endpoint:
         """Returns one answer per text, and the model that gave them.
 
         Raises:
-            HTTPException: a language that the model lacks, a full queue, or a timeout.
+            HTTPException: a language that the model lacks, markup that is refused, a full queue, or a timeout.
         """
         served = self.queue().model()
         if question.source is not None and not nearest(question.source, (served.source,)):
             raise HTTPException(400, f"{question.source} is not supported")
         if not nearest(question.target, (served.target,)):
             raise HTTPException(400, f"{question.target} is not supported")
-        prepared = [
-            prepare(text, question.options, served.source, self.longest, served.target) for text in question.texts
-        ]
+        try:
+            prepared = [
+                prepare(text, question.options, served.source, self.longest, served.target) for text in question.texts
+            ]
+        except UserError as problem:  # markup that cannot be read
+            raise HTTPException(400, f"Invalid request: {problem}") from None
         most = min(question.alternatives, served.most_alternatives)
         await self._translate(prepared, served, question.aligned, most + 1)
         source = standard_code(question.source or served.source)  # assumed, not detected
@@ -86,7 +89,7 @@ class Endpoint:
 
     async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
         """Translates the texts' lines, again where the model lost what must not change."""
-        lines = sum(len(one.lines) for one in texts)
+        lines = sum(text.sentences for text in texts)
         with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
             while not all(text.finished for text in texts):
                 if any(text.masked for text in texts):
