@@ -229,7 +229,7 @@ class Endpoint:
 
     async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
         """Translates the texts' lines, again where the model lost what must not change."""
-        lines = sum(len(one.lines) for one in texts)
+        lines = sum(text.sentences for text in texts)
         with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
             while not all(text.finished for text in texts):
                 if any(text.masked for text in texts):
