@@ -171,11 +171,12 @@ class Endpoint:
             raise HTTPException(503, str(problem), {"Retry-After": "5"}) from None
 
     async def detect(self, text: str) -> list[Guess]:
-        """Returns the languages that the text may be in, most probable first."""
+        """Returns the languages that the text may be in, most probable first; without letters, the first served."""
         self.keys.charge(ASKING.get(), len(text))
         if not self.detector.loaded:
             await asyncio.to_thread(self.detector.load)
-        return self.detector.rank(text, list(self.served().targets()))
+        offered = list(self.served().targets())
+        return self.detector.rank(text, offered) or [Guess(offered[0], 0.0)]
 
     async def _ask(
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
