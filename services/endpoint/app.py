@@ -2,7 +2,7 @@
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings      (libretranslate.py)
     GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy              (vector_routes.py)
-    GET /health   GET /status   GET /metrics   GET /spec
+    GET /health   GET /status   GET /models   GET /metrics   GET /spec
 
 An answer's headers name the model version, the run, and the manifest of the shards that it was trained on.
 """
@@ -17,6 +17,7 @@ from services.endpoint.answer import as_json, refusal
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.hooks import add_hooks
 from services.endpoint.lean_routes import LeanRoutes
 from services.endpoint.libretranslate import add_libretranslate_routes
 from services.endpoint.metrics import Refusals
@@ -66,6 +67,10 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
 
+    @app.get("/models", summary="The translation models", responses=openapi.answers(openapi.array_of(openapi.MODEL)))
+    async def models() -> Response:
+        return as_json([] if endpoint.models is None else [one.facts() for one in endpoint.models.models])
+
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
         return Response(telemetry.text(), headers={"Content-Type": FORMAT})
@@ -76,5 +81,6 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     add_libretranslate_routes(app, endpoint)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
+    add_hooks(app, endpoint)
     add_documentation(app)
     return app

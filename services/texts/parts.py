@@ -9,12 +9,13 @@ from model.inference.translator import Translation
 from model.languages import base_language
 from model.text.loops import collapse
 from services.texts import casing, lines
-from services.texts.lines import Line, Target
+from services.texts.lines import Line
 from services.texts.options import TextOptions
 from services.texts.protected import has_letter
 from services.texts.runs import Mask, Run, Span
 from services.texts.segmentation import find_segments, shadow, trim
 from services.texts.stand_ins import StandIns
+from services.texts.targets import Target, read_translation
 
 TURNS = 1  # other stand-ins are tried so often before a sentence is cut
 MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost
@@ -36,6 +37,7 @@ class Part:
     target: Target | None = None  # once it is final
     looped: bool = False
     truncated: bool = False
+    untranslated: bool = False  # the model gave nothing: its text is the source's
 
 
 @dataclass(eq=False)
@@ -117,7 +119,10 @@ class RunState:
             part.target = Target("", lost=self.masks(part.span))
             return
         part.text, part.looped = translation.text, False
-        if translation.loops:
+        part.untranslated = not translation.text.strip()
+        if part.untranslated:
+            part.text = part.line.text
+        elif translation.loops:
             part.text = collapse(translation.text)
             part.looped = part.text != translation.text
         last = part.tries >= MOST_TRIES
@@ -128,7 +133,7 @@ class RunState:
             return
         if translation.loops and not last and not part.named and self._hide_names(part):
             return
-        found = lines.read_translation(part.line, translation, part.text, self.target)
+        found = read_translation(part.line, translation, part.text, self.target)
         if found.lost and not last:
             if any(mask.verbatim and mask not in part.hidden for mask in found.lost):
                 part.hidden.update(mask for mask in found.lost if mask.verbatim)
@@ -147,7 +152,7 @@ class RunState:
             if part.target is not None:
                 continue
             if part.line is not None and part.translation is not None:
-                part.target = lines.read_translation(part.line, part.translation, part.text, self.target)
+                part.target = read_translation(part.line, part.translation, part.text, self.target)
             else:
                 self.parts.remove(part)
 

@@ -17,7 +17,6 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from services.models.loaded_model import LoadedModel
 from services.texts.assembly import Writer, Written, assemble, place_tags
-from services.texts.lines import Target, read_translation
 from services.texts.markdown import read_markdown
 from services.texts.markup import read_html, read_xml
 from services.texts.options import Format, Glossary, TextOptions
@@ -26,6 +25,7 @@ from services.texts.plain import read_plain
 from services.texts.report import make_report
 from services.texts.runs import Mask, Node, Run, Tag
 from services.texts.stand_ins import StandIns, stand_ins_of
+from services.texts.targets import Target, read_translation
 
 FLAGS = (False, True)
 
@@ -70,6 +70,11 @@ class Prepared:
         return any(state.masked() for state in self.states)
 
     @property
+    def sentences(self) -> int:
+        """Returns the number of parts that the model translates."""
+        return sum(len(state.parts) for state in self.states)
+
+    @property
     def waiting(self) -> list[tuple[RunState, Part]]:
         """Returns the parts that wait for a translation."""
         return [(state, part) for state in self.states for part in state.waiting(self.stand_ins)]
@@ -111,6 +116,17 @@ class Prepared:
             for part in state.parts:
                 if part.line is not None and part.translation is not None:
                     yield part.line.text, part.translation
+
+    def attention(self) -> list[dict[str, Any]]:
+        """Returns a record per sentence, with what stood for something replaced by it."""
+        records = []
+        for part in (part for state in self.states for part in state.parts):
+            for one in part.translation.attention if part.translation else ():
+                records.append(one.record())
+                for mask, (source, target), _ in part.line.stood if part.line else ():
+                    for side, word in (("source_tokens", source), ("target_tokens", target)):
+                        records[-1][side] = [mask.raw if token == word else token for token in records[-1][side]]
+        return records
 
     def _alternatives(self, rank: int) -> dict[Part, Target]:
         chosen = {}
@@ -178,6 +194,28 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
         states.append(RunState(run, options, source_language, target_language, longest))
         runs += [node for one in run.kept for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states)
+
+
+def spoken_text(text: str, options: TextOptions) -> str:
+    """Returns the part of a text that is in a language: without markup and what must not change.
+
+    Markup that cannot be read is returned as it is.
+    """
+    if options.format == "text":
+        return text
+    try:
+        nodes = READERS[options.format](text, options)
+    except UserError:
+        return text
+    parts = []
+    for run in nodes:
+        if isinstance(run, Run):
+            place = 0
+            for mask in run.masks:
+                parts.append(run.text[place : mask.start])
+                place = mask.end
+            parts.append(run.text[place:])
+    return " ".join(parts)
 
 
 def _mask_terms(run: Run, glossary: Glossary | None) -> None:

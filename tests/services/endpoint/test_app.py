@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from services.endpoint.app import create_app
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Client, Shouting, Stage, served
 
 
@@ -31,6 +32,17 @@ def test_text_is_translated_by_sentences_and_keeps_its_line_breaks(stage: Stage)
     assert stage.ask(q=" \n").json()["translatedText"] == " \n"
 
 
+def test_html_keeps_its_markup_and_a_report_says_what_was_kept(stage: Stage) -> None:
+    body = stage.ask(q="<p>One <b>dog</b>.</p><pre>x</pre> See {name} &amp; go.", format="html", report=True).json()
+    assert body["translatedText"] == "<p>ONE <b>DOG</b>.</p><pre>x</pre> SEE {name} &amp; GO."
+    assert body["report"]["complete"] is True
+    assert [(one["text"], one["how"]) for one in body["report"]["placeholders"]] == [("{name}", "cut")]
+    assert [(one["text"], one["how"]) for one in body["report"]["tags"]] == [("<b>", "guessed")]
+    assert "report" not in stage.ask(q="Go.").json()
+    assert stage.ask(q=["1", "😀"], report="true").json()["translatedText"] == ["1", "😀"]
+    assert stage.translator.lines[-1] == "Go."  # what has no letter is not given to the model
+
+
 def test_alternatives_are_given_when_asked_for(stage: Stage) -> None:
     assert stage.ask(q="Go. See.", alternatives=2).json() == {
         "translatedText": "GO. SEE.",
@@ -39,10 +51,15 @@ def test_alternatives_are_given_when_asked_for(stage: Stage) -> None:
     assert stage.ask(q=["Go."], alternatives=1).json() == {"translatedText": ["GO."], "alternatives": [["GO.#1"]]}
 
 
-def test_auto_names_the_language_that_was_assumed(stage: Stage) -> None:
-    assumed = {"confidence": 0.0, "language": "en"}
-    assert stage.ask(q="x", source="auto").json()["detectedLanguage"] == assumed
-    assert stage.client.post("/detect", data={"q": "x"}).json() == [assumed]
+def test_auto_names_the_language_that_was_found(stage: Stage) -> None:
+    answer = stage.ask(q="The dog sleeps in the house.", source="auto").json()
+    assert answer["translatedText"] == "THE DOG SLEEPS IN THE HOUSE."
+    assert answer["detectedLanguage"]["language"] == "en"
+    assert answer["detectedLanguage"]["confidence"] > 90
+    assert stage.client.post("/detect", data={"q": "42"}).json() == [{"language": "en", "confidence": 0.0}]
+    found = stage.client.post("/detect", data={"q": "Der Hund schläft im Haus."}).json()
+    assert [one["language"] for one in found] == ["de", "en"]
+    assert 99 < sum(one["confidence"] for one in found) < 101
 
 
 def test_the_openapi_document_is_where_libretranslate_has_it(stage: Stage) -> None:
@@ -57,7 +74,7 @@ def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
 
 
 def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     assert stage.ask(q="x").status_code == 403
     assert stage.ask(q="x", api_key="wrong").json() == {"error": "Invalid API key"}
     assert stage.ask(q="x", api_key="secret").status_code == 200
@@ -232,7 +249,7 @@ def test_an_answer_says_what_was_lost(stage: Stage) -> None:
     copied = stage.ask(q="A 犬. Go. See 犬.", report=True).json()
     assert copied["translatedText"] == "A 犬. GO. SEE 犬."
     assert [word["text"] for word in copied["report"]["words"]] == ["犬", "犬"]
-    cut = stage.ask(q=["Go.", "!long"]).json()["losses"]
+    cut = stage.ask(q=["Go.", "x!long"]).json()["losses"]
     assert cut == [{}, {"truncated": 1, "warnings": [cut[1]["warnings"][0]]}]
     assert "were cut to the model's positions" in cut[1]["warnings"][0]
     value = stage.endpoint.metrics.telemetry.registry.get_sample_value
