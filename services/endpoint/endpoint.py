@@ -221,7 +221,7 @@ class Endpoint:
             best = text.rebuild()
             others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
             others.pop(best.text, None)
-            maps = [one.record() for _, part in text.translations() for one in part.attention] if aligned else []
+            maps = text.attention() if aligned else []
             record = losses[-1].record()
             answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
         self.metrics.lose(losses)
