@@ -42,7 +42,7 @@ class AccessLog:
             frames = "".join(traceback.format_tb(problem.__traceback__))
             logger.error("%s failed: %s\n%s", _describe_request(scope), type(problem).__name__, frames.rstrip())
             if not status:
-                await refusal(500, "Internal error")(scope, receive, sent)
+                await refusal(500, "Internal error", path=scope["path"])(scope, receive, sent)
         if self.lines:
             logger.info(
                 "%s %s %d %.0f ms",

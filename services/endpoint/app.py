@@ -14,6 +14,8 @@ from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
 from services.endpoint.answer import as_json, refusal
 from services.endpoint.body_limit import BodyLimit
+from services.endpoint.dialects.deepl import add_deepl_routes
+from services.endpoint.dialects.deepl_glossaries import add_glossary_routes
 from services.endpoint.documentation import add_documentation
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.libretranslate import add_libretranslate_routes
@@ -38,8 +40,8 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     app.add_middleware(Refusals, count=endpoint.metrics.refuse)
 
     @app.exception_handler(HTTPException)
-    async def refuse(_request: Request, problem: HTTPException) -> Response:
-        return refusal(problem.status_code, problem.detail, problem.headers)
+    async def refuse(request: Request, problem: HTTPException) -> Response:
+        return refusal(problem.status_code, problem.detail, problem.headers, request.url.path)
 
     @app.get(
         "/health",
@@ -64,6 +66,8 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         return as_json(app.openapi())
 
     add_libretranslate_routes(app, endpoint)
+    add_deepl_routes(app, endpoint)
+    add_glossary_routes(app, endpoint)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_documentation(app)
     return app

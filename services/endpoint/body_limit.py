@@ -33,10 +33,10 @@ class BodyLimit:
                 body = await self._body(receive)
         except TimeoutError:
             message = f"Invalid request: the body did not come in {self.patience:g} s"
-            await refusal(408, message, closing)(scope, receive, send)
+            await refusal(408, message, closing, scope["path"])(scope, receive, send)
         except _TooLongError:
             message = f"Invalid request: the body exceeds {self.limit} bytes"
-            await refusal(413, message, closing)(scope, receive, send)
+            await refusal(413, message, closing, scope["path"])(scope, receive, send)
         else:
             if body is not None:
                 await self._answer(body, scope, receive, send)

@@ -13,6 +13,7 @@ from model.inference.losses import Losses
 from model.inference.translator import Translation
 from model.languages import nearest, standard_code
 from model.text.sentences import Piece, join, split
+from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.metrics import Metrics
 from services.endpoint.translation import Answer, Question
@@ -38,6 +39,7 @@ class Endpoint:
     receive_timeout: float = 15.0  # seconds for a request's body to arrive
     access_log: bool = False  # log one line per request
     metrics: Metrics = field(default_factory=Metrics)
+    glossaries: Glossaries = field(default_factory=Glossaries)
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.
@@ -48,6 +50,15 @@ class Endpoint:
         if self.translations is None:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Returns the pairs of languages that are translated, spelled as in BCP 47.
+
+        Raises:
+            HTTPException: 404, no translation model is served; 503, none is loaded.
+        """
+        served = self.queue().model()
+        return [(standard_code(served.source), standard_code(served.target))]
 
     async def translate(self, question: Question) -> tuple[list[Answer], LoadedModel]:
         """Returns one answer per text, and the model that gave them.

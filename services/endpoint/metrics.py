@@ -98,6 +98,11 @@ class Metrics:
         for reason in sorted(set(REASONS.values())):
             self.refused.labels(reason)
 
+    def characters_in(self) -> int:
+        """Returns how many characters were translated since the start."""
+        name, direction = "dragoman_characters_total", {"direction": "in"}
+        return int(self.telemetry.registry.get_sample_value(name, direction) or 0)
+
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
         for result in ("ok", "failed"):

@@ -1,0 +1,107 @@
+"""What the dialects have in common: keys, the languages on offer, limits of texts, the question to the endpoint."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from model.languages import nearest, standard_code
+from services.endpoint.dialects.credentials import given_key
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.requests import check_key, parameters
+from services.endpoint.translation import Answer, Question
+
+NO_MARKUP = "Markup is not translated by this server: send plain text"
+NO_TERMS = "Glossaries are not applied by this server"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a dialect asks for beside the languages."""
+
+    format: Literal["text", "html", "xml"] = "text"
+    ignore_tags: tuple[str, ...] = ()
+    splitting_tags: tuple[str, ...] = ()
+    non_splitting_tags: tuple[str, ...] = ()
+    outline_detection: bool = True
+    split_sentences: Literal["on", "off", "nonewlines"] = "on"
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+
+async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
+    """Returns the parameters of a request whose key is right.
+
+    Raises:
+        HTTPException: 400 the body cannot be read, 403 the key is missing or wrong.
+    """
+    values = await parameters(request)
+    admit(request, endpoint, values)
+    return values
+
+
+def admit(request: Request, endpoint: Endpoint, values: Mapping[str, Any]) -> None:
+    """Raises 403 unless the request has a right key, or the endpoint needs none."""
+    check_key({"api_key": given_key(request, values)}, endpoint.keys)
+
+
+async def ask(
+    endpoint: Endpoint,
+    texts: Sequence[str],
+    source: str | None,
+    target: str,
+    options: Options | None = None,
+    alternatives: int = 0,
+) -> tuple[list[Answer], dict[str, str]]:
+    """Returns one answer per text, and the headers that name the model.
+
+    Raises:
+        HTTPException: as `Endpoint.translate`.
+    """
+    options = options or Options()
+    if options.format != "text" and any("<" in text or "&" in text for text in texts):
+        raise HTTPException(400, NO_MARKUP)
+    if options.terms:
+        raise HTTPException(400, NO_TERMS)
+    answers, served = await endpoint.translate(Question(texts, source, target, alternatives))
+    return answers, served.origin.headers()
+
+
+async def use_glossaries(endpoint: Endpoint, method: str, request: Request, *values: Any, **more: Any) -> Any:
+    """Calls the store of glossaries on another thread, for the owner of the request's key."""
+    key = given_key(request, request.query_params)
+    owner = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest() if key else ""
+    return await asyncio.to_thread(getattr(endpoint.glossaries, method), owner, *values, **more)
+
+
+def usage(endpoint: Endpoint) -> tuple[int, int | None]:
+    """Returns how many characters were translated, and how many may be; None: there is no limit."""
+    return endpoint.metrics.characters_in(), None
+
+
+def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> None:
+    """Raises 400 for more texts than a request may have, and `status` for more characters."""
+    limits = endpoint.limits
+    size = sum(map(len, texts))
+    if len(texts) > limits.texts:
+        raise HTTPException(400, f"{len(texts)} texts exceed the limit of {limits.texts} in a request")
+    if size > limits.characters:
+        raise HTTPException(status, f"{size} characters exceed the limit of {limits.characters} in a request")
+
+
+def sources(endpoint: Endpoint) -> list[str]:
+    """Returns the languages that can be translated from, each once."""
+    return list(dict.fromkeys(source for source, _ in endpoint.pairs()))
+
+
+def targets(endpoint: Endpoint) -> list[str]:
+    """Returns the languages that can be translated into, each once."""
+    return list(dict.fromkeys(target for _, target in endpoint.pairs()))
+
+
+def offered(code: str, languages: Sequence[str]) -> bool:
+    """Returns True if one of the languages is the asked one or its nearest relative."""
+    return nearest(standard_code(code), tuple(languages)) is not None
