@@ -16,6 +16,8 @@ from services.endpoint.answer import as_json, refusal
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.dialects.deepl import add_deepl_routes
 from services.endpoint.dialects.deepl_glossaries import add_glossary_routes
+from services.endpoint.dialects.google import add_google_routes
+from services.endpoint.dialects.google_v3 import add_google_v3_routes
 from services.endpoint.documentation import add_documentation
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.libretranslate import add_libretranslate_routes
@@ -68,6 +70,8 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     add_libretranslate_routes(app, endpoint)
     add_deepl_routes(app, endpoint)
     add_glossary_routes(app, endpoint)
+    add_google_routes(app, endpoint)
+    add_google_v3_routes(app, endpoint)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_documentation(app)
     return app

@@ -20,8 +20,8 @@ from services.endpoint.dialects.questions import (
     Options,
     admit,
     ask,
+    check_pair,
     check_size,
-    offered,
     read_request,
     sources,
     targets,
@@ -68,14 +68,10 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
     async def translate(request: Request) -> Response:
         asked = validate(TranslationRequest, await read_request(request, endpoint), WORDING)
         check_size(asked.texts, endpoint, 413)
-        for name, code, languages in (
-            ("target_lang", asked.target_lang, targets(endpoint)),
-            ("source_lang", asked.source_lang, sources(endpoint)),
-        ):
-            if code is not None and not offered(code, languages):
-                raise HTTPException(400, f"Value for '{name}' not supported.")
+        languages = asked.source_lang, asked.target_lang
+        check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
         options = options_of(asked, await terms_of(request, asked))
-        found, headers = await ask(endpoint, asked.texts, asked.source_lang, asked.target_lang, options)
+        found, headers = await ask(endpoint, asked.texts, *languages, options)
         records = [translation_record(asked, *pair) for pair in zip(asked.texts, found, strict=True)]
         return as_json({"translations": records}, headers=headers | asked.ignored())
 

@@ -105,3 +105,21 @@ def targets(endpoint: Endpoint) -> list[str]:
 def offered(code: str, languages: Sequence[str]) -> bool:
     """Returns True if one of the languages is the asked one or its nearest relative."""
     return nearest(standard_code(code), tuple(languages)) is not None
+
+
+def check_pair(
+    endpoint: Endpoint,
+    source: str | None,
+    target: str,
+    names: tuple[str, str] = ("source", "target"),
+    message: str = "Invalid value for {name}: {code} is not supported",
+) -> None:
+    """Raises 400 with the dialect's message if there is no model from `source` (None: any) or into `target`."""
+    for name, code, languages in ((names[1], target, targets(endpoint)), (names[0], source, sources(endpoint))):
+        if code is not None and not offered(code, languages):
+            raise HTTPException(400, message.format(name=name, code=code))
+
+
+async def detect(endpoint: Endpoint, text: str) -> list[tuple[str, float]]:
+    """Returns the languages that a text may be in with their probability in percent, the most probable first."""
+    return [(source, 0.0) for source in sources(endpoint)[:1]]  # assumed: nothing is detected
