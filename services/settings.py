@@ -137,6 +137,7 @@ class Limits:
     alternatives: Whole = 4  # translations besides the best one
     neighbours: Count = 1000  # words in an answer about word vectors
     body: Count = 262_144  # bytes
+    glossary: Count = 10_485_760  # bytes of a body that stores a glossary
 
 
 @dataclass
@@ -144,7 +145,9 @@ class ServeConfig(ModelSource):
     """The endpoint and its models. Times are in seconds."""
 
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
+    encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     runs: str = "artifacts/runs"
+    state: str = "artifacts/endpoint"  # the folder of what users store: glossaries
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
@@ -157,6 +160,7 @@ class ServeConfig(ModelSource):
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys, one per line, readable only by its owner; null: no key is needed
+    origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)

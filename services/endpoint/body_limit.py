@@ -6,6 +6,7 @@ requests would be processed long after their clients have gone.
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,33 +16,37 @@ from services.endpoint.answer import refusal
 class BodyLimit:
     """ASGI middleware: 413 for a body of more than `limit` bytes, 408 for one that takes over `patience` seconds.
 
+    `others` has other limits by the beginning of the path.
+
     The application gets the body in one piece, and is cancelled when the client closes the connection.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, patience: float) -> None:
+    def __init__(self, app: ASGIApp, limit: int, patience: float, others: Mapping[str, int] | None = None) -> None:
         self.app = app
         self.limit = limit
+        self.others = others or {}
         self.patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        limit = next((most for start, most in self.others.items() if scope["path"].startswith(start)), self.limit)
         closing = {"Connection": "close"}  # the rest of the body is not read
         try:
             async with asyncio.timeout(self.patience):
-                body = await self._body(receive)
+                body = await self._body(receive, limit)
         except TimeoutError:
             message = f"Invalid request: the body did not come in {self.patience:g} s"
             await refusal(408, message, closing, scope["path"])(scope, receive, send)
         except _TooLongError:
-            message = f"Invalid request: the body exceeds {self.limit} bytes"
+            message = f"Invalid request: the body exceeds {limit} bytes"
             await refusal(413, message, closing, scope["path"])(scope, receive, send)
         else:
             if body is not None:
                 await self._answer(body, scope, receive, send)
 
-    async def _body(self, receive: Receive) -> bytes | None:
+    async def _body(self, receive: Receive, limit: int) -> bytes | None:
         """Returns the whole body; None if the client left before its end.
 
         Raises:
@@ -53,7 +58,7 @@ class BodyLimit:
             if message["type"] == "http.disconnect":
                 return None
             body += message.get("body", b"")
-            if len(body) > self.limit:
+            if len(body) > limit:
                 raise _TooLongError
             if not message.get("more_body", False):
                 return bytes(body)

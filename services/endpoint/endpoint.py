@@ -4,8 +4,10 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
 from model.errors import UserError
@@ -18,10 +20,13 @@ from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.metrics import Metrics
 from services.endpoint.translation import Answer, Question
 from services.endpoint.vector_routes import VectorsQueue
+from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.settings import Limits
 
 logger = logging.getLogger(__name__)
+
+EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
 
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
 NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /status without one
@@ -33,12 +38,14 @@ class Endpoint:
 
     translations: InferenceQueue[LoadedModel, str, Translation] | None
     vectors: VectorsQueue | None = None
+    encoder: EncoderQueue | None = None
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()  # API keys; none: no key is needed
     longest: int = 400  # characters of a sentence before it is cut further
     receive_timeout: float = 15.0  # seconds for a request's body to arrive
     access_log: bool = False  # log one line per request
     metrics: Metrics = field(default_factory=Metrics)
+    origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
@@ -59,6 +66,13 @@ class Endpoint:
         """
         served = self.queue().model()
         return [(standard_code(served.source), standard_code(served.target))]
+
+    def model_names(self) -> dict[str, float]:
+        """Returns the names of the translation models, with the time when each was loaded."""
+        if self.translations is None:
+            return {}
+        origin = self.translations.model().origin
+        return {origin.name: origin.loaded}
 
     async def translate(self, question: Question) -> tuple[list[Answer], LoadedModel]:
         """Returns one answer per text, and the model that gave them.
@@ -113,9 +127,11 @@ class Endpoint:
         """Returns status code and body of /status: 200 only if every served model answers."""
         translations = self.translations.facts() if self.translations else NOTHING
         vectors = self.vectors.facts() if self.vectors else None
-        states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
+        encoder = self.encoder.facts() if self.encoder else None
+        states = [found["status"] for found in (translations, vectors, encoder) if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
+        others = {"vectors": vectors, "encoder": encoder}
+        body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 
 

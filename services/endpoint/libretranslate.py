@@ -4,13 +4,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
 
 from model.languages import standard_code
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
+from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
+from services.endpoint.dialects.questions import admit
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
-from services.endpoint.requests import DetectionRequest, TranslationRequest, check_key, parameters, validate
+from services.endpoint.requests import DetectionRequest, TranslationRequest, parameters, validate
 from services.endpoint.translation import Answer
 
 
@@ -26,7 +29,9 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
-        check_key(values, endpoint.keys)
+        if is_deeplx(values):
+            return await answer_deeplx(request, endpoint, values)
+        admit(request, endpoint, values)
         asked = validate(translation_request, values)
         answers, served = await endpoint.translate(asked.question())
         return as_json(_body(asked, answers), headers=served.origin.headers())
@@ -39,10 +44,18 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
-        check_key(values, endpoint.keys)
+        admit(request, endpoint, values)
         validate(DetectionRequest, values)
         served = endpoint.queue().model()
         return as_json([{"confidence": 0.0, "language": standard_code(served.source)}], headers=served.origin.headers())
+
+    @app.post("/suggest", include_in_schema=False)
+    async def suggest() -> Response:
+        raise HTTPException(403, "Suggestions are disabled on this server.")
+
+    @app.post("/translate_file", include_in_schema=False)
+    async def translate_file() -> Response:
+        raise HTTPException(403, "Files translation are disabled on this server.")
 
     @app.get("/languages", summary="The model's pair", responses=openapi.answers(openapi.LANGUAGES))
     async def languages() -> Response:

@@ -99,7 +99,12 @@ SETTINGS = record(
 STATE = {"status": TEXT, "model": {"type": ["object", "null"]}, "reload_error": OR_NULL, "queued": COUNT}
 HEALTH = record({"status": TEXT})
 STATUS = record(
-    {**STATE, "translation": TEXT, "vectors": {"anyOf": [record(STATE), {"type": "null"}]}, "dragoman": TEXT}
+    {
+        **STATE,
+        "translation": TEXT,
+        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder")},
+        "dragoman": TEXT,
+    }
 )
 VECTOR = record(
     {
@@ -165,7 +170,10 @@ def answers(
     error = _content(_schema_of(form(400, "")))
     headers = {name: {"description": about, "schema": TEXT} for name, about in ORIGIN.items()} if origin else {}
     found: dict[int | str, Schema] = {200: {"description": "the answer", "headers": headers, **_content(schema)}}
-    return found | {code: {"description": ERRORS[code], **error} for code in refused or (code for code in ERRORS if code != OVER_QUOTA)}
+    return found | {
+        code: {"description": ERRORS[code], **error}
+        for code in refused or (code for code in ERRORS if code != OVER_QUOTA)
+    }
 
 
 def state_answers(schema: Schema) -> dict[int | str, Schema]:

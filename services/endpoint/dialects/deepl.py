@@ -116,7 +116,9 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         method("/v2/languages", summary="DeepL: the languages", responses=answers(LANGUAGES), include_in_schema=shown)(
             languages
         )
-        method("/v2/usage", summary="DeepL: characters used", responses=answers(USAGE), include_in_schema=shown)(show_usage)
+        method("/v2/usage", summary="DeepL: characters used", responses=answers(USAGE), include_in_schema=shown)(
+            show_usage
+        )
     for path in ("/v2/document", "/v2/document/{document}", "/v2/document/{document}/result"):
         app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(documents)
 

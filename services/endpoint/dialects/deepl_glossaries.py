@@ -4,9 +4,9 @@ Both show the same store; version 2 lists the glossaries that have exactly one d
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import FastAPI, Request, Response
 from pydantic import Field
@@ -51,7 +51,11 @@ V3 = openapi.record(
     }
 )
 PAIRS = openapi.record(
-    {"supported_languages": openapi.array_of(openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT}))}
+    {
+        "supported_languages": openapi.array_of(
+            openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT})
+        )
+    }
 )
 
 
@@ -91,6 +95,9 @@ class ChangeRequest(Parameters):
     )
 
 
+Route: TypeAlias = tuple[
+    str, str, Callable[[Request], Awaitable[Response]], str, openapi.Schema, type[Parameters] | None
+]
 answers = partial(openapi.answers, form=form)
 
 
@@ -197,20 +204,41 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         await call("delete_dictionary", request, glossary_id(request), asked.source_lang, asked.target_lang)
         return Response(status_code=204)
 
-    routes = (
+    routes: tuple[Route, ...] = (
         ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", PAIRS, None),
         ("POST", "/v2/glossaries", create_v2, "store a glossary", V2, NamedRequest),
-        ("GET", "/v2/glossaries", list_v2, "the glossaries", openapi.record({"glossaries": openapi.array_of(V2)}), None),
+        (
+            "GET",
+            "/v2/glossaries",
+            list_v2,
+            "the glossaries",
+            openapi.record({"glossaries": openapi.array_of(V2)}),
+            None,
+        ),
         ("GET", "/v2/glossaries/{glossary}", get_v2, "a glossary", V2, None),
         ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", {}, None),
         ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", {}, None),
         ("POST", "/v3/glossaries", create_v3, "store a glossary", V3, GlossaryRequest),
-        ("GET", "/v3/glossaries", list_v3, "the glossaries", openapi.record({"glossaries": openapi.array_of(V3)}), None),
+        (
+            "GET",
+            "/v3/glossaries",
+            list_v3,
+            "the glossaries",
+            openapi.record({"glossaries": openapi.array_of(V3)}),
+            None,
+        ),
         ("GET", "/v3/glossaries/{glossary}", get_v3, "a glossary", V3, None),
         ("PATCH", "/v3/glossaries/{glossary}", change_v3, "rename a glossary, add entries", V3, ChangeRequest),
         ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", {}, None),
         ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", {}, PairRequest),
-        ("PUT", "/v3/glossaries/{glossary}/dictionaries", put_v3, "replace a dictionary", DICTIONARY, DictionaryRequest),
+        (
+            "PUT",
+            "/v3/glossaries/{glossary}/dictionaries",
+            put_v3,
+            "replace a dictionary",
+            DICTIONARY,
+            DictionaryRequest,
+        ),
         ("DELETE", "/v3/glossaries/{glossary}/dictionaries", delete_dictionary, "delete a dictionary", {}, PairRequest),
     )
     for method, path, function, about, schema, asked in routes:

@@ -1,7 +1,7 @@
 """Google's routes, version 2: /language/translate/v2, and below it /detect and /languages.
 
-A POST with the header `X-HTTP-Method-Override: GET` has its parameters in a form, which any POST may have here. Texts are
-HTML unless `format=text` is asked for.
+A POST with the header `X-HTTP-Method-Override: GET` has its parameters in a form, which any POST may have here. Texts
+are HTML unless `format=text` is asked for.
 """
 
 from functools import partial
@@ -27,7 +27,9 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.requests import Language, Parameters, Texts, Wording, validate
 
-WORDING = Wording("Missing required parameter: {name}", "Invalid value for {name}: {title} is expected", "{name}: at most {most}")
+WORDING = Wording(
+    "Missing required parameter: {name}", "Invalid value for {name}: {title} is expected", "{name}: at most {most}"
+)
 PATH = "/language/translate/v2"
 RELIABLE = 50.0  # percent; Google's clients are told to ignore the field
 LANGUAGE = Field(title="a language code")
@@ -70,7 +72,9 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         found, headers = await ask(endpoint, texts, asked.source or None, asked.target, options)
         records = [{"translatedText": one.text} for one in found]
         if not asked.source:
-            records = [{**record, "detectedSourceLanguage": one.source} for record, one in zip(records, found, strict=True)]
+            records = [
+                {**record, "detectedSourceLanguage": one.source} for record, one in zip(records, found, strict=True)
+            ]
         if asked.model:
             records = [{**record, "model": asked.model} for record in records]
         return as_json({"data": {"translations": records}}, headers=headers)

@@ -32,7 +32,10 @@ from services.endpoint.languages import language_name
 from services.endpoint.requests import Language, Parameters, Strings, Text, validate
 
 PLACES = ("/v3/projects/{project}", "/v3/projects/{project}/locations/{location}")
-REFUSED = {"transliterationConfig": "Transliteration is not supported", "adaptiveMtDataset": "Datasets are not supported"}
+REFUSED = {
+    "transliterationConfig": "Transliteration is not supported",
+    "adaptiveMtDataset": "Datasets are not supported",
+}
 MimeType = Literal["text/html", "text/plain", ""]
 
 
@@ -84,12 +87,12 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
             return [{"translatedText": o.text, **model, **d} for o, d in zip(found, detected, strict=True)], headers
 
         found, headers = await records(plain)
-        body = {"translations": found}
+        body: dict[str, Any] = {"translations": found}
         if asked.glossaryConfig:
             terms = await terms_of(request, asked)
-            name = {"glossaryConfig": asked.glossaryConfig}
+            config = {"glossaryConfig": asked.glossaryConfig}
             with_terms, _ = await records(Options(format=plain.format, terms=terms))
-            body["glossaryTranslations"] = [{**one, **name} for one in with_terms]
+            body["glossaryTranslations"] = [{**one, **config} for one in with_terms]
         return as_json(body, headers=headers)
 
     async def terms_of(request: Request, asked: TranslationRequest) -> dict[str, str]:

@@ -123,3 +123,19 @@ def check_pair(
 async def detect(endpoint: Endpoint, text: str) -> list[tuple[str, float]]:
     """Returns the languages that a text may be in with their probability in percent, the most probable first."""
     return [(source, 0.0) for source in sources(endpoint)[:1]]  # assumed: nothing is detected
+
+
+def choose_pair(endpoint: Endpoint, source: str | None, target: str | None) -> tuple[str | None, str]:
+    """Returns the languages of a request that may name none: those of the one pair that fits.
+
+    Raises:
+        HTTPException: 400, several pairs fit, or none.
+    """
+    if target:
+        return source, target
+    pairs = endpoint.pairs()
+    fitting = {into for origin, into in pairs if source is None or offered(source, [origin])}
+    if len(fitting) != 1:
+        names = ", ".join(f"{origin}-{into}" for origin, into in pairs)
+        raise HTTPException(400, f"name the target language: the pairs here are {names}")
+    return source, fitting.pop()
