@@ -38,7 +38,6 @@ class Endpoint:
 
     translations: InferenceQueue[LoadedModel, str, Translation] | None
     vectors: VectorsQueue | None = None
-    encoder: EncoderQueue | None = None
     limits: Limits = field(default_factory=Limits)
     keys: Sequence[str] = ()  # API keys; none: no key is needed
     longest: int = 400  # characters of a sentence before it is cut further
@@ -47,6 +46,7 @@ class Endpoint:
     metrics: Metrics = field(default_factory=Metrics)
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
+    encoder: EncoderQueue | None = None
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.

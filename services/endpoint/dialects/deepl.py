@@ -111,8 +111,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         openapi_extra=openapi.in_body(TranslationRequest),
     )(translate)
     app.get("/v2/translate", include_in_schema=False)(translate)
-    for method in (app.get, app.post):
-        shown = method is app.get
+    for method, shown in ((app.get, True), (app.post, False)):
         method("/v2/languages", summary="DeepL: the languages", responses=answers(LANGUAGES), include_in_schema=shown)(
             languages
         )

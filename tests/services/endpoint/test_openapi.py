@@ -73,7 +73,6 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("GET", "/v2/usage"),
         ("GET", "/v2/glossary-language-pairs"),
         ("POST", "/v2/glossaries"),
-        ("GET", "/v2/glossaries/{glossary}"),
         ("POST", "/v3/glossaries"),
         ("PATCH", "/v3/glossaries/{glossary}"),
         ("PUT", "/v3/glossaries/{glossary}/dictionaries"),
