@@ -74,6 +74,12 @@ VERBS: dict[str, Verb] = {
     "serve": Verb(
         "services.entries", "serve translations, word vectors or both over HTTP", sections=("serve", "decode")
     ),
+    "clients": Verb(
+        "services.clients.clients",
+        "ask a server with every client of other services that is installed",
+        "[URL] [key=value ...]",
+        ("clients",),
+    ),
     "neighbours": Verb(
         "services.commands.query",
         "find the words nearest to a word, by its vector",

@@ -62,7 +62,6 @@ class TranslationRequest(Parameters):
             for name, what in REFUSED.items():
                 if given.get(name):
                     refuse(f"Value for '{name}' not supported: this server has no {what}.")
-            return {name: value for name, value in given.items() if value is not None}
         return given
 
     @pydantic.model_validator(mode="after")

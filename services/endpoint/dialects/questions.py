@@ -33,12 +33,12 @@ class Options:
 
 
 async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
-    """Returns the parameters of a request whose key is right.
+    """Returns the parameters of a request whose key is right, without those that are null.
 
     Raises:
         HTTPException: 400 the body cannot be read, 403 the key is missing or wrong.
     """
-    values = await parameters(request)
+    values = {name: value for name, value in (await parameters(request)).items() if value is not None}
     admit(request, endpoint, values)
     return values
 
