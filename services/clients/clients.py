@@ -61,7 +61,9 @@ def show(config: ClientsConfig) -> int:
     if config.format == "text":
         print("\n".join(columns([HEAD, *map(row, found)])))
         counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
-        clients = {one.client for one in found if one.state == "ok"} - {one.client for one in found if one.state == "failed"}
+        clients = {one.client for one in found if one.state == "ok"} - {
+            one.client for one in found if one.state == "failed"
+        }
         print(
             f"{len(clients)} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
             f"{counts['not installed']} clients are not installed"
@@ -95,7 +97,9 @@ def find_server(config: ClientsConfig) -> Server:
         ServiceError: it does not answer, or with an error.
     """
     url, key = config.url.rstrip("/"), read_key(config.key)
-    with httpx.Client(base_url=url, timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {}) as http:
+    with httpx.Client(
+        base_url=url, timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {}
+    ) as http:
         pairs = [(one["code"], target) for one in get(http, "GET", "/languages") for target in one["targets"]]
         fitting = [pair for pair in pairs if config.source in (None, pair[0]) and config.target in (None, pair[1])]
         if not fitting:
@@ -105,7 +109,9 @@ def find_server(config: ClientsConfig) -> Server:
         expected = get(http, "POST", "/translate", asked)["translatedText"]
         models = [one["id"] for one in get(http, "GET", "/v1/models")["data"]]
         status = http.get("/status").json()
-        named = next((kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), "")
+        named = next(
+            (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
+        )
     return Server(url, key, source, target, config.text, expected, models, named)
 
 

@@ -158,7 +158,9 @@ def _messages(server: Server) -> list[dict[str, str]]:
 
 
 def _openai_chat(server: Server) -> Any:
-    found = _openai(server).chat.completions.create(model=f"{server.source}-{server.target}", messages=_messages(server))
+    found = _openai(server).chat.completions.create(
+        model=f"{server.source}-{server.target}", messages=_messages(server)
+    )
     return found.choices[0].message.content
 
 
@@ -205,14 +207,16 @@ CLIENTS = (
         "deepl",
         {
             "translate": _deepl_text,
-            "translate a list": lambda server: _deepl(server)
-            .translate_text([server.text] * 2, target_lang=_deepl_target(server))[1]
-            .text,
+            "translate a list": lambda server: (
+                _deepl(server).translate_text([server.text] * 2, target_lang=_deepl_target(server))[1].text
+            ),
         },
         {
-            "translate XML": lambda server: _deepl(server)
-            .translate_text(_markup(server), target_lang=_deepl_target(server), tag_handling="xml")
-            .text,
+            "translate XML": lambda server: (
+                _deepl(server)
+                .translate_text(_markup(server), target_lang=_deepl_target(server), tag_handling="xml")
+                .text
+            ),
             "languages": lambda server: [one.code for one in _deepl(server).get_target_languages()],
             "usage": lambda server: _deepl(server).get_usage().character.count is not None,
             "glossary": _deepl_glossary,

@@ -6,7 +6,13 @@ from typing import Any
 from starlette.requests import Request
 
 SCHEMES = ("deepl-auth-key", "bearer")  # of the header Authorization: DeepL's; OpenAI's, Google's, MLflow's, DeepLX's
-FIELDS = ("api_key", "auth_key", "key", "token")  # LibreTranslate's; DeepL's old one; Google's; DeepLX's
+FIELDS = (
+    "api_key",
+    "apiKey",
+    "auth_key",
+    "key",
+    "token",
+)  # LibreTranslate's, two ways; DeepL's old one; Google's; DeepLX's
 
 
 def given_key(request: Request, values: Mapping[str, Any]) -> str:
