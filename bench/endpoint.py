@@ -1,34 +1,35 @@
-"""The endpoint: HTTP clients of `dragoman serve` against bare CTranslate2 in process on the same export, sentences/s.
+"""`dragoman serve` over HTTP against bare CTranslate2 in process on the same export, sentences a CPU second.
 
-A sentence a request, 25 tokens in and out, greedy, by a network of the size of `transformer_tiny` with random weights.
-1 and 16 clients, each on one kept-alive connection or on a new one for every request. The peer is `translate_batch` on
-the same int8 export and all cores, as many sentences at a time as there are clients: what the machine would give them
-if HTTP, the queue and the tokenizer cost nothing. The last line is that of 16 kept-alive clients.
+A sentence a request, 25 tokens in and out, random weights, int8: `transformer_tiny` by greedy search and
+`transformer_base` by a beam of 4. The client is wrk with 1, 4, 16 and 64 kept-alive connections; its CPU time counts as
+the server's. The peer is `translate_batch` on all cores, as many sentences at a time as there are clients: what the
+machine would give them if HTTP, the queue and the tokenizer cost nothing. CPU time is compared, for wall time depends
+on what else the machine does. The last line is that of the tiny network with 16 clients.
 
-    python -m bench endpoint [--quick]
+    python -m bench endpoint [--quick] [tiny | base]     # needs wrk (Debian: apt-get install wrk)
 """
 
 import contextlib
-import http.client
 import json
 import os
 import random
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import ctranslate2
+import psutil
 import torch
 
 from bench.peers import ROOT
-from bench.result import Result, in_turns, rate
+from bench.result import Result
 from model.bundles.translation import save_bundle
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import EngineName
@@ -37,114 +38,175 @@ from model.text.words import WordTokenizer
 
 WORDS, LENGTH = 10_000, 25
 SERVED: EngineName = "ctranslate2-int8"
-SETTINGS = ("decode.beam=1", "decode.max_ratio=0", f"decode.max_extra={LENGTH}", f"decode.min_length={LENGTH}")
-CLIENTS = (1, 16)
+CLIENTS = (1, 4, 16, 64)
+SCRIPT = Path(__file__).with_suffix(".lua")
 
 
-@dataclass
-class Clients:
-    """So many at once, each sending a sentence, waiting for its translation, and sending the next."""
+@dataclass(frozen=True)
+class Size:
+    """A network and its search."""
 
-    count: int
-    kept: bool  # on one connection each; else on a new one for every request
-    seconds: list[float] = field(default_factory=list)  # of every request
+    width: int
+    heads: int
+    feed_forward: int
+    layers: int
+    beam: int
+    seconds: float  # of a round with one number of clients
 
-    def __str__(self) -> str:
-        return f"{self.count} {'kept-alive' if self.kept else 'new'}"
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Returns the command line that makes every sentence as long."""
+        lengths = (f"decode.max_extra={LENGTH}", f"decode.min_length={LENGTH}")
+        return (f"decode.beam={self.beam}", "decode.max_ratio=0", *lengths)
 
-    def ask(self, address: str, lines: Sequence[str]) -> int:
-        """Have all lines translated; how many they were."""
-        share = [lines[number :: self.count] for number in range(self.count)]
-        threads = [threading.Thread(target=self._ask, args=(address, own)) for own in share]
-        before = len(self.seconds)
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if len(self.seconds) - before != len(lines):
-            raise RuntimeError("bench endpoint: requests failed")
-        return len(lines)
 
-    def _ask(self, address: str, lines: Sequence[str]) -> None:
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=60)
-        for line in lines:
-            body = json.dumps({"q": line, "source": "en", "target": "de"})
-            began = time.perf_counter()
-            connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            translated = json.loads(answer.read())
-            if not self.kept:
-                connection.close()
-            self.seconds.append(time.perf_counter() - began)
-            assert answer.status == 200 and translated["translatedText"], translated
-        connection.close()
+SIZES = {"tiny": Size(128, 4, 256, 4, beam=1, seconds=4), "base": Size(512, 8, 2048, 6, beam=4, seconds=12)}
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a load of clients, or of bare calls, took."""
+
+    sentences: int
+    wall: float  # seconds
+    cpu: float  # seconds, of the server and its client
+    p50: float  # ms
+    p99: float
+
+    @property
+    def each(self) -> float:
+        """Returns CPU milliseconds a sentence."""
+        return 1000 * self.cpu / self.sentences
 
 
 def run(quick: bool, args: list[str]) -> Result:
-    """Sentences a second of 16 kept-alive clients against the bare engine's."""
-    if args:
-        raise SystemExit(f"bench endpoint: {args[0]!r} is not known; the only option is --quick")
+    """Sentences a CPU second of 16 kept-alive clients against the bare engine's."""
+    sizes = args or list(SIZES)
+    for word in sizes:
+        if word not in SIZES:
+            raise SystemExit(f"bench endpoint: {word!r} is not known. Choices: --quick, {', '.join(SIZES)}")
+    if shutil.which("wrk") is None:
+        raise SystemExit("bench endpoint: wrk is not installed (Debian: apt-get install wrk)")
+    results = [measure(name, 1 if quick else 5, quick) for name in sizes]
+    return results[0]
+
+
+def measure(name: str, rounds: int, quick: bool) -> Result:
+    """Prints the table of one network; returns the line of 16 clients."""
+    size = SIZES[name]
+    seconds = 1.0 if quick else size.seconds
     rng = random.Random(1)
-    words = [[f"w{rng.randrange(6, WORDS)}" for _ in range(LENGTH - 1)] for _ in range(160 if quick else 1600)]
-    lines = [" ".join(line) for line in words]
-    loads = [Clients(count, kept) for count in CLIENTS for kept in (True, False)]
+    words = [[f"w{rng.randrange(6, WORDS)}" for _ in range(LENGTH - 1)] for _ in range(1600)]
+    found: dict[str, dict[int, list[Load]]] = {who: {count: [] for count in CLIENTS} for who in ("ours", "bare")}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        bundle = Path(folder) / "bundle"
-        save_random(bundle)
+        bundle, bodies = Path(folder) / "bundle", Path(folder) / "bodies"
+        save_random(bundle, size)
+        asked = ({"q": " ".join(line), "source": "en", "target": "de"} for line in words)
+        bodies.write_text("".join(f"{json.dumps(body)}\n" for body in asked), encoding="utf-8")
         (export,) = bundle.rglob("*int8*/model.bin")
-        address = stack.enter_context(serving(bundle, Path(folder)))
-        peer = bare(export.parent)
-        loads[-1].ask(address, lines[:32])  # warms up
-        loads[-1].seconds.clear()
-        found = in_turns(
-            1 if quick else 3,
-            **{str(load): lambda load=load: rate(lambda: load.ask(address, lines)) for load in loads},
-            **{f"peer {count}": lambda count=count: rate(lambda: peer(words, count)) for count in CLIENTS},
+        address, server = stack.enter_context(serving(bundle, Path(folder), size.settings))
+        bare = bare_engine(export.parent, size)
+        ask(address, server, bodies, 16, 1.0)  # warms up
+        bare(words, 16, 0.5)
+        for _ in range(rounds):
+            for count in CLIENTS:  # in turns, so that a busy moment hits both alike
+                found["ours"][count].append(ask(address, server, bodies, count, seconds))
+                found["bare"][count].append(bare(words, count, seconds))
+        memory = server.memory_info().rss / 2**20
+    print(
+        f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}; {memory:.0f} MiB"
+    )
+    print(f"  {'':>7}{'CPU ms a sentence':^27}{'sentences/s (wall)':^20}{'ms':^27}")
+    print(f"  {'clients':>7}{'ours':>9}{'bare':>9}{'ratio':>9}{'ours':>10}{'bare':>10}{'p50':>9}{'p99':>9}{'bare':>9}")
+    ratios = {}
+    for count in CLIENTS:
+        ours, bare_loads = found["ours"][count], found["bare"][count]
+        cpu, bare_cpu = (statistics.median(one.each for one in loads) for loads in (ours, bare_loads))
+        rate, bare_rate = (statistics.median(one.sentences / one.wall for one in loads) for loads in (ours, bare_loads))
+        p50, p99, alone = (
+            statistics.median(values)
+            for values in ([one.p50 for one in ours], [one.p99 for one in ours], [one.p50 for one in bare_loads])
         )
-    print(f"transformer_tiny, int8, a sentence of {LENGTH} tokens in and out a request, greedy")
-    print(f"  {'clients':<16}{'p50 ms':>9}{'p99 ms':>9}{'sentences/s':>13}{'bare':>9}")
-    for load in loads:
-        cuts = statistics.quantiles(load.seconds, n=100)
-        figures = f"{1000 * cuts[49]:9.2f}{1000 * cuts[98]:9.2f}{found[str(load)]:13.1f}"
-        print(f"  {load!s:<16}{figures}{found[f'peer {load.count}']:9.1f}")
-    return Result("endpoint", found["16 kept-alive"], found["peer 16"], "sentences/s, over HTTP against bare")
+        ratios[count] = statistics.median(
+            mine.each and other.each / mine.each for mine, other in zip(ours, bare_loads, strict=True)
+        )
+        print(
+            f"  {count:>7}{cpu:9.2f}{bare_cpu:9.2f}{ratios[count]:9.2f}{rate:10.0f}{bare_rate:10.0f}"
+            f"{p50:9.2f}{p99:9.1f}{alone:9.2f}"
+        )
+    sixteen = [[1000 / one.each for one in found[who][16]] for who in ("ours", "bare")]
+    ours, other = map(statistics.median, sixteen)
+    return Result("endpoint", ours, other, f"sentences a CPU second, 16 clients over HTTP against bare, {name}")
 
 
-def save_random(directory: Path) -> None:
-    """A bundle of random weights, the size of transformer_tiny, over a vocabulary of made-up words."""
+def ask(address: str, server: psutil.Process, bodies: Path, clients: int, seconds: float) -> Load:
+    """Runs wrk with so many connections."""
+    threads = min(clients, 2)
+    before, own = cpu_time(server), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = ["wrk", f"-t{threads}", f"-c{clients}", f"-d{seconds:g}s", "--timeout=30s", "-s", str(SCRIPT), address]
+    out = subprocess.run([*command, "--", str(bodies)], check=True, capture_output=True, text=True).stdout
+    told = json.loads(out.strip().splitlines()[-1])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if told["failed"] or not told["requests"]:
+        raise RuntimeError(f"bench endpoint: requests failed: {told}")
+    client = after.ru_utime + after.ru_stime - own.ru_utime - own.ru_stime
+    cpu = cpu_time(server) - before + client
+    return Load(told["requests"], told["seconds"], cpu, told["p50"], told["p99"])
+
+
+def cpu_time(process: psutil.Process) -> float:
+    """Returns the seconds of CPU time that a process has had."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def save_random(directory: Path, size: Size) -> None:
+    """Writes a bundle of random weights over a vocabulary of made-up words."""
     words = WordTokenizer([*SPECIAL_PIECES, *(f"w{number}" for number in range(len(SPECIAL_PIECES), WORDS))])
     torch.manual_seed(1)
-    config = TransformerConfig(width=128, heads=4, feed_forward=256, encoder_layers=4, decoder_layers=4)
+    config = TransformerConfig(
+        width=size.width,
+        heads=size.heads,
+        feed_forward=size.feed_forward,
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+    )
     network = Transformer(config, WORDS, WORDS)
     pair = TokenizerPair(words, words)
     save_bundle(directory, network=network, config=config, tokenizers=pair, facts={"pair": "en-de"})
 
 
-def bare(export: Path) -> Callable[[Sequence[list[str]], int], int]:
-    """CTranslate2 alone: translate(sentences, how many at a time) -> how many they were."""
+def bare_engine(export: Path, size: Size) -> Callable[[Sequence[list[str]], int, float], Load]:
+    """Returns CTranslate2 alone: translate(sentences, how many at a time, seconds)."""
     cores = len(os.sched_getaffinity(0))
     engine = ctranslate2.Translator(os.fspath(export), inter_threads=cores, intra_threads=1)
 
-    def translate(sentences: Sequence[list[str]], at_a_time: int) -> int:
-        for first in range(0, len(sentences), at_a_time):
-            tokens = [[*sentence, "</s>"] for sentence in sentences[first : first + at_a_time]]
+    def translate(sentences: Sequence[list[str]], at_a_time: int, seconds: float) -> Load:
+        took, place = [], 0
+        began, before = time.perf_counter(), time.process_time()
+        while time.perf_counter() - began < seconds:
+            batch = [[*sentences[(place + row) % len(sentences)], "</s>"] for row in range(at_a_time)]
+            place += at_a_time
+            start = time.perf_counter()
             found = engine.translate_batch(
-                tokens,
+                batch,
                 max_batch_size=-(-at_a_time // cores),  # a part for every core
-                beam_size=1,
+                beam_size=size.beam,
                 min_decoding_length=LENGTH,
                 max_decoding_length=LENGTH,
             )
-            assert len(found) == len(tokens)
-        return len(sentences)
+            took.append(1000 * (time.perf_counter() - start))
+            assert len(found) == at_a_time
+        wall, cpu = time.perf_counter() - began, time.process_time() - before
+        return Load(len(took) * at_a_time, wall, cpu, statistics.median(took), max(took))
 
     return translate
 
 
 @contextlib.contextmanager
-def serving(bundle: Path, home: Path) -> Iterator[str]:
-    """The address of `dragoman serve` over the bundle, in a process of its own."""
-    words = [f"serve.bundle={bundle}", f"serve.engine={SERVED}", "serve.port=0", f"paths.root={home}", *SETTINGS]
+def serving(bundle: Path, home: Path, settings: Sequence[str]) -> Iterator[tuple[str, psutil.Process]]:
+    """Yields the address of `dragoman serve` over the bundle, and its process."""
+    words = [f"serve.bundle={bundle}", f"serve.engine={SERVED}", "serve.port=0", f"paths.root={home}", *settings]
     process = subprocess.Popen(
         [sys.executable, "-m", "services.cli", "serve", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
@@ -153,7 +215,7 @@ def serving(bundle: Path, home: Path) -> Iterator[str]:
         address = process.stdout.readline().strip()
         if not address:
             raise RuntimeError("bench endpoint: the server did not start")
-        yield address
+        yield address, psutil.Process(process.pid)
     finally:
         process.terminate()
         process.wait(60)

@@ -29,6 +29,8 @@ import psutil
 from bench.result import Result
 from services.http.listening import bind
 from services.jobs.executors.base import Observation, Start
+from services.jobs.http.listening import serving
+from services.jobs.http.parts import Parts
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
@@ -40,12 +42,11 @@ from services.jobs.scheduling.entries import Capacity, Entry
 from services.jobs.scheduling.queue import Queue
 from services.jobs.scheduling.room import Needs, Node
 from services.jobs.scheduling.simulate import Simulation
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.intake import Intake
-from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
+from services.jobs.up.app import create_app
 
 CLIENTS, GOAL = 50, 100.0  # at once; milliseconds
 NODES = tuple(Node(str(number), 8.0) for number in range(8))

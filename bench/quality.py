@@ -1,7 +1,7 @@
 """The small figures of docs/, made again by the commands that gave them: how many are within their noise.
 
     python -m bench quality [--quick] [EXPERIMENT ...] [--seed N]
-    python -m bench quality --list      the figures, their commands and their noise: the table of docs/quality.md
+    python -m bench quality --list      the figures, their commands and their noise: the list in docs/notes
 
 `bench/quality_figures.py` holds the figures. Each experiment runs its commands in a folder of its own, then each figure
 of it is read from what they wrote. --quick leaves out what takes more than a minute or two of two idle cores. Figures

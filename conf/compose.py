@@ -53,7 +53,7 @@ def run(
     root: type[Root],
     argv: Sequence[str],
     verb: str,
-    check: Callable[[Root], None] = lambda _: None,
+    check: Callable[[Root], int | None] = lambda _: None,
     facts: Facts | None = None,
     further: Further = lambda _: (),
 ) -> int:

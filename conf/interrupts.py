@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
 from model.errors import remember_interrupt
@@ -97,10 +97,11 @@ def interruptible() -> Iterator[Ending]:
 
 
 @contextlib.contextmanager
-def held_signals(until: str) -> Iterator[None]:
+def held_signals(until: str, done: bool = False) -> Iterator[None]:
     """Defers signals to the block's end. `until` says in the message what is waited for.
 
-    A second SIGINT ends the process at once.
+    `done`: all work is done before the block, so a signal is answered with the message alone. A second SIGINT ends the
+    process at once.
     """
     received: list[int] = []
 
@@ -108,7 +109,8 @@ def held_signals(until: str) -> Iterator[None]:
         if number == signal.SIGINT and signal.SIGINT in received:
             end_at_once(128 + number)
         if not received:
-            say(f"interrupted, waiting until {until}; Ctrl-C once more ends at once")
+            what = "all is done" if done else "interrupted"
+            say(f"{what}, waiting until {until}; Ctrl-C once more ends at once")
         received.append(number)
 
     if threading.current_thread() is not threading.main_thread():
@@ -116,8 +118,19 @@ def held_signals(until: str) -> Iterator[None]:
         return
     with _replaced(hold, {number: signal.getsignal(number) for number in SIGNALS}):
         yield
-    if received:
+    if received and not done:
         signal.raise_signal(received[0])
+
+
+@contextlib.contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Iterator[None]:
+    """Calls `handler` for these signals within the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, one in before.items():
+            signal.signal(number, one)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from dragoman._settings import Path, configure, words_of
 
 if TYPE_CHECKING:
     from services.jobs.client.client import JobClient
-    from services.jobs.entries import Root
+    from services.jobs.client.entries import Root
 
 
 def submit(verb: str, *overrides: str, config: Path | None = None, **settings: Any) -> "Job":
@@ -25,7 +25,7 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
         DragomanError: no service answers, or it refuses the job.
     """
     with one_exception():
-        from services.jobs import entries
+        from services.jobs.client import entries
         from services.jobs.client.verbs import enter
 
         words = words_of(overrides, config, settings)
@@ -93,8 +93,8 @@ class Job:
 
 @contextlib.contextmanager
 def _client(root: "Root") -> Iterator["JobClient"]:
+    from services.jobs.client.entries import address
     from services.jobs.client.verbs import client
-    from services.jobs.entries import address
 
     with client(root.jobs, address(root)) as service:
         yield service

@@ -7,6 +7,9 @@ from typing import Any
 
 RENAMED = {
     "evaluate.tokenise": "evaluate.tokenize",
+    "jobs.auth": "service.auth",
+    "jobs.python": "service.python",
+    "jobs.token_file": "service.token_file",
     "loader.length": "loader.context_length",
     "loader.mask": "loader.mlm_probability",
     "model.form": "model.algorithm",

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from model.errors import UserError
 from model.schema import build
+from pipelines.corpus.read.sources import SPLITS, fill_pattern
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS, fill_pattern
 from pipelines.evaluation.comparison_settings import model_file
 
 

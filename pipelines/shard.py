@@ -1,9 +1,9 @@
 """The command `shard`: turns a corpus into a shard directory with its manifest.
 
-In order: fetch, find the files, unpack and index them, clean them block by block, check the alignment, plan every pair,
-train the tokenizer, write the shards, write the manifest. Text of one language has its own middle part, see
-`monolingual`. Every stage stores its results in the scratch folder, so the same command resumes after a kill. Blocks
-and shards are fixed before any task starts, so any number of workers writes the same bytes.
+In order: fetch, find the files, clean, plan and pack them, write the manifest. Parallel corpora and text of one
+language have a middle part each, `parallel` and `monolingual`. Every stage stores its results in the scratch folder, so
+the same command resumes after a kill. Blocks and shards are fixed before any task starts, so any number of workers
+writes the same bytes.
 """
 
 import contextlib
@@ -12,58 +12,35 @@ import logging
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from conf.compose import fingerprint, plain
 from model.errors import UserError
-from model.shards.manifest import (
-    MANIFEST,
-    Manifest,
-    Split,
-    has_manifest,
-    manifest_hash,
-    read_manifest,
-    write_manifest,
-)
+from model.shards.manifest import MANIFEST, Manifest, has_manifest, manifest_hash, read_manifest, write_manifest
 from model.shards.remote import publish
 from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import load_pair, train_pair
-from pipelines.cluster.map import all_of, here, workers
 from pipelines.config import Config
-from pipelines.corpus.block import CleaningTask, clean_block
-from pipelines.corpus.built_in import check_phrasebook, phrasebook_sources
-from pipelines.corpus.cutting import fill_auto_cut, settle_auto_cut
-from pipelines.corpus.fetch import fetch
-from pipelines.corpus.given_tokenizer import find_tokenizer
-from pipelines.corpus.identity import difference, identity
-from pipelines.corpus.leaks import RULES as LEAK_RULES
-from pipelines.corpus.leaks import leak_rules
-from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
+from pipelines.corpus.making import Sharding
 from pipelines.corpus.monolingual import make_monolingual
-from pipelines.corpus.near_pairs import near_lines, near_pairs
-from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.plan import Plan, make_plan
-from pipelines.corpus.records import encodings_of
-from pipelines.corpus.remote_files import with_local_files
-from pipelines.corpus.report import source_records, table
-from pipelines.corpus.samples import as_lines
-from pipelines.corpus.scratch import claim_directory, clear, clear_scratch, open_scratch, read_json, write_json
+from pipelines.corpus.pack.report import table
+from pipelines.corpus.parallel import make_parallel
+from pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
+from pipelines.corpus.read.cutting import settle_auto_cut
+from pipelines.corpus.read.fetch import fetch
+from pipelines.corpus.read.given_tokenizer import find_tokenizer
+from pipelines.corpus.read.identity import difference, identity
+from pipelines.corpus.read.remote_files import with_local_files
+from pipelines.corpus.read.samples import as_lines
+from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
+from pipelines.corpus.read.sources import sources_of
 from pipelines.corpus.sharded import shard_command
-from pipelines.corpus.sources import SPLITS, Source, sources_of
-from pipelines.corpus.spreading import Nodes
-from pipelines.corpus.staging import Block, blocks_of, stage, staging_tasks
-from pipelines.corpus.texts import keep_training_text, write_texts
-from pipelines.settings import ClusterConfig
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
-MANY_LEAKS = 0.1  # of the training pairs
 READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # sections of a sharding
 
 
@@ -123,9 +100,9 @@ def shard(config: Config) -> ShardResult:
                 sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
             if given:
                 given.place(directory, scratch)
-            make = make_monolingual if config.corpus.format == "text" else _make
+            make = make_monolingual if config.corpus.format == "text" else make_parallel
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
-                manifest = make(config, directory, scratch, sources, languages, values, config_hash)
+                manifest = make(Sharding(config, directory, scratch, sources, languages, values, config_hash))
             write_manifest(directory, manifest)
             publish(directory, MANIFEST, shard_files(manifest), scratch)
         clear_scratch(directory)
@@ -190,130 +167,6 @@ def _is_finished(directory: Path, values: dict[str, Any], config: Config) -> boo
     if config.shards.verify:
         logger.info(f"{verify(directory)} files agree with their sha256")
     return True
-
-
-def _make(
-    config: Config,
-    directory: Path,
-    scratch: Path,
-    sources: list[Source],
-    languages: tuple[str, ...],
-    values: dict[str, Any],
-    config_hash: str,
-) -> Manifest:
-    encodings = encodings_of(config.corpus)
-    clean, scans = scratch / "clean", scratch / "scans"
-    for folder in (clean, scans):
-        folder.mkdir(exist_ok=True)
-    all_of("reading files", stage, staging_tasks(sources, scratch), here())
-    blocks = blocks_of(sources, scratch)
-    with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
-        near = leak_rules(config.corpus) != "source"
-        tasks = [
-            CleaningTask(block, config.corpus.clean, config.corpus.on_error, clean, encodings, near) for block in blocks
-        ]
-        nodes = Nodes(directory, cluster, config.paths.cache_of_node)
-        nodes.clean(clean_block, tasks)
-        runs = _find_misaligned_runs(config, sources, blocks, clean, scratch, nodes.near)
-        drop = runs if config.corpus.misaligned == "drop" else {}
-        corpus = fill_auto_cut(config.corpus, sum(block.lines for block in blocks))
-        plan = make_plan(blocks, clean, scratch, corpus, config.seed, drop)
-        _check_kept(plan)
-        _warn_of_leaks(plan)
-        record = _tokenizers(config, directory, clean, scratch, plan, languages).describe()
-        splits = [split for split in SPLITS if plan.records(split)]
-        shards = [
-            task
-            for split in splits
-            for task in shard_tasks(directory, clean, plan, split, record, config.shards, config_hash)
-        ]
-        entries = nodes.pack(shards)
-    names = {entry.name: entry for entry in entries}
-    texts = write_texts(directory, clean, plan, languages)
-    if config.shards.keep_text:
-        texts["train"] = keep_training_text(directory, clean, plan, languages)
-    return Manifest(
-        corpus=config.corpus.name,
-        languages=list(languages),
-        tokenizer=record,
-        dtype=shards[0].dtype,  # type: ignore[arg-type]  # one of the two that the manifest allows
-        splits={split: Split.of(e for name, e in names.items() if name.startswith(f"{split}-")) for split in splits},
-        seed=config.seed,
-        normalisation=config.corpus.clean.form,
-        config_hash=config_hash,
-        config=values,
-        sources=source_records(sources, blocks, plan, runs, values),
-        dropped=plan.dropped,
-        warnings=[describe(source, run) for source in sources for run in runs.get(source.name, ())],
-        texts=texts,
-        near=near_lines(plan.folder, plan.kept),
-        near_words={"mode": config.corpus.near_words, **near_pairs(plan.folder)},
-    )
-
-
-def _find_misaligned_runs(
-    config: Config,
-    sources: Sequence[Source],
-    blocks: Sequence[Block],
-    clean: Path,
-    scratch: Path,
-    cluster: ClusterConfig,
-) -> dict[str, list[Misaligned]]:
-    """Returns source name -> misaligned runs, and reports each to the user."""
-    path = scratch / "misaligned.json"
-    found = read_json(path)
-    if found is None:
-        detector = prepare_detector(blocks, clean, scratch / "guard.npz")
-        runs: dict[str, list[Misaligned]] = {}
-        if detector is not None:
-            scans = scratch / "scans"
-            tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
-            all_of("checking the alignment", scan_block, tasks, cluster)
-            runs = misaligned_runs(detector, sources, blocks, clean, scans)
-        found = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
-        write_json(path, found)
-    runs = {name: [Misaligned(**run) for run in each] for name, each in found.items()}
-    messages = [describe(source, run) for source in sources for run in runs.get(source.name, ())]
-    if messages and config.corpus.misaligned == "raise":
-        raise UserError("; ".join(messages) + " (corpus.misaligned=warn or drop goes on)")
-    dropped = "; they are dropped" if config.corpus.misaligned == "drop" else "; corpus.misaligned=drop leaves them out"
-    for message in messages:
-        logger.warning(f"warning: {message}{dropped}")
-    return runs
-
-
-def _check_kept(plan: Plan) -> None:
-    if not plan.records("train"):
-        rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped["train"].items())
-        raise UserError(f"corpus.clean: no training pair is left; dropped: {rules or 'none'}")
-
-
-def _warn_of_leaks(plan: Plan) -> None:
-    """Warns if most of a corpus made of sentence patterns are near-copies, which the guard would drop."""
-    found = sum(plan.dropped["train"].get(rule, 0) for rule in LEAK_RULES)
-    share = found / (found + plan.records("train"))
-    if share > MANY_LEAKS:
-        logger.warning(
-            f"warning: corpus.leaks: {found:,} training pairs ({100 * share:.0f} %) say on a side what a held-out pair "
-            f"says, and are dropped. Where sentences recur by design, corpus.leaks=source compares sources alone"
-        )
-
-
-def _tokenizers(
-    config: Config, directory: Path, clean: Path, scratch: Path, plan: Plan, languages: tuple[str, ...]
-) -> TokenizerPair:
-    """Trains the tokenizers on the training split, once."""
-    path = scratch / "tokenizer.json"
-    record = read_json(path)
-    if record is not None:
-        with contextlib.suppress(UserError):  # its files are missing or broken: train again
-            return load_pair(directory, record)
-    logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
-    source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
-    pair = train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]))
-    pair.save(directory)
-    write_json(path, pair.describe())
-    return pair
 
 
 def task(config: Config) -> int:

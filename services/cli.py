@@ -4,7 +4,6 @@
 passes them on to the processes and jobs that it starts.
 """
 
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from model.environment import restore_environment
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
-from services.verbs import SHARED_MODULES, VERBS
+from services.verbs import VERBS, run_verb
 from services.version import version
 
 
@@ -61,9 +60,7 @@ def _dispatch(argv: list[str]) -> int:
         return OK
     with remembered(rest):
         rest = with_own_settings(rest)
-        module = importlib.import_module(verb.module)
-        code: int = module.main([name, *rest] if verb.module in SHARED_MODULES else rest)
-        return code
+        return run_verb(name, rest)
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:

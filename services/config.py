@@ -12,7 +12,7 @@ from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
 from services.commands.query import QueryConfig
 from services.commands.runs import RunsConfig
-from services.jobs.job_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 from services.jobs.settings import ServiceConfig
 from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
 from services.sweeps.settings import SweepConfig

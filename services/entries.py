@@ -33,23 +33,19 @@ def main(argv: Sequence[str]) -> int:
         function: Callable[..., int] = getattr(module, "continue_texts" if verb == "generate" else verb)
         return function(*settings)
 
-    match verb:
-        case "translate":
-            return compose.run(
-                lambda root: work(root.translate, root.decode, words, root.alignment, text), TranslateRoot, words, verb
-            )
-        case "serve":
-            return compose.run(
-                lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb
-            )
-        case "generate":
-            return compose.run_section(lambda config: work(config, text), verb, ContinueConfig, verbatim(words), verb)
-        case "embed":
-            return compose.run_section(lambda config: work(config, text), verb, EmbedConfig, words, verb)
-        case "rerank":
-            return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
-        case _:
-            return compose.run_section(work, verb, ScoreConfig, words, verb)
+    if verb == "translate":
+        return compose.run(
+            lambda root: work(root.translate, root.decode, words, root.alignment, text), TranslateRoot, words, verb
+        )
+    if verb == "serve":
+        return compose.run(lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb)
+    if verb == "rerank":
+        return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
+    section: Any = {"generate": ContinueConfig, "embed": EmbedConfig, "score": ScoreConfig}[verb]
+    words = verbatim(words) if verb == "generate" else words
+    return compose.run_section(
+        lambda config: work(config, *([text] if verb in TEXT_FIRST else [])), verb, section, words, verb
+    )
 
 
 def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:

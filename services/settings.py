@@ -34,8 +34,11 @@ class TranslateConfig(ModelSource):
 
     input: str | None = None  # null: standard input
     output: str | None = None  # null: standard output
-    format: Literal["text", "nbest", "moses", "json"] = "text"
+    format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"
     nbest: Count = 1  # translations per line, for nbest, moses and json
+    protect: bool = True  # keep what must not change; false: the model's own output
+    glossary: str | None = None  # a file of terms: source TAB target, or .csv
+    report: str | None = None  # a file for what was kept and how, one JSON object per line
     split: bool = False  # translate a line sentence by sentence
     longest: Count = 400  # characters of a sentence before it is cut further
     attention: str | None = None  # a file for the attention of each word: .png .svg .pdf .json; see section alignment
@@ -133,6 +136,7 @@ class Limits:
     """The limits of one request."""
 
     characters: Count = 5000  # in all texts of a request together
+    tokens: Count = 8192  # about, in all texts of a request together
     texts: Count = 128  # in a list
     alternatives: Whole = 4  # translations besides the best one
     neighbours: Count = 1000  # words in an answer about word vectors
@@ -153,7 +157,9 @@ class ServeConfig(ModelSource):
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
     batch: Count = 64  # most lines in a batch
-    queue: Count = 1024  # lines, or questions about word vectors, that may wait; more are refused with 429
+    batch_tokens: Count = 4096  # about, most in a batch
+    turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
+    queue: Count = 1024  # short requests' lines, or questions, that may wait, and as many of long ones; more: 429
     timeout: Interval = 30.0
     connections: Count = 512  # at once; when all are in use, the one that has waited longest is closed
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body

@@ -178,8 +178,8 @@ def test_segments_of_a_text_are_whole_records_and_cover_it() -> None:
 
 
 def test_every_small_figure_stands_on_its_page_and_its_command_in_the_list() -> None:
-    listed = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
-    assert markdown() in listed, "python -m bench quality --list gives the part of docs/quality.md"
+    listed = (ROOT / "docs" / "notes" / "small-figures.md").read_text(encoding="utf-8")
+    assert markdown() in listed, "python -m bench quality --list gives the part of docs/notes/small-figures.md"
     for experiment in EXPERIMENTS.values():
         assert experiment.figures
         for figure in experiment.figures:

@@ -344,7 +344,7 @@ def imported(path: Path) -> set[str]:
 
 def test_the_job_services_command_is_what_its_settings_take(composition: dict[str, Any]) -> None:
     from conf import compose
-    from services.jobs.up_settings import UpRoot
+    from services.jobs.up.settings import UpRoot
 
     service = composition["services"]["jobs"]
     assert service["command"][:2] == ["dragoman", "up"]

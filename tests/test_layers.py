@@ -57,7 +57,7 @@ INSIDE = {
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
-    "pipelines.corpus.block": "numba, which only the task that cleans needs",
+    "pipelines.corpus.clean.block": "numba, which only the task that cleans needs",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
@@ -71,18 +71,44 @@ HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by it
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/jobs/job_client.py"],
+    "ray": ["pipelines/cluster", "services/jobs/executors/ray_client.py"],
     "mlflow": ["pipelines/tracking", "services/models/registry.py"],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "fsspec": ["model/storage/remote.py"],
-    "fastapi": ["services/endpoint", "services/jobs/service", "services/jobs/pages"],
+    "fastapi": [
+        "services/endpoint",
+        "services/jobs/http",
+        "services/jobs/pages",
+        "services/jobs/service",
+        "services/jobs/up/app.py",
+    ],
     "optuna": ["services/sweeps"],
     "sqlalchemy": ["services/jobs"],
     "alembic": ["services/jobs/ledger"],
     "opentelemetry": ["services/telemetry"],
 }
+# Modules of ours that are named by strings: imported when they are needed, or started as processes.
+BY_STRING = {
+    "pipelines.cluster.embedded_ray": {"pipelines.cluster.ray_head"},  # a process
+    "services.choices": {"pipelines.config", "services.config"},  # completion loads them for a value alone
+    "services.commands.demo": {"services.cli"},  # a process
+    "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
+    "services.jobs.drill.drill": {"services.cli"},  # a process
+    "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
+    "services.jobs.executors.rayjob": {"services.jobs.runner"},  # a process
+    "services.jobs.planning.fields": {"pipelines.config"},  # services import no pipelines; the planner's process does
+    "services.jobs.planning.planner": {"services.jobs.planning.worker"},  # a process
+    "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields
+    "services.jobs.runner": {"services.jobs.confined"},  # a process
+    "services.jobs.service.outbox": {"services.cli"},  # a process
+    "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
+    "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
+    "services.jobs.up.subprocesses": {"services.cli"},  # a process
+    "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna
+}
+TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks
 # Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
 PRIVATE = {
     ("conf.parsing", "omegaconf._utils"): "has the parser's other name; parsing is a third of what composing costs",
@@ -166,6 +192,23 @@ def picture() -> dict[str, tuple[str, ...]]:
 
 
 @cache
+def inner_picture() -> dict[str, list[str]]:
+    """The rooms inside of a large room from the bottom up: `package.room` -> names of files and folders."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    block = next(
+        block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if block.startswith("pipelines/corpus")
+    )
+    rooms: dict[str, list[str]] = {}
+    for line in block.splitlines():
+        if line.startswith(" "):
+            names, _, _ = line.strip().partition("  ")
+            rooms[list(rooms)[-1]].append(names)
+        else:
+            rooms[line.split()[0].replace("/", ".")] = []
+    return rooms
+
+
+@cache
 def verbs() -> frozenset[str]:
     return frozenset(f"pipelines.{word}" for word in picture()["pipelines.verbs"])
 
@@ -229,6 +272,32 @@ def test_the_readmes_tree_is_that_of_the_folders() -> None:
 def test_a_room_imports_from_those_above_it_only(package: str) -> None:
     climbing = wrong(one for module, one in ours(package) if height(one.name) > height(module))
     assert not climbing, climbing
+
+
+@pytest.mark.parametrize("room", ["pipelines.corpus", "services.jobs"])
+def test_inside_of_a_large_room_imports_go_down_only(room: str) -> None:
+    heights = {name: at for at, names in enumerate(inner_picture()[room]) for name in names.split(", ")}
+    inside = {module.split(".")[2] for module in modules() if module.startswith(f"{room}.")}
+    assert inside == set(heights), "docs/architecture.md draws other files and folders"
+    climbing = [
+        f"{module} uses {name}"
+        for module in modules()
+        for name in [*(one.name for one in imports(module)), *BY_STRING.get(module, ())]
+        if module.startswith(f"{room}.") and name.startswith(f"{room}.")
+        if heights[name.split(".")[2]] > heights[module.split(".")[2]]
+    ]
+    assert not climbing, "\n".join(climbing)
+
+
+def test_modules_that_are_named_by_strings_are_in_the_table() -> None:
+    found: dict[str, set[str]] = {}
+    for module, path in modules().items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and (name := text.partition(":")[0]) in modules() and "." in name:
+                found.setdefault(module, set()).add(name)
+    assert {module: names for module, names in found.items() if module not in TABLES} == BY_STRING
+    assert set(found) >= TABLES
 
 
 @pytest.mark.parametrize("package", HOUSE)

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WRONG_ON_PURPOSE = "command-lines.md"  # tests/test_wrong_command_lines.py runs what it shows
 PAGES = {
     path.relative_to(ROOT).as_posix(): path
-    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
     if path.name != WRONG_ON_PURPOSE
 }
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

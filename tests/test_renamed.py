@@ -27,12 +27,14 @@ def test_old_keys_of_a_command_line_are_read_and_named_once(caplog: pytest.LogCa
     words = [
         *("train.final=last", "loader.length=64", "++loader.mask=0.3", "evaluate.tokenise=char", "rerank.tokenise=13a"),
         *("model=cbow", "model.form=skipgram", "loader.length=32"),
+        *("jobs.auth=disabled", "jobs.python=python3", "jobs.token_file=token"),
     ]
     values = compose.values(words)
     assert values["train"]["final_weights"] == "last"
     assert (values["loader"]["context_length"], values["loader"]["mlm_probability"]) == (32, 0.3)
     assert (values["evaluate"]["tokenize"], values["rerank"]["tokenize"]) == ("char", "13a")
     assert values["model"]["algorithm"] == "skipgram"
+    assert [values["service"][key] for key in ("auth", "python", "token_file")] == ["disabled", "python3", "token"]
     compose.typed(Config, values)
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert warnings.count("loader.length is called loader.context_length now; the old name was read") == 1
@@ -49,7 +51,8 @@ def test_every_new_name_is_a_key() -> None:
     for old, new in renamed.RENAMED.items():
         section, key = new.split(".")
         assert key in values[section]
-        assert old.split(".")[1] not in values[section]
+        section, key = old.split(".")
+        assert key not in values[section]
         assert renamed.former(new) == old
 
 

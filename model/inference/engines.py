@@ -1,8 +1,10 @@
 """The two engines behind a translator: PyTorch for every architecture, CTranslate2 for exported Transformers."""
 
+import itertools
 import os
+from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +18,7 @@ from model.networks.network import TranslationNetwork
 from model.settings import DecodeConfig
 from model.text.tokenizer import UNK
 
+CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
 NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32
 
 
@@ -24,7 +27,10 @@ class Engine(Protocol):
 
     name: str
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]: ...
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
+        """Without `scored`, hypotheses may have the score 0, if that is faster."""
 
 
 def runs_int8(device: str) -> bool:
@@ -42,7 +48,9 @@ class TorchEngine:
     def __init__(self, network: TranslationNetwork) -> None:
         self.network = network
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
         return decode(self.network, sources, config)
 
 
@@ -60,7 +68,8 @@ class CTranslate2Engine:
         device: str = "cpu",
         threads: int | None = None,
     ) -> None:
-        """`*_positions` are the sizes of the position tables; `threads` the batches at a time (None: one per core)."""
+        """`*_positions` are the sizes of the position tables; `threads` the batches of a call at a time (None: one per
+        core)."""
         import ctranslate2
 
         self.name = f"ctranslate2 ({folder.name})"
@@ -68,13 +77,16 @@ class CTranslate2Engine:
         self.target_ids = {token: number for number, token in enumerate(self.target_tokens)}
         self.source_positions, self.target_positions = source_positions, target_positions
         self.threads = threads or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
+        workers = self.threads * CALLERS if device == "cpu" else self.threads  # they share the weights
         self.translator = ctranslate2.Translator(
-            os.fspath(folder), device=device, inter_threads=self.threads, intra_threads=1
+            os.fspath(folder), device=device, inter_threads=workers, intra_threads=1
         )
-        # Batches wait here, not in CTranslate2's own queue, which cannot be interrupted.
-        self.pool = ThreadPoolExecutor(self.threads, thread_name_prefix="ctranslate2")
+        # Batches wait in `search`, not in CTranslate2's own queue, which cannot be interrupted.
+        self.pool = ThreadPoolExecutor(workers, thread_name_prefix="ctranslate2")
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
         """Returns hypotheses by the same rules as `decode`: limits, forbidden tokens, scores.
 
         Raises:
@@ -83,30 +95,28 @@ class CTranslate2Engine:
         config.check()
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
-        options = self.options(config)
+        options = self.options(config) | {"return_scores": scored}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
-        searches: list[tuple[list[int], Future[Any]]] = []  # rows and their future results
-        try:
-            for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
-                rows = [row for row, own in enumerate(limits) if own == limit]
-                lengths = [len(cut[row]) for row in rows]
-                share = -(-sum(lengths) // self.threads)  # smaller batches if a thread would have none
-                for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
-                    batch = [rows[place] for place in part]
-                    tokens = [[self.source_tokens[number] for number in cut[row]] for row in batch]
-                    search = self.pool.submit(
-                        self.translator.translate_batch, tokens, max_decoding_length=limit, **options
-                    )
-                    searches.append((batch, search))
-            for batch, search in searches:
-                for row, found in zip(batch, search.result(), strict=True):
+        batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
+        for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
+            rows = [row for row, own in enumerate(limits) if own == limit]
+            lengths = [len(cut[row]) for row in rows]
+            share = -(-sum(lengths) // self.threads)  # smaller batches if a thread would have none
+            for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):
+                batches.append(([rows[place] for place in part], limit))
+        running: dict[Future[Any], list[int]] = {}
+        while batches or running:
+            while batches and len(running) < self.threads:
+                rows, limit = batches.popleft()
+                tokens = [[self.source_tokens[number] for number in cut[row]] for row in rows]
+                search = self.pool.submit(self.translator.translate_batch, tokens, max_decoding_length=limit, **options)
+                running[search] = rows
+            for search in wait(running, return_when=FIRST_COMPLETED).done:
+                for row, found in zip(running.pop(search), search.result(), strict=True):
                     answers[row] = [
                         self.hypothesis(tokens, score, config.alpha)
-                        for tokens, score in zip(found.hypotheses, found.scores, strict=True)
+                        for tokens, score in zip(found.hypotheses, found.scores or itertools.repeat(0.0), strict=False)
                     ]
-        finally:
-            for _, search in searches:  # after an interrupt, searches that have not begun never do
-                search.cancel()
         return answers
 
     def options(self, config: DecodeConfig) -> dict[str, Any]:
@@ -126,7 +136,6 @@ class CTranslate2Engine:
             "max_input_length": self.source_positions,
             "disable_unk": not config.allow_unknown,
             "suppress_sequences": suppressed,
-            "return_scores": True,
             "return_end_token": True,
         }
 

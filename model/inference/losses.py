@@ -63,7 +63,7 @@ class Losses:
         if self.loops:
             yield f"{self._number(self.loops)} have a translation that repeats itself"
         if self.loops_broken:
-            yield f"{self._number(self.loops_broken)} went round in a word and were searched again"
+            yield f"{self._number(self.loops_broken)} went round; the loop was broken"
 
     def warn(self, of: str = "", advice: str = "") -> None:
         """Logs the messages; `of` names the text."""

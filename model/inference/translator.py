@@ -99,11 +99,12 @@ class Translator:
         lines: Sequence[str],
         decode: DecodeConfig | None = None,
         on_error: Literal["raise", "keep"] = "raise",
+        scored: bool = True,
     ) -> list[Translation]:
         """Returns one translation per line, in order; empty lines get empty translations.
 
         A batch that fails is retried line by line, so that one line cannot fail its neighbours. A line that fails by
-        itself raises, or its translation carries the `error`.
+        itself raises, or its translation carries the `error`. Without `scored`, scores may be 0, if that is faster.
 
         Raises:
             UserError: a decoding setting is out of range, or a line is too long under `too_long: error`.
@@ -113,7 +114,7 @@ class Translator:
         sources = self.encode(lines)
         filled = [row for row, ids in enumerate(sources) if len(ids) > 1]  # 1: only the end of sentence
         answers = [Translation("", 0.0) for _ in lines]
-        found = self.search([sources[row] for row in filled], decode, on_error)
+        found = self.search([sources[row] for row in filled], decode, on_error, scored)
         for row, hypotheses in zip(filled, found, strict=True):
             if isinstance(hypotheses, str):
                 answers[row] = Translation("", 0.0, error=hypotheses)
@@ -135,13 +136,17 @@ class Translator:
         return tuple(dict.fromkeys(self.tokenizers.source.unknown(normalise(line, self.form))))
 
     def search(
-        self, sources: Sequence[np.ndarray], decode: DecodeConfig, on_error: Literal["raise", "keep"]
+        self,
+        sources: Sequence[np.ndarray],
+        decode: DecodeConfig,
+        on_error: Literal["raise", "keep"],
+        scored: bool = True,
     ) -> list[list[Hypothesis] | str]:
         """Returns the engine's hypotheses of each source, or the message of the failure."""
         if not sources:
             return []
         try:
-            return self.best(sources, decode)
+            return self.best(sources, decode, scored)
         except UserError as problem:
             if on_error == "raise":
                 raise
@@ -153,12 +158,14 @@ class Translator:
                     raise
                 return [f"{type(problem).__name__}: {problem}"]
             logger.warning("a batch of %d failed (%s); trying it line by line", len(sources), problem)
-        return [answer for source in sources for answer in self.search([source], decode, on_error)]
+        return [answer for source in sources for answer in self.search([source], decode, on_error, scored)]
 
-    def best(self, sources: Sequence[np.ndarray], decode: DecodeConfig) -> list[list[Hypothesis] | str]:
+    def best(
+        self, sources: Sequence[np.ndarray], decode: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis] | str]:
         """Returns the n best of each source, by score or by consensus."""
         if not decode.consensus:
-            return list(self.replace_loops(sources, decode, self.engine.search(sources, decode)))
+            return list(self.replace_loops(sources, decode, self.engine.search(sources, decode, scored)))
         wide = replace(decode, nbest=decode.candidates)
         found = self.replace_loops(sources, wide, self.engine.search(sources, wide))
         return [sort_by_consensus(each, decode.consensus)[: decode.nbest] for each in found]

@@ -1,5 +1,6 @@
 """Finds texts that repeat a word, a phrase or letters again and again, as a confused network does."""
 
+import operator
 from collections.abc import Sequence
 
 import regex
@@ -9,6 +10,8 @@ from model.text.letters import WORD_OR_MARK, is_blankless
 LONGEST = 12  # words of a phrase, or letters in scripts without spaces
 OFTEN = 3  # phrases in a row that are a loop; one more for a single word: "very very very" is normal speech
 _INSIDE = regex.compile(r"(\p{L}{2,8}?)\1{3,}")  # within a word: "Bilililililil"
+# Between words: "to the to the to the", "very very very very"
+_ROUNDS = regex.compile(r"(?<!\w)(?:(\w\S*(?:\s+\S+){1,11}?)(?:\s+\1){2,}|(\w\S*)(?:\s+\2){3,})(?!\w)")
 
 
 def goes_round(translation: str, source: str = "") -> bool:
@@ -19,11 +22,24 @@ def goes_round(translation: str, source: str = "") -> bool:
 
 def most_repeats(text: str) -> int:
     """Returns how often the most repeated phrase of a text occurs in a row; a single word counts one less."""
-    units = [part for word in WORD_OR_MARK.findall(text) for part in (word if is_blankless(word[0]) else (word,))]
-    inside = max((len(run.group()) // len(run.group(1)) - 1 for run in _INSIDE.finditer(text)), default=1)
+    units = WORD_OR_MARK.findall(text)
+    if not text.isascii():
+        units = [part for word in units for part in (word if is_blankless(word[0]) else (word,))]
+    most = max((len(run.group()) // len(run.group(1)) - 1 for run in _INSIDE.finditer(text)), default=1)
     if len(set(units)) == len(units):
-        return inside
-    return max(inside, *(_in_a_row(units, length) for length in range(1, LONGEST + 1)))
+        return most
+    for length in range(1, LONGEST + 1):
+        same = bytes(map(operator.eq, units, units[length:]))
+        longest = max(map(len, same.split(b"\0")))
+        if longest // length + (length > 1) > most:  # seldom
+            most = max(most, _in_a_row(units, length))
+    return most
+
+
+def collapse(text: str) -> str:
+    """Returns a text with every loop of letters, words or phrases cut down to one round."""
+    found: str = _ROUNDS.sub(lambda match: match[1] or match[2], _INSIDE.sub(r"\1", text))
+    return found
 
 
 def _in_a_row(units: Sequence[str], length: int) -> int:

@@ -16,7 +16,7 @@ import regex
 # a semicolon is the question mark), closing quotes or brackets and blanks, before what can open a sentence: a capital,
 # a letter of a script without capitals, a number; emoji or the sign of a list may stand before it. Or after the stops
 # of Chinese, Japanese, Hindi, Burmese, Khmer, Tibetan ..., which need no blank after them; after a quote, hiragana
-# continues the sentence (」と言った).
+# continues the sentence (」と言った). A full stop between a small letter and a capital is one without its blank.
 WIDE_STOPS, WIDE_CLOSERS = "。｡！？", "”」』｣）】〉》’\"')"
 STROKES = "།༎।॥။។៕።᙮᱾᱿"  # danda, shad and similar marks: no blank needed
 _STOP = rf"[[\p{{Sentence_Terminal}}…]--[{WIDE_STOPS}{STROKES}၊]]"
@@ -25,6 +25,7 @@ _OPENS = r"""["'“„‘«(\[¿¡]*(?:\p{Emoji_Presentation}\s*)*(?:[-–—•
 )
 BOUNDARY = regex.compile(
     rf"""(?:(?<={_STOP})|(?<=\p{{Greek}};))(?P<closers>["'”“’»)\]]*)(?P<blanks>\s+)(?={_OPENS})"""
+    rf"""|(?<=\p{{Ll}}{{2}}[.!?])(?P<joined>)(?=\p{{Lu}}\p{{Ll}})"""
     rf"""|(?<=[{WIDE_STOPS}{STROKES}])(?P<wide>[{WIDE_CLOSERS}]*)(?P<gap>\s*)"""
     rf"""(?=[^\s{WIDE_STOPS}{STROKES}{WIDE_CLOSERS}、，,.…])(?!\p{{N}}+[{STROKES}])(?<![{WIDE_CLOSERS}](?=[ぁ-ゟ]))""",
     regex.VERSION1,
@@ -45,8 +46,8 @@ class Piece:
     after: str
 
 
-def split(text: str, longest: int = 400, language: str = "") -> list[Piece]:
-    """Returns the sentences of `text`.
+def split(text: str, longest: int = 400, language: str = "", *, sentences: bool = True) -> list[Piece]:
+    """Returns the sentences of `text`; of each line the whole without `sentences`.
 
     One of more than `longest` characters is cut further, at a clause if it has any, else at a blank, else anywhere.
     `language` (de, pt-BR; empty: not known) brings its abbreviations.
@@ -58,8 +59,9 @@ def split(text: str, longest: int = 400, language: str = "") -> list[Piece]:
         lead = body[: len(body) - len(body.lstrip())]
         if lead:
             pieces.append(Piece("", lead))
-        sentences = _sentences(body[len(lead) :], abbreviations)
-        shorter = [part for sentence in sentences for part in _shorter(sentence, longest)]
+        inner = body[len(lead) :]
+        whole = _sentences(inner, abbreviations) if sentences else [Piece(inner, "")] * bool(inner)
+        shorter = [part for sentence in whole for part in _shorter(sentence, longest)]
         if shorter:
             shorter[-1] = Piece(shorter[-1].text, shorter[-1].after + line[len(body) :])
         elif line[len(body) :]:
@@ -84,7 +86,7 @@ def _sentences(line: str, abbreviations: frozenset[str]) -> list[Piece]:
     pieces: list[Piece] = []
     start = 0
     for match in BOUNDARY.finditer(line):
-        end = "closers" if match["closers"] is not None else "wide"
+        end = next(name for name in ("closers", "joined", "wide") if match[name] is not None)
         sentence = line[start : match.end(end)]
         if _is_open(sentence, abbreviations):
             continue

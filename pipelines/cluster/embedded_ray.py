@@ -90,7 +90,7 @@ def begin_ray(device: str) -> Iterator[None]:
 
     At the block's end, or with this process, everything is ended.
     """
-    with _own_environment(), _kept_head(device) as head:
+    with _own_environment(), _kept_head(device, last=True) as head:
         _begun.append(head)
         try:
             yield
@@ -123,14 +123,13 @@ def start_ray(device: str) -> Iterator[None]:
         yield
 
 
-def undisturbed(work: Callable[[], object], until: str) -> None:
-    """Runs `work` in a thread and holds signals until it is done; `until` says what is awaited. For Ray's start and
-    end.
+def undisturbed(work: Callable[[], object], until: str, done: bool = False) -> None:
+    """Runs `work` in a thread and holds signals until it has ended; see `held_signals`. For Ray's start and end.
 
     An exception in the middle of either ends the process with SIGSEGV. And a Ray started in the main thread replaces
     our signal handlers.
     """
-    with held_signals(until), ThreadPoolExecutor(1) as pool:
+    with held_signals(until, done), ThreadPoolExecutor(1) as pool:
         pool.submit(work).result()
 
 
@@ -160,12 +159,15 @@ def _own_environment() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kept_head(device: str) -> Iterator[_Head]:
+def _kept_head(device: str, last: bool = False) -> Iterator[_Head]:
+    """Keeps a head within the block; `last`: no work follows the block, so a signal then interrupts nothing."""
     head = _Head(device)
+    done = False
     try:
         yield head
+        done = last
     finally:
-        undisturbed(head.end, "Ray's processes have ended")
+        undisturbed(head.end, "Ray's processes have ended", done)
 
 
 @functools.cache

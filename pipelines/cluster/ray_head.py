@@ -18,7 +18,7 @@ from model.files import socket_folder
 from model.ports import free_ports
 
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not use it
-END_TIMEOUT = 15.0  # seconds for Ray's processes to end
+END_TIMEOUT = 2.0  # seconds for Ray's processes to end; an actor of Ray Train's own never does by itself
 READY = "Ray runtime started"  # printed by `ray start`
 
 

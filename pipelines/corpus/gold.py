@@ -10,10 +10,10 @@ from pathlib import Path
 from model.alignment.spans import Span
 from model.errors import UserError
 from model.shards.manifest import Manifest
-from pipelines.corpus.built_in import LANGUAGES
-from pipelines.corpus.identity import generator_hash
 from pipelines.corpus.phrasebook.generate import distinct_pairs
 from pipelines.corpus.phrasebook.words import TOKEN
+from pipelines.corpus.read.built_in import LANGUAGES
+from pipelines.corpus.read.identity import generator_hash
 
 Links = frozenset[tuple[int, int]]  # (source, target) words, counted from 0 over `gold_words`
 TRIES = 20  # most generated pairs per pair of the corpus before a held-out one counts as missing

@@ -4,23 +4,23 @@ In order: unpack and index the files, clean them block by block, plan every reco
 train the tokenizer, write the shards. Stages and tasks are as for parallel corpora.
 """
 
-import contextlib
 import dataclasses
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 from model.errors import UserError
-from model.shards.manifest import Manifest, ShardsConfig, Split
+from model.shards.manifest import Manifest, ShardsConfig
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import check_config, draw_lines, load_pair, train
+from model.text.tokenizers import check_config, draw_lines, train
 from model.text.words import rules_of
 from pipelines.cluster.map import all_of, here, workers
-from pipelines.corpus.block import load_facts
-from pipelines.corpus.counting import merged_files
-from pipelines.corpus.packing import kept_lines, shard_tasks
-from pipelines.corpus.phrases import (
+from pipelines.corpus.clean.block import load_facts
+from pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
+from pipelines.corpus.making import Sections, Sharding, check_kept
+from pipelines.corpus.pack.counting import merged_files
+from pipelines.corpus.pack.packing import kept_lines
+from pipelines.corpus.pack.phrases import (
     JoiningTask,
     PairCountingTask,
     check_phrases,
@@ -28,19 +28,14 @@ from pipelines.corpus.phrases import (
     join_block,
     write_phrases,
 )
-from pipelines.corpus.plan import Plan
-from pipelines.corpus.records import encodings_of
-from pipelines.corpus.report import source_records
-from pipelines.corpus.scratch import read_json, write_json
-from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS, Source
-from pipelines.corpus.spreading import Nodes
-from pipelines.corpus.staging import Block
-from pipelines.corpus.text_block import TextCleaningTask, clean_text_block
-from pipelines.corpus.text_plan import make_text_plan
-from pipelines.corpus.text_staging import stage_text, text_blocks, text_staging_tasks
-from pipelines.corpus.texts import keep_training_text, write_texts
-from pipelines.corpus.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
+from pipelines.corpus.pack.report import source_records
+from pipelines.corpus.pack.spreading import Nodes
+from pipelines.corpus.pack.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
+from pipelines.corpus.plan.plan import Plan
+from pipelines.corpus.plan.text_plan import make_text_plan
+from pipelines.corpus.read.records import encodings_of
+from pipelines.corpus.read.staging import Block
+from pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
 from pipelines.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
@@ -52,52 +47,25 @@ TRAINING_CHARS = 50_000_000  # most text for training a subword tokenizer: recor
 CHARS_A_TOKEN = 5
 
 
-class Places(Protocol):
-    """The places that a sharding uses."""
-
-    def cache_of_node(self) -> str: ...
-
-
-class Sections(Protocol):
-    """The sections of the configuration that a sharding uses."""
-
-    @property
-    def paths(self) -> Places: ...
-
-    corpus: CorpusConfig
-    tokenizer: TokenizerConfig
-    shards: ShardsConfig
-    cluster: ClusterConfig
-    seed: int
-
-
-def make_monolingual(
-    config: Sections,
-    directory: Path,
-    scratch: Path,
-    sources: list[Source],
-    languages: tuple[str, ...],
-    values: dict[str, Any],
-    config_hash: str,
-) -> Manifest:
+def make_monolingual(one: Sharding) -> Manifest:
     """Writes everything but the manifest, resuming existing work; returns the manifest.
 
     Raises:
         UserError: a file that cannot be read, no text left, or nothing to build a vocabulary from.
     """
-    corpus = config.corpus
+    config, scratch, corpus, language = one.config, one.scratch, one.config.corpus, one.languages[0]
     paragraphs, blank = corpus.records == "paragraph", corpus.blank == "keep"
     encodings = encodings_of(corpus)
-    if corpus.blank == "keep" and paragraphs:
+    if blank and paragraphs:
         raise UserError("corpus.blank=keep: a blank line ends a paragraph; take corpus.records=line")
     check_config(config.tokenizer)
     check_phrases(corpus.phrases)
     clean = scratch / "clean"
     clean.mkdir(exist_ok=True)
-    all_of("reading files", stage_text, text_staging_tasks(sources, scratch, paragraphs, corpus.between), here())
-    blocks = text_blocks(sources, scratch)
+    all_of("reading files", stage_text, text_staging_tasks(one.sources, scratch, paragraphs, corpus.between), here())
+    blocks = text_blocks(one.sources, scratch)
     with workers(config.cluster, _bytes(blocks) // LINE_BYTES) as spread:
-        nodes = Nodes(directory, spread, config.paths.cache_of_node)
+        nodes = Nodes(one.directory, spread, config.paths.cache_of_node)
         cluster = nodes.near
         tasks = [
             TextCleaningTask(block, corpus.clean, corpus.on_error, encodings, paragraphs, blank, scratch, clean)
@@ -105,34 +73,13 @@ def make_monolingual(
         ]
         nodes.clean(clean_text_block, tasks)
         plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
-        _check_kept(plan)
+        check_kept(plan, "corpus.train.file: no training text", "none, the files are empty")
         for number in range(corpus.phrases.passes):
-            clean = _with_phrases(config, scratch, clean, plan, number, cluster, languages[0])
-        record = _tokenizer(config, directory, clean, scratch, plan, cluster, languages[0]).describe()
-        splits = [split for split in SPLITS if plan.records(split)]
+            clean = _with_phrases(config, scratch, clean, plan, number, cluster, language)
+        record = one.tokenizer_once(lambda: _tokenizer(config, clean, scratch, plan, cluster, language))
         sizes = shard_sizes(config.shards, config.tokenizer, _record_chars(len(blocks), scratch / "clean"))
-        shards = [
-            task for split in splits for task in shard_tasks(directory, clean, plan, split, record, sizes, config_hash)
-        ]
-        entries = nodes.pack(shards)
-    texts = write_texts(directory, clean, plan, languages)
-    if config.shards.keep_text:
-        texts["train"] = keep_training_text(directory, clean, plan, languages)
-    return Manifest(
-        corpus=corpus.name,
-        languages=list(languages),
-        tokenizer=record,
-        dtype=shards[0].dtype,  # type: ignore[arg-type]  # one of the two that the manifest allows
-        splits={split: Split.of(e for e in entries if e.name.startswith(f"{split}-")) for split in splits},
-        kind="monolingual",
-        seed=config.seed,
-        normalisation=corpus.clean.form,
-        config_hash=config_hash,
-        config=values,
-        sources=source_records(sources, blocks, plan, {}, values),
-        dropped=plan.dropped,
-        texts=texts,
-    )
+        sources = source_records(one.sources, blocks, plan, {}, one.values)
+        return one.pack(clean, plan, nodes, record, sizes, kind="monolingual", sources=sources)
 
 
 def shard_sizes(config: ShardsConfig, tokenizer: TokenizerConfig, record_chars: float) -> ShardsConfig:
@@ -152,12 +99,6 @@ def _record_chars(blocks: int, clean: Path) -> float:
     facts = [load_facts(clean, block) for block in range(blocks)]
     characters, records = (sum(int(fact[key]) for fact in facts) for key in ("characters", "records"))
     return characters / records
-
-
-def _check_kept(plan: Plan) -> None:
-    if not plan.records("train"):
-        rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped.get("train", {}).items())
-        raise UserError(f"corpus.train.file: no training text is left; dropped: {rules or 'none, the files are empty'}")
 
 
 def _with_phrases(
@@ -187,20 +128,9 @@ def _with_phrases(
 
 
 def _tokenizer(
-    config: Sections,
-    directory: Path,
-    clean: Path,
-    scratch: Path,
-    plan: Plan,
-    cluster: ClusterConfig,
-    language: str,
+    config: Sections, clean: Path, scratch: Path, plan: Plan, cluster: ClusterConfig, language: str
 ) -> TokenizerPair:
-    """Builds the tokenizer from the training split, once: counts all of it, or trains on drawn lines."""
-    path = scratch / "tokenizer.json"
-    record = read_json(path)
-    if record is not None:
-        with contextlib.suppress(UserError):  # its file is missing or broken: make it again
-            return load_pair(directory, record)
+    """Builds the tokenizer from the training split: counts all of it, or trains on drawn lines."""
     settings = config.tokenizer
     if settings.type in ("words", "characters") and not settings.train_lines:
         tasks = counting_tasks(plan, clean, settings, scratch / "counts", language)
@@ -210,10 +140,7 @@ def _tokenizer(
         lines = _drawn_lines(config, clean, scratch, plan)
         logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} records")
         tokenizer = train(settings, lines, language)
-    pair = TokenizerPair(tokenizer, tokenizer)
-    pair.save(directory)
-    write_json(path, pair.describe())
-    return pair
+    return TokenizerPair(tokenizer, tokenizer)
 
 
 def _drawn_lines(config: Sections, clean: Path, scratch: Path, plan: Plan) -> list[str]:

@@ -21,10 +21,10 @@ from model.files import file_sha256
 from model.schema import build, flat
 from model.shards.manifest import Manifest, has_manifest, read_manifest
 from model.storage.mirror import local_folder
-from pipelines.corpus.identity import UNSAID, look_up
+from pipelines.corpus.plan.text_plan import fitting_run
+from pipelines.corpus.read.identity import UNSAID, look_up
+from pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of
 from pipelines.corpus.settings import CorpusConfig
-from pipelines.corpus.sources import SPLITS, Split, fill_pattern, names_of
-from pipelines.corpus.text_plan import fitting_run
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets

@@ -22,7 +22,7 @@ from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.corpus.report import WITHOUT, missing
+from pipelines.corpus.pack.report import WITHOUT, missing
 from pipelines.corpus.sharded import shard_command
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts

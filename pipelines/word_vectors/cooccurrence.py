@@ -24,7 +24,7 @@ from model.errors import UserError
 from model.files import atomic_open, exclusive, remove_parts
 from model.word_vectors.glove import Cooccurrences
 from model.word_vectors.learner import Text
-from pipelines.corpus.scratch import read_json, write_json
+from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.loaders.window import philox_order
 from pipelines.word_vectors.merging import Cells, merge_runs, write_run
 from pipelines.word_vectors.pair_table import PairTable, drop_left_out, unit

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.files import atomic_open
-from pipelines.corpus.scratch import read_json, write_json
+from pipelines.corpus.read.scratch import read_json, write_json
 
 Records = NDArray[np.void]
 AT_ONCE = 1 << 18  # records dealt at a time; it affects the draws, so it is no setting

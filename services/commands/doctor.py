@@ -18,13 +18,14 @@ from urllib.parse import urlsplit
 from conf import compose
 from model import landlock
 from model.addresses import mask_address
+from model.columns import columns
 from model.errors import ServiceError, UserError
 from model.processor import instruction_sets
 from model.storage import remote
 from model.storage.mirror import Remote, local_folder, remote_of
 from model.storage.retry import ExistsError, Patience
 from services.commands import machine
-from services.jobs.job_client import AGENT_PORT
+from services.jobs.executors.ray_client import AGENT_PORT
 from services.version import version
 
 LIBRARIES = (
@@ -81,9 +82,7 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
     if as_json:
         print(json.dumps({finding.name: {"state": finding.state, "text": finding.text} for finding in findings}))
     else:
-        width = max(len(finding.name) for finding in findings)
-        for finding in findings:
-            print(f"{finding.state:<7}  {finding.name:<{width}}  {finding.text}")
+        print("\n".join(columns([(finding.state, finding.name, finding.text) for finding in findings])))
     return compose.FAILED if any(finding.state == "missing" for finding in findings) else compose.OK
 
 

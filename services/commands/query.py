@@ -4,10 +4,8 @@ Without words on the command line it reads lines: any number of words, or three 
 """
 
 import contextlib
-import io
 import json
 import logging
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -18,6 +16,7 @@ from model.ranges import Count, Whole, check_ranges
 from model.text.excerpt import excerpt
 from model.word_vectors.embeddings import Embeddings, Method
 from services.commands.lines import open_input, read_lines
+from services.commands.output import open_output
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
 from services.models.vectors_source import VectorsLoader, VectorsSource
 
@@ -67,16 +66,15 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
             lines = read_lines(file, name, config.on_error, "query")
             questions = parse_lines(verb, config, lines, name)
         embeddings = VectorsLoader.of("query", config).load(config.vectors).embeddings
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8")
+        out = stack.enter_context(open_output(None, "query"))
         failed = 0
         for number, question in enumerate(questions):
             found = answer(question, embeddings, config.on_error)
             failed += "error" in found
             if config.format == "json":
-                print(json.dumps(found, ensure_ascii=False), flush=True)
+                print(json.dumps(found, ensure_ascii=False), file=out, flush=True)
             else:
-                print(("\n" if number else "") + as_text(found), flush=True)
+                print(("\n" if number else "") + as_text(found), file=out, flush=True)
     if failed:
         logger.warning("%d questions have no answer", failed)
     return compose.OK

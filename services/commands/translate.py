@@ -1,10 +1,12 @@
 """`dragoman translate`: translates lines of files or standard input, without a server."""
 
+import contextlib
 import json
+import logging
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TextIO
 
 from conf import compose
 from model.alignment.attention_map import AlignmentConfig
@@ -20,6 +22,12 @@ from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import TranslateConfig
+from services.texts.options import TextOptions, read_glossary
+from services.texts.prepare import prepare, translate_all
+
+Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
+MOST_SHOWN = 5  # lost things in a message
+logger = logging.getLogger(__name__)
 
 
 def translate(
@@ -37,6 +45,7 @@ def translate(
     """
     check_attention(config.attention)
     check_ranges("translate", config)
+    options = text_options(config)
     with open_input(config.input, "translate", languages=lambda: (served.source,), text=text) as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
@@ -49,25 +58,122 @@ def translate(
         with open_output(config.output, "translate") as out, attention_file(config.attention) as show:
             # A user at the keyboard wants each answer at once.
             at_a_time = 1 if file.isatty() else config.lines
-            losses = copy(served, read_lines(file, name, config.on_error), out, config, at_a_time, show)
+            with report_file(config.report) as certify:
+                if options.format == "text":
+                    lines = read_lines(file, name, config.on_error)
+                    losses = copy(served, lines, out, config, at_a_time, show, options, certify)
+                else:
+                    losses = translate_document(served, file.read(), name, out, config, options, certify)
     losses.warn(advice="; translate.split=true translates them sentence by sentence")
     return compose.OK
 
 
+def text_options(config: TranslateConfig) -> TextOptions:
+    """Returns what the settings ask of a text.
+
+    Raises:
+        UserError: a glossary that cannot be read, or settings that exclude each other.
+    """
+    if raw(config) and (config.glossary or config.report):
+        key = "glossary" if config.glossary else "report"
+        raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
+    form = config.format
+    if form in ("html", "xml", "markdown") and (config.attention or config.nbest > 1):
+        raise UserError(f"translate.format={form} gives one translation: translate.nbest=1, translate.attention=null")
+    glossary = read_glossary(config.glossary, "translate.glossary") if config.glossary else None
+    return TextOptions(
+        format=form if form == "html" or form == "xml" or form == "markdown" else "text",
+        split_sentences="on" if config.split or form in ("html", "xml", "markdown") else "off",
+        glossary=glossary,
+    )
+
+
+def raw(config: TranslateConfig) -> bool:
+    """Returns True if the output is the model's own."""
+    return not config.protect or config.format in ("nbest", "moses")
+
+
+@contextlib.contextmanager
+def report_file(path: str | None) -> Iterator[Certify]:
+    """Yields a function that takes the certificates of lines in order, and writes them to a file if there is one."""
+    if path is None:
+        yield lambda _number, _report: None
+        return
+    with open_output(path, "translate", "report") as out:
+        yield lambda number, report: print(json.dumps({"line": number, **report}, ensure_ascii=False), file=out)
+
+
+def translate_document(
+    served: LoadedModel,
+    content: bytes,
+    name: str,
+    out: TextIO,
+    config: TranslateConfig,
+    options: TextOptions,
+    certify: Certify,
+) -> Losses:
+    """Translates a document as a whole; returns the losses, of sentences.
+
+    Raises:
+        UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{name}: not UTF-8 (byte 0x{content[problem.start]:02x} at {problem.start})") from None
+    try:
+        document = prepare(text, options, served.source, config.longest, served.target)
+    except UserError as problem:
+        raise UserError(f"{name}: {problem}") from None
+    translate_all([document], served)
+    losses = Losses("sentence")
+    for line, translation in document.translations():
+        if translation.error and config.on_error == "raise":
+            raise UserError(f"{name}: {translation.error}. translate.on_error=skip leaves such sentences empty")
+        losses.add(line, translation)
+    rebuilt = document.rebuild()
+    out.write(rebuilt.text)
+    certify(0, rebuilt.report)
+    warn_of([rebuilt.report])
+    return losses
+
+
+def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:
+    """Logs what of the texts is not where it was."""
+    lost = [text for report in reports for text in report.get("lost", ())]
+    if lost:
+        shown = ", ".join(map(repr, lost[:MOST_SHOWN]))
+        logger.warning(
+            "%d things that must not change were lost: %s%s", len(lost), shown, ", ..." * (len(lost) > MOST_SHOWN)
+        )
+
+
 def copy(
-    served: LoadedModel, lines: Iterator[str | None], out: TextIO, config: TranslateConfig, at_a_time: int, show: Show
+    served: LoadedModel,
+    lines: Iterator[str | None],
+    out: TextIO,
+    config: TranslateConfig,
+    at_a_time: int,
+    show: Show,
+    options: TextOptions,
+    certify: Certify,
 ) -> Losses:
     """Translates, writes and shows `at_a_time` lines after another; returns the losses."""
     done, losses = 0, Losses()
     started = time.monotonic()
     progress = sys.stderr.isatty() and at_a_time > 1
     for chunk in batches(lines, at_a_time):
-        answers = translate_lines(served, [line or "" for line in chunk], config)
+        reports: list[dict[str, Any]] = []
+        answers = translate_lines(served, [line or "" for line in chunk], config, options, reports)
+        warn_of(reports)
         for number, (line, answer) in enumerate(zip(chunk, answers, strict=True), done):
             if answer.error and config.on_error == "raise":
                 raise UserError(f"line {number + 1}: {answer.error}. translate.on_error=skip leaves such lines empty")
             losses.add(line, answer)
-            out.write(format_translation(number, line, answer, config.format))
+            report = reports[number - done] if reports else None
+            out.write(format_translation(number, line, answer, config.format, report))
+            if report is not None:
+                certify(number, report)
             show(number, line, answer)
         out.flush()
         done += len(chunk)
@@ -79,13 +185,39 @@ def copy(
     return losses
 
 
-def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConfig) -> list[Translation]:
+def translate_lines(
+    served: LoadedModel,
+    lines: list[str],
+    config: TranslateConfig,
+    options: TextOptions | None = None,
+    reports: list[dict[str, Any]] | None = None,
+) -> list[Translation]:
     """Returns one translation per line, whole or joined from its sentences: then the k-th best of each together.
 
-    The score of a joined one is the mean of its sentences', its log-probability their sum.
+    The score of a joined one is the mean of its sentences', its log-probability their sum. `reports` gets the
+    certificate of every line, unless the model's own output is asked for.
     """
-    if not config.split:
+    if raw(config) and not config.split:
         return served.translate(lines, config.nbest)
+    if raw(config):
+        return _translate_split(served, lines, config)
+    options = options or text_options(config)
+    texts = [prepare(line, options, served.source, config.longest, served.target) for line in lines]
+    translate_all(texts, served, config.nbest)
+    answers = []
+    for text in texts:
+        parts = [part for _, part in text.translations()]
+        ranks = max((len(part.nbest) for part in parts), default=1)
+        rebuilt = [text.rebuild(rank=rank) for rank in range(ranks)]
+        nbest = [_joined(one.text, parts, rank) for rank, one in enumerate(rebuilt)]
+        best = nbest[0]
+        answers.append(Translation.joined(best.text, best.score, nbest if parts else [], parts))
+        if reports is not None:
+            reports.append(rebuilt[0].report)
+    return answers
+
+
+def _translate_split(served: LoadedModel, lines: list[str], config: TranslateConfig) -> list[Translation]:
     pieces = [split(line, config.longest, served.source) for line in lines]
     found = iter(served.translate([piece.text for line in pieces for piece in line if piece.text], config.nbest))
     answers = []
@@ -93,20 +225,26 @@ def translate_lines(served: LoadedModel, lines: list[str], config: TranslateConf
         parts = [next(found) if piece.text else None for piece in line]
         real = [part for part in parts if part is not None]
         ranks = max((len(part.nbest) for part in real), default=0)
-        nbest = [
-            Alternative(
-                join(line, ["" if part is None else _alternative_at(part, rank).text for part in parts]),
-                sum(_alternative_at(part, rank).score for part in real) / len(real),
-                sum(_alternative_at(part, rank).log_probability for part in real),
-            )
+        texts = [
+            join(line, ["" if part is None else _alternative_at(part, rank).text for part in parts])
             for rank in range(ranks)
         ]
+        nbest = [_joined(text, real, rank) for rank, text in enumerate(texts)]
         text, score = (nbest[0].text, nbest[0].score) if nbest else ("", 0.0)
         answers.append(Translation.joined(text, score, nbest, real))
     return answers
 
 
-def format_translation(number: int, line: str | None, answer: Translation, form: str) -> str:
+def _joined(text: str, parts: Sequence[Translation], rank: int) -> Alternative:
+    """Returns the text with the scores of its parts' alternatives."""
+    chosen = [_alternative_at(part, rank) for part in parts]
+    score = sum(one.score for one in chosen) / max(1, len(chosen))
+    return Alternative(text, score, sum(one.log_probability for one in chosen))
+
+
+def format_translation(
+    number: int, line: str | None, answer: Translation, form: str, report: Mapping[str, Any] | None = None
+) -> str:
     """Returns the output lines of an answer, with line ends. `number` counts from 0, as in Moses' n-best lists."""
     if form == "text":
         return flat(answer.text) + "\n"
@@ -128,6 +266,7 @@ def format_translation(number: int, line: str | None, answer: Translation, form:
         "loops": answer.loops,
         "loop_broken": answer.loop_broken,
         "error": "not UTF-8" if line is None else answer.error,
+        **({} if report is None else {"report": report}),
     }
     return json.dumps(record, ensure_ascii=False) + "\n"
 

@@ -39,18 +39,22 @@ class AccessLog:
         try:
             await self.app(scope, receive, sent)
         except Exception as problem:  # the last handler: the server would log the message too
-            frames = "".join(traceback.format_tb(problem.__traceback__))
-            logger.error("%s failed: %s\n%s", _describe_request(scope), type(problem).__name__, frames.rstrip())
+            log_failure(scope, problem)
             if not status:
                 await refusal(500, "Internal error", path=scope["path"])(scope, receive, sent)
         if self.lines:
-            logger.info(
-                "%s %s %d %.0f ms",
-                _client(scope),
-                _describe_request(scope),
-                status,
-                1000 * (time.perf_counter() - began),
-            )
+            log_request(scope, status, time.perf_counter() - began)
+
+
+def log_request(scope: Scope, status: int, seconds: float) -> None:
+    """Logs the line of a request; status 0: the client has left."""
+    logger.info("%s %s %d %.0f ms", _client(scope), _describe_request(scope), status, 1000 * seconds)
+
+
+def log_failure(scope: Scope, problem: Exception) -> None:
+    """Logs an unexpected error without its message."""
+    frames = "".join(traceback.format_tb(problem.__traceback__))
+    logger.error("%s failed: %s\n%s", _describe_request(scope), type(problem).__name__, frames.rstrip())
 
 
 def _client(scope: Scope) -> str:

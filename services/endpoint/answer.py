@@ -3,11 +3,11 @@
 LibreTranslate's form, {"error": ...}, is also that of our own routes and of addresses that nothing answers.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
+import orjson
 from starlette.responses import Response
 
 Form = Callable[[int, str], dict[str, Any]]
@@ -65,8 +65,7 @@ FORMS: tuple[tuple[str, Form], ...] = (
 
 def as_json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns `content` as JSON, without escaping its letters."""
-    body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
-    return Response(body, status, headers, media_type="application/json")
+    return Response(orjson.dumps(content), status, headers, media_type="application/json")
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, path: str = "") -> Response:

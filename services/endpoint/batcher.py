@@ -1,23 +1,33 @@
-"""The micro-batcher: one thread takes at most `limit` queued items, answers them, and takes again.
+"""The micro-batcher: threads take at most `limit` queued items by turns, answer them, and take again.
 
-There is no timer. Without load a request passes at once; under load the queue fills while the thread works, so batches
-grow by themselves. The queue has limited items: a request that does not fit is refused, with an estimate of when to
-retry, instead of filling memory. An item is a line to translate, or a question about words.
+Without load a request passes at once; under load the queue fills while a thread works, so batches grow by themselves.
+There are two lanes with a thread each. Short requests have one. A request of more than `turn` tokens, or with an item
+of more than half of that, goes to the other and is decoded beside them in turns of `turn` tokens: nobody waits for a
+long text to end. Within a lane requests take turns too (fair_queue.py). Each lane has room for `capacity` items: a
+request that does not fit is refused, with an estimate of when to retry, instead of filling memory. An item is a line to
+translate, or a question about words.
 """
 
+import asyncio
 import logging
 import math
 import threading
 import time
-from collections import deque
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from services.endpoint.fair_queue import PRIORITIES, Lane, Request, is_long
 
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+LINGER = 0.05  # of the last batch's time, for its clients to come back: one batch of all costs less than two
+QUIET = 1.0  # seconds without short requests before long ones take all cores
 logger = logging.getLogger(__name__)
 
 
@@ -29,8 +39,12 @@ class QueueFullError(Exception):
         self.retry_after = retry_after
 
 
+class TooManyTokensError(Exception):
+    """The request has more tokens than one request may have."""
+
+
 class EngineStoppedError(Exception):
-    """The thread does not run (any more): no request gets an answer."""
+    """A thread does not run (any more): no request gets an answer."""
 
 
 class Watching(Protocol):
@@ -42,34 +56,40 @@ class Watching(Protocol):
 
 
 @dataclass(eq=False)
-class _Request(Generic[Engine, Item, Answer]):
-    """Items of one request, with the engine that was current when it came."""
+class _Request(Request[Engine, Item], Generic[Engine, Item, Answer]):
+    """A request, and who waits for its answers: a future of an event loop, or of threads if `loop` is None.
 
-    engine: Engine
-    items: list[Item]
-    nbest: int
-    future: Future[list[Answer]] = field(default_factory=Future)
+    The future must not hold the request: a cycle would keep the engine, a whole model, until the next collection.
+    """
+
+    future: Any = None
+    loop: asyncio.AbstractEventLoop | None = None
     answers: list[Answer] = field(default_factory=list)
-    taken: int = 0  # items in a batch or answered
     since: float = field(default_factory=time.monotonic)
 
-    @property
-    def left(self) -> int:
-        """Returns the number of waiting items."""
-        return len(self.items) - self.taken
 
-    def take(self, most: int) -> list[Item]:
-        """Takes at most so many of the waiting items."""
-        items = self.items[self.taken : self.taken + most]
-        self.taken += len(items)
-        return items
+_Outcome: TypeAlias = list[Answer] | Exception
+_Batch: TypeAlias = list[tuple[_Request[Engine, Item, Answer], list[Item]]]
+
+
+@dataclass
+class _Worker(Generic[Engine, Item, Answer]):
+    """A lane, the thread that takes from it, and what that thread waits for."""
+
+    lane: Lane[_Request[Engine, Item, Answer]]
+    changed: threading.Condition
+    thread: threading.Thread = field(init=False)
+    wanted: int = 1  # queued items that wake the thread
+    expected: int = 0  # items that were queued or in work when the last batch ended
+    ended: float = -math.inf  # of the last batch, monotonic clock
+    seconds: float = 0.0  # of the last batch
 
 
 class Batcher(Generic[Engine, Item, Answer]):
     """Requests in, batches out.
 
-    `answer(engine, items, nbest)` returns one answer per item, in order, and runs only in the batcher's thread. A
-    request keeps its first engine, so that its answers never mix two models.
+    `answer(engine, items, nbest)` returns one answer per item, in order; two threads call it. A request keeps its first
+    engine, so that its answers never mix two models. `tokens` returns about what an item costs.
     """
 
     def __init__(
@@ -78,126 +98,200 @@ class Batcher(Generic[Engine, Item, Answer]):
         *,
         limit: int = 64,
         capacity: int = 1024,
+        tokens: Callable[[Item], int] = lambda _: 1,
+        batch_tokens: int = 4096,
+        turn: int = 512,
+        most_tokens: int = 1 << 31,
         watch: Watching | None = None,
     ) -> None:
         self._answer = answer
+        self._tokens = tokens
         self._watch = watch
         self.limit = limit
         self.capacity = capacity
-        self._queue: deque[_Request[Engine, Item, Answer]] = deque()
-        self._queued = 0  # items waiting
-        self._rate = 0.0  # items per second, a moving average
-        self._changed = threading.Condition()
+        self.turn = turn
+        self.most_tokens = most_tokens
+        self._rate = 0.0  # tokens per second, a moving average
+        self._lock = threading.Lock()
         self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="batcher", daemon=True)
+        self._short: _Worker[Engine, Item, Answer] = _Worker(Lane(limit, batch_tokens), threading.Condition(self._lock))
+        self._long: _Worker[Engine, Item, Answer] = _Worker(
+            Lane(limit, min(turn, batch_tokens)), threading.Condition(self._lock)
+        )
+        self._workers = {"batcher": self._short, "batcher-long": self._long}
+        for name, worker in self._workers.items():
+            worker.thread = threading.Thread(target=self._run, args=(worker,), name=name, daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        for worker in self._workers.values():
+            worker.thread.start()
 
     @property
     def alive(self) -> bool:
-        """Returns True while requests are processed; False once the thread has ended, for whatever reason."""
-        return self._thread.is_alive() and not self._stopping
+        """Returns True while requests are processed; False once a thread has ended, for whatever reason."""
+        return not self._stopping and self._short.thread.is_alive() and self._long.thread.is_alive()
 
     @property
     def queued(self) -> int:
         """Returns the number of waiting items."""
-        return self._queued
+        return self._short.lane.queued + self._long.lane.queued
 
-    def submit(self, engine: Engine, items: Sequence[Item], nbest: int = 1) -> Future[list[Answer]]:
-        """Queues the items of one request; the future holds one answer per item.
+    def submit(self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0) -> Future[list[Answer]]:
+        """Queues the items of one request; the future holds one answer per item. For threads; coroutines call `ask`.
+
+        A request of a higher priority gets twice the tokens a step; 0 is the usual one.
 
         Raises:
+            TooManyTokensError: they have more tokens than one request may have.
             QueueFullError: not all of them fit.
-            EngineStoppedError: the thread has ended.
+            EngineStoppedError: a thread has ended.
         """
-        request: _Request[Engine, Item, Answer] = _Request(engine, list(items), nbest)
-        if not request.items:
-            request.future.set_result([])
-            return request.future
-        with self._changed:
-            if not self.alive:
-                raise EngineStoppedError("its thread does not run")
-            if self._queued + len(request.items) > self.capacity:
-                raise QueueFullError(self._retry_after())
-            self._queue.append(request)
-            self._queued += len(request.items)
-            self._changed.notify()
-        request.future.add_done_callback(lambda _: self._drop_waiting(request))
-        return request.future
+        future: Future[list[Answer]] = Future()
+        request = self._queue(engine, items, nbest, priority, future)
+        if request is not None:
+            future.add_done_callback(partial(_drop_waiting, weakref.ref(self), weakref.ref(request)))
+        return future
+
+    async def ask(self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0) -> list[Answer]:
+        """Returns one answer per item. Cancelling it drops the items that wait.
+
+        Raises:
+            TooManyTokensError: they have more tokens than one request may have.
+            QueueFullError: not all of them fit.
+            EngineStoppedError: a thread has ended.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Answer]] = loop.create_future()
+        request = self._queue(engine, items, nbest, priority, future, loop)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if request is not None:
+                self._drop(request)
+            raise
 
     def stop(self, timeout: float = 30.0) -> None:
-        """Finishes the queue, then ends the thread; requests left after `timeout` seconds fail."""
-        with self._changed:
+        """Finishes the queue, then ends the threads; requests left after `timeout` seconds fail."""
+        end = time.monotonic() + timeout
+        with self._lock:
             self._stopping = True
-            self._changed.notify()
-        if self._thread.ident is not None:
-            self._thread.join(timeout)
+            for worker in self._workers.values():
+                worker.changed.notify()
+        for worker in self._workers.values():
+            if worker.thread.ident is not None:
+                worker.thread.join(max(0.0, end - time.monotonic()))
         self._fail_all()
 
-    def _retry_after(self) -> int:
-        """Returns the seconds until the current queue is processed, 1 to 60."""
-        return min(60, max(1, math.ceil(self._queued / self._rate))) if self._rate else 1
+    def _queue(
+        self,
+        engine: Engine,
+        items: Sequence[Item],
+        nbest: int,
+        priority: int,
+        future: Any,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> _Request[Engine, Item, Answer] | None:
+        """Queues a request in its lane; None if it has no items, and so has its answer already."""
+        if not items:
+            future.set_result([])
+            return None
+        costs = [self._tokens(item) for item in items]
+        if sum(costs) > self.most_tokens:
+            raise TooManyTokensError(f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})")
+        priority = min(max(priority, PRIORITIES[0]), PRIORITIES[-1])
+        request: _Request[Engine, Item, Answer] = _Request(
+            engine, list(items), costs, nbest, priority, future=future, loop=loop
+        )
+        with self._lock:
+            if not self.alive:
+                raise EngineStoppedError("its thread does not run")
+            worker = self._worker(request)
+            if worker.lane.queued + len(items) > self.capacity:
+                raise QueueFullError(self._retry_after(worker.lane.cost))
+            worker.lane.add(request)
+            if worker.lane.queued >= worker.wanted:
+                worker.changed.notify()
+        return request
 
-    def _run(self) -> None:
-        batch: list[tuple[_Request[Engine, Item, Answer], list[Item]]] = []
+    def _worker(self, request: _Request[Engine, Item, Answer]) -> _Worker[Engine, Item, Answer]:
+        """Returns the worker whose lane is the request's."""
+        return self._long if is_long(request.costs, self.turn) else self._short
+
+    def _retry_after(self, tokens: int) -> int:
+        """Returns the seconds until so many tokens are processed, 1 to 60."""
+        return min(60, max(1, math.ceil(tokens / self._rate))) if self._rate else 1
+
+    def _run(self, worker: _Worker[Engine, Item, Answer]) -> None:
+        batch: _Batch[Engine, Item, Answer] = []
         try:
-            while batch := self._take():
-                self._work(batch)
+            while batch := self._take(worker):
+                self._work(worker, batch)
+                batch = []  # an idle thread holds no model
         finally:  # a normal end leaves no batch; otherwise the thread died in the middle of one
-            self._fail_all([request for request, _ in batch])
+            if batch or not self._stopping:
+                self._fail_all([request for request, _ in batch])
 
-    def _take(self) -> list[tuple[_Request[Engine, Item, Answer], list[Item]]]:
-        """Takes the next batch: (request, its items) of one engine and one n-best size. Empty at the end."""
-        with self._changed:
-            while not self._queue and not self._stopping:
-                self._changed.wait()
-            batch: list[tuple[_Request[Engine, Item, Answer], list[Item]]] = []
-            room = self.limit
-            kept: deque[_Request[Engine, Item, Answer]] = deque()
-            while self._queue and room:
-                request = self._queue.popleft()
-                first = batch[0][0] if batch else request
-                if request.engine is not first.engine or request.nbest != first.nbest:
-                    kept.append(request)
-                    continue
-                if self._watch is not None and not request.taken:
-                    self._watch.waited(time.monotonic() - request.since)
-                items = request.take(room)
-                batch.append((request, items))
-                room -= len(items)
-                self._queued -= len(items)
-                if request.left:
-                    kept.append(request)
-            self._queue.extendleft(reversed(kept))
-            return batch
+    def _take(self, worker: _Worker[Engine, Item, Answer]) -> _Batch[Engine, Item, Answer]:
+        """Takes the next batch; empty at the end."""
+        with self._lock:
+            while True:
+                while not worker.lane.queued and not self._stopping:
+                    worker.changed.wait()
+                self._linger(worker)
+                batch = worker.lane.take(1 if worker is self._long and self._contended() else None, self._began)
+                if batch or self._stopping:  # else all that waited has been dropped
+                    return batch
 
-    def _drop_waiting(self, request: _Request[Engine, Item, Answer]) -> None:
-        """Removes the waiting items of a request that has failed or whose client has gone."""
-        with self._changed:
-            if request in self._queue:
-                self._queue.remove(request)
-                self._queued -= request.left
+    def _contended(self) -> bool:
+        """Returns True while short requests come: a long one then takes line by line, and so one core of several."""
+        return bool(self._short.lane.queued) or time.monotonic() - self._short.ended < QUIET
 
-    def _work(self, batch: list[tuple[_Request[Engine, Item, Answer], list[Item]]]) -> None:
+    def _linger(self, worker: _Worker[Engine, Item, Answer]) -> None:
+        """Waits a little for as many items as there were before."""
+        worker.wanted = min(worker.expected, self.limit)
+        end = time.monotonic() + LINGER * worker.seconds
+        while 0 < worker.lane.queued < worker.wanted and not self._stopping:
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            worker.changed.wait(left)
+        worker.wanted = 1
+
+    def _began(self, request: _Request[Engine, Item, Answer]) -> None:
+        if self._watch is not None:
+            self._watch.waited(time.monotonic() - request.since)
+
+    def _drop(self, request: _Request[Engine, Item, Answer]) -> None:
+        """Drops the waiting items of a request that has failed or whose client has gone."""
+        with self._lock:
+            self._worker(request).lane.drop(request)
+
+    def _work(self, worker: _Worker[Engine, Item, Answer], batch: _Batch[Engine, Item, Answer]) -> None:
         started = time.monotonic()
         items = [item for _, part in batch for item in part]
-        request = batch[0][0]
+        engine, nbest = batch[0][0].engine, batch[0][0].nbest
         try:
-            answers: list[Answer | Exception] = list(self._answer(request.engine, items, request.nbest))
+            answers: list[Answer | Exception] = list(self._answer(engine, items, nbest))
         except Exception as problem:  # one bad item fails a whole batch in the engine: find it
             kind = type(problem).__name__  # the message may contain a user's text
             logger.warning("a batch of %d failed (%s); its items are tried one by one", len(items), kind)
-            answers = [self._answer_one(request.engine, item, request.nbest) for item in items]
-        seconds = time.monotonic() - started
+            answers = [self._answer_one(engine, item, nbest) for item in items]
+        worker.ended = time.monotonic()
+        worker.seconds = worker.ended - started
+        worker.expected = len(items) + worker.lane.queued
         if self._watch is not None:
-            self._watch.decoded(len(items), seconds)
-        rate = len(items) / max(seconds, 1e-6)
+            self._watch.decoded(len(items), worker.seconds)
+        tokens = sum(sum(request.costs[request.taken - len(part) : request.taken]) for request, part in batch)
+        rate = tokens / max(worker.seconds, 1e-6)
         self._rate = rate if not self._rate else 0.8 * self._rate + 0.2 * rate
+        finished: list[tuple[_Request[Engine, Item, Answer], _Outcome[Answer]]] = []
         position = 0
         for request, part in batch:
-            self._deliver(request, answers[position : position + len(part)])
+            outcome = self._outcome(request, answers[position : position + len(part)])
+            if outcome is not None:
+                finished.append((request, outcome))
             position += len(part)
+        _settle(finished)
 
     def _answer_one(self, engine: Engine, item: Item, nbest: int) -> Answer | Exception:
         try:
@@ -205,29 +299,53 @@ class Batcher(Generic[Engine, Item, Answer]):
         except Exception as problem:  # an engine's error answers this request and must not end the thread
             return problem
 
-    def _deliver(self, request: _Request[Engine, Item, Answer], answers: Sequence[Answer | Exception]) -> None:
+    def _outcome(
+        self, request: _Request[Engine, Item, Answer], answers: Sequence[Answer | Exception]
+    ) -> _Outcome[Answer] | None:
+        """Returns the request's answers or its first error; None if items are still to be answered."""
         for answer in answers:
             if isinstance(answer, Exception):
-                _finish(request.future, answer)
-                return
+                self._drop(request)
+                return answer
         request.answers.extend(answers)  # type: ignore[arg-type]  # exceptions were handled above
-        if len(request.answers) == len(request.items):
-            _finish(request.future, request.answers)
+        return request.answers if len(request.answers) == len(request.items) else None
 
     def _fail_all(self, working: Sequence[_Request[Engine, Item, Answer]] = ()) -> None:
-        with self._changed:
+        with self._lock:
             self._stopping = True
-            waiting, self._queue, self._queued = list(self._queue), deque(), 0
-        for request in {*working, *waiting}:
-            if request.future.done():
-                continue
-            _finish(request.future, EngineStoppedError("its thread has ended"))
+            waiting = [request for worker in self._workers.values() for request in worker.lane.drain()]
+            for worker in self._workers.values():
+                worker.changed.notify()
+        failed = dict.fromkeys((*working, *waiting))
+        _settle([(request, EngineStoppedError("its thread has ended")) for request in failed])
 
 
-def _finish(future: Future[Answer], outcome: Answer | Exception) -> None:
-    """Sets the result unless the client has cancelled."""
-    if not future.set_running_or_notify_cancel():
-        return
+def _drop_waiting(batcher: Any, request: Any, future: Future[Any]) -> None:
+    """Drops a request whose future was cancelled; both are weak references, see `_Request`."""
+    if future.cancelled() and (one := batcher()) is not None and (asked := request()) is not None:
+        one._drop(asked)
+
+
+def _settle(finished: Sequence[tuple[_Request[Any, Any, Any], Any]]) -> None:
+    """Sets the results of requests: one wake-up for each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = defaultdict(list)
+    for request, outcome in finished:
+        if request.loop is not None:
+            loops[request.loop].append((request.future, outcome))
+        elif not request.future.done() and request.future.set_running_or_notify_cancel():
+            _set(request.future, outcome)
+    for loop, futures in loops.items():
+        if not loop.is_closed():  # it ended before its answers came
+            loop.call_soon_threadsafe(_set_all, futures)
+
+
+def _set_all(futures: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in futures:
+        if not future.done():  # the client has gone
+            _set(future, outcome)
+
+
+def _set(future: Any, outcome: Any) -> None:
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
     else:

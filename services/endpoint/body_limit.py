@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.endpoint.answer import refusal
@@ -31,37 +32,16 @@ class BodyLimit:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        limit = next((most for start, most in self.others.items() if scope["path"].startswith(start)), self.limit)
-        closing = {"Connection": "close"}  # the rest of the body is not read
+        path = scope["path"]
+        limit = next((most for start, most in self.others.items() if path.startswith(start)), self.limit)
         try:
             async with asyncio.timeout(self.patience):
-                body = await self._body(receive, limit)
-        except TimeoutError:
-            message = f"Invalid request: the body did not come in {self.patience:g} s"
-            await refusal(408, message, closing, scope["path"])(scope, receive, send)
-        except _TooLongError:
-            message = f"Invalid request: the body exceeds {limit} bytes"
-            await refusal(413, message, closing, scope["path"])(scope, receive, send)
+                body = await read_body(receive, limit)
+        except (TimeoutError, TooLongError) as problem:
+            await refuse_body(problem, limit, self.patience, path)(scope, receive, send)
         else:
             if body is not None:
                 await self._answer(body, scope, receive, send)
-
-    async def _body(self, receive: Receive, limit: int) -> bytes | None:
-        """Returns the whole body; None if the client left before its end.
-
-        Raises:
-            _TooLongError: it exceeds the limit, whatever the length header said.
-        """
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            body += message.get("body", b"")
-            if len(body) > limit:
-                raise _TooLongError
-            if not message.get("more_body", False):
-                return bytes(body)
 
     async def _answer(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
         leaving = asyncio.ensure_future(receive())  # after the body only the disconnect message comes
@@ -80,5 +60,33 @@ class BodyLimit:
             await answering
 
 
-class _TooLongError(Exception):
+class TooLongError(Exception):
     """A body exceeds the limit."""
+
+
+async def read_body(receive: Receive, limit: int) -> bytes | None:
+    """Returns the whole body; None if the client left before its end.
+
+    Raises:
+        TooLongError: it exceeds the limit, whatever the length header said.
+    """
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise TooLongError
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def refuse_body(problem: TimeoutError | TooLongError, limit: int, patience: float, path: str = "") -> Response:
+    """Returns the answer to a body that did not come in time, or is too long; the rest of it is not read."""
+    closing = {"Connection": "close"}
+    if isinstance(problem, TooLongError):
+        return refusal(413, f"Invalid request: the body exceeds {limit} bytes", closing, path)
+    return refusal(408, f"Invalid request: the body did not come in {patience:g} s", closing, path)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,7 +14,6 @@ from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
 from model.languages import nearest, standard_code
-from model.text.sentences import Piece, join, split
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.metrics import Metrics
@@ -23,6 +22,8 @@ from services.endpoint.vector_routes import VectorsQueue
 from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.settings import Limits
+from services.texts.prepare import Prepared, pending, prepare
+from services.texts.stand_ins import stand_ins_of
 
 logger = logging.getLogger(__name__)
 
@@ -85,32 +86,55 @@ class Endpoint:
             raise HTTPException(400, f"{question.source} is not supported")
         if not nearest(question.target, (served.target,)):
             raise HTTPException(400, f"{question.target} is not supported")
-        answering = await self._load_aligning(served) if question.aligned else served
+        prepared = [
+            prepare(text, question.options, served.source, self.longest, served.target) for text in question.texts
+        ]
         most = min(question.alternatives, served.most_alternatives)
-        pieces = [split(text, self.longest, served.source) for text in question.texts]
-        lines = [piece.text for text in pieces for piece in text if piece.text]
-        with self.metrics.telemetry.span("inference", lines=len(lines), model=served.origin.name):
-            translations = await self.queue().ask(answering, lines, most + 1)
-        for translation in translations:
-            if translation.error:
-                logger.error("a line could not be translated: %s", translation.error)
-                raise HTTPException(500, f"Cannot translate text: {translation.error}")
-        found = iter(translations)
+        await self._translate(prepared, served, question.aligned, most + 1)
         source = standard_code(question.source or served.source)  # assumed, not detected
         answers, losses = [], []
-        for text in pieces:
-            own = [next(found) if piece.text else Translation("", 0.0) for piece in text]
+        for text in prepared:
             losses.append(Losses("sentence"))
-            for piece, part in zip(text, own, strict=True):
-                losses[-1].add(piece.text, part)
-            best = join(text, [part.text for part in own])
-            others = list(dict.fromkeys(_others(text, own, most, best)))
-            maps = [one.record() for part in own for one in part.attention] if question.aligned else []
-            answers.append(Answer(best, source, 0.0, others, losses[-1].record(), maps))
+            for line, translation in text.translations():
+                losses[-1].add(line, translation)
+            best = text.rebuild()
+            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
+            others.pop(best.text, None)
+            maps = (
+                [one.record() for _, part in text.translations() for one in part.attention] if question.aligned else []
+            )
+            answers.append(Answer(best.text, source, 0.0, list(others), losses[-1].record(), maps, best.report))
         self.metrics.lose(losses)
         self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))
         self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
         return answers, served
+
+    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
+        """Translates the texts' lines, again where the model lost what must not change."""
+        lines = sum(len(one.lines) for one in texts)
+        with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
+            while not all(text.finished for text in texts):
+                if any(text.masked for text in texts):
+                    known = await asyncio.to_thread(stand_ins_of, served)
+                    for text in texts:
+                        text.stand_ins = known
+                for asked in pending(texts):
+                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
+                    translations = await self.queue().ask(model, asked.lines, nbest)
+                    for translation in translations:
+                        if translation.error:
+                            logger.error("a line could not be translated: %s", translation.error)
+                            raise HTTPException(500, f"Cannot translate text: {translation.error}")
+                    asked.take(translations)
+
+    async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
+        """Returns the model with attention; without, the model itself where attention is not `needed`."""
+        try:
+            return await self._load_aligning(served)
+        except HTTPException:
+            if needed:
+                raise
+            return served
 
     async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
         """Returns the model with attention; loading it first holds up no other request.
@@ -133,12 +157,3 @@ class Endpoint:
         others = {"vectors": vectors, "encoder": encoder}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
-
-
-def _others(pieces: Sequence[Piece], translations: Sequence[Translation], most: int, best: str) -> Iterator[str]:
-    """Yields the alternatives of a text: the k-th joins the k-th best of every sentence, or its last one."""
-    for rank in range(1, most + 1):
-        chosen = [one.nbest[min(rank, len(one.nbest) - 1)].text if one.nbest else one.text for one in translations]
-        other = join(pieces, chosen)
-        if other != best:
-            yield other

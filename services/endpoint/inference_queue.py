@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
+from services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
 from services.models.origin import Origin
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class InferenceQueue(Generic[Model, Item, Answer]):
     current: Callable[[], Model | None]
     batcher: Batcher[Model, Item, Answer]
     trouble: Callable[[], str | None] = lambda: None
-    timeout: float = 30.0  # seconds that a request may wait for its answer
+    timeout: float = 30.0  # seconds that a request may take; what is not decoded by then is dropped
 
     def model(self) -> Model:
         """Returns the model that answers now.
@@ -53,19 +53,22 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             raise HTTPException(503, f"{self.refusal}: its thread has ended, the server must be started again")
         return model
 
-    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1) -> list[Answer]:
-        """Returns one answer per item, from `model`.
+    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1, priority: int = 0) -> list[Answer]:
+        """Returns one answer per item, from `model`; a request of a higher priority gets twice the turns a step.
 
         Raises:
-            HTTPException: 400 more items than the queue can hold, 429 it is full, 503 the thread ended or a timeout.
+            HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
+                timeout.
         """
         if len(items) > self.batcher.capacity:
             raise HTTPException(
                 400, f"Invalid request: {len(items)} sentences exceed the limit ({self.batcher.capacity})"
             )
         try:
-            future = asyncio.wrap_future(self.batcher.submit(model, items, nbest))
-            return await asyncio.wait_for(future, self.timeout)
+            async with asyncio.timeout(self.timeout):
+                return await self.batcher.ask(model, items, nbest, priority)
+        except TooManyTokensError as problem:
+            raise HTTPException(400, f"Invalid request: {problem}") from None
         except QueueFullError as problem:
             raise HTTPException(429, f"Slowdown: {problem}", {"Retry-After": str(problem.retry_after)}) from None
         except EngineStoppedError as problem:

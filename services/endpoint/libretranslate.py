@@ -100,6 +100,8 @@ def _body(asked: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any
         body["alternatives"] = field(lambda answer: answer.alternatives)
     if any(answer.losses for answer in answers):  # LibreTranslate's clients know no such field
         body["losses"] = field(lambda answer: answer.losses)
+    if asked.reported:
+        body["report"] = field(lambda answer: answer.report)
     if asked.aligned:
         body["alignment"] = field(lambda answer: answer.alignment)
     return body

@@ -13,11 +13,12 @@
 | dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
 """
 
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from opentelemetry.metrics import CallbackOptions, Observation
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -27,9 +28,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from model.inference.losses import KINDS as LOSSES
 from model.inference.losses import Losses
 from services.telemetry.disk import disks
-from services.telemetry.telemetry import Telemetry
+from services.telemetry.telemetry import MEASURED, Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+HTTP_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)  # as FastAPI's
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 KINDS = ("translation", "vectors", "encoder")
 REASONS = {
@@ -105,8 +107,6 @@ class Metrics:
 
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
-        for result in ("ok", "failed"):
-            self.swaps.labels(kind, result)
         return ModelMetrics(self, kind)
 
     def show(self, queues: Mapping[str, Queue | None], cache: Path) -> None:
@@ -117,7 +117,7 @@ class Metrics:
         """Counts the losses of answers; an answer of which a sentence failed counts as a refusal."""
         for found in losses:
             for what, number in found.counts().items():
-                if what in LOST:
+                if number and what in LOST:
                     self.lost.labels(what).inc(number)
 
     def refuse(self, status: int) -> None:
@@ -126,25 +126,91 @@ class Metrics:
             self.refused.labels(REASONS.get(status, "error" if status >= 500 else "invalid")).inc()
 
 
-@dataclass(frozen=True)
 class ModelMetrics:
     """The metrics of one kind of model."""
 
-    metrics: Metrics
-    kind: str
+    def __init__(self, metrics: Metrics, kind: str) -> None:
+        self._wait, self._batch, self._decode = (
+            metric.labels(kind) for metric in (metrics.wait, metrics.batch, metrics.decode)
+        )
+        self._swaps = {good: metrics.swaps.labels(kind, result) for good, result in ((True, "ok"), (False, "failed"))}
 
     def waited(self, seconds: float) -> None:
         """Records that a request was taken up."""
-        self.metrics.wait.labels(self.kind).observe(seconds)
+        self._wait.observe(seconds)
 
     def decoded(self, lines: int, seconds: float) -> None:
         """Records a finished batch."""
-        self.metrics.batch.labels(self.kind).observe(lines)
-        self.metrics.decode.labels(self.kind).observe(seconds)
+        self._batch.observe(lines)
+        self._decode.observe(seconds)
 
     def swapped(self, good: bool) -> None:
         """Records that a version was swapped in, or failed."""
-        self.metrics.swaps.labels(self.kind, "ok" if good else "failed").inc()
+        self._swaps[good].inc()
+
+
+class HttpMetrics:
+    """FastAPI's HTTP metrics for requests that do not come to it, under the same names.
+
+    The gauge of requests at work has the route too: two meters may not have a sample of the same labels.
+    """
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        meter = telemetry.meters.get_meter("dragoman")
+        self._seconds = meter.create_histogram(
+            "http.server.request.duration",
+            unit="s",
+            description="Duration of HTTP server requests.",
+            explicit_bucket_boundaries_advisory=(
+                0.005,
+                0.01,
+                0.025,
+                0.05,
+                0.075,
+                0.1,
+                0.25,
+                0.5,
+                0.75,
+                1,
+                2.5,
+                5,
+                7.5,
+                10,
+            ),
+        )
+        meter.create_observable_up_down_counter(
+            "http.server.active_requests",
+            callbacks=[self._observe],
+            unit="{request}",
+            description="Number of active HTTP server requests.",
+        )
+        self._active: Counts[tuple[str, str]] = Counts()
+
+    def begin(self, scope: Scope, route: str) -> None:
+        """Counts a request, and keeps FastAPI from measuring it too."""
+        scope[MEASURED] = True
+        self._active[scope["scheme"], route] += 1
+
+    def end(self, scope: Scope, route: str, status: int, seconds: float) -> None:
+        """Records a request that has ended; status 0: its client has left."""
+        self._active[scope["scheme"], route] -= 1
+        attributes: dict[str, str | int] = {
+            "url.scheme": scope["scheme"],
+            "http.request.method": scope["method"],
+            "network.protocol.version": scope["http_version"],
+            "http.route": route,
+        }
+        if status:
+            attributes["http.response.status_code"] = status
+        if status >= 500:
+            attributes["error.type"] = str(status)
+        elif not status:
+            attributes["error.type"] = "ConnectionError"
+        self._seconds.record(seconds, attributes)
+
+    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+        for (scheme, route), number in self._active.items():
+            yield Observation(number, {"url.scheme": scheme, "http.request.method": "POST", "http.route": route})
 
 
 class _State(Collector):

@@ -73,6 +73,21 @@ LOSSES = record(
     },
     optional=("truncated", "unknown", "missing", "loops", "loops_broken", "warnings"),
 )
+KEPT = array_of(
+    record(
+        {"text": TEXT, "source": TEXT, "kind": TEXT, "how": TEXT, "start": COUNT, "end": COUNT},
+        optional=("kind", "source"),
+    )
+)
+REPORT = record(
+    {
+        "complete": {"type": "boolean"},
+        "sentences": COUNT,
+        **dict.fromkeys(("placeholders", "tags", "terms", "words"), KEPT),
+        **dict.fromkeys(("lost", "long", "cut", "loops"), array_of(TEXT)),
+    },
+    optional=("placeholders", "tags", "terms", "words", "lost", "long", "cut", "loops"),
+)
 TRANSLATION = record(
     {
         "translatedText": one_or_list(TEXT),
@@ -80,8 +95,9 @@ TRANSLATION = record(
         "alternatives": {"anyOf": [array_of(TEXT), array_of(array_of(TEXT))]},
         "losses": one_or_list(LOSSES),
         "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
+        "report": one_or_list(REPORT),
     },
-    optional=("detectedLanguage", "alternatives", "losses", "alignment"),
+    optional=("detectedLanguage", "alternatives", "losses", "alignment", "report"),
 )
 LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))
 SETTINGS = record(

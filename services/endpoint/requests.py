@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeVar
 
+import orjson
 import pydantic
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
@@ -21,6 +22,7 @@ from starlette.requests import Request
 
 from services.endpoint.translation import Question
 from services.settings import Limits
+from services.texts.options import TextOptions
 
 
 def refuse(message: str) -> NoReturn:
@@ -48,6 +50,7 @@ Texts = Annotated[str | Strings, Field(title="a string or a list of strings")]
 CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as in BCP 47, or with underscores
 Language = Annotated[str, Field(pattern=CODE, title="a language code"), AfterValidator(str.lower)]
 Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
+TRUE = (True, "true", "True", "1")
 
 
 class Parameters(BaseModel, strict=True):
@@ -80,18 +83,14 @@ class TranslationRequest(Parameters):
     """The parameters of /translate."""
 
     q: Texts
-    format: Literal["text", "", None] = Field(None, title="text")
+    format: Literal["text", "html", "xml", "markdown", "", None] = Field(
+        None, title="text, html, xml or markdown", description="of the texts; their markup is kept"
+    )
     alternatives: int = 0
     source: Language = Field(description="or auto", examples=["en"])
     target: Language = Field(examples=["de"])
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
-
-    @pydantic.field_validator("format", mode="before")
-    @classmethod
-    def _refuse_html(cls, given: Any) -> Any:
-        if given == "html":
-            refuse("html format is not supported: HTML is not translated here, send plain text")
-        return given
+    report: Switch = Field(False, title="true or false", description="also what was kept in the texts, and how")
 
     @property
     def batch(self) -> bool:
@@ -106,12 +105,18 @@ class TranslationRequest(Parameters):
     @property
     def aligned(self) -> bool:
         """Returns True if the request asks for the alignment."""
-        return self.alignment in (True, "true", "True", "1")
+        return self.alignment in TRUE
+
+    @property
+    def reported(self) -> bool:
+        """Returns True if the request asks for the certificate."""
+        return self.report in TRUE
 
     def question(self) -> Question:
         """Returns what the endpoint is asked."""
         source = None if self.source == "auto" else self.source
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned)
+        options = TextOptions(format=self.format or "text")
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":
@@ -171,16 +176,13 @@ async def parameters(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
-            content = _fields(await request.form(max_files=0))
+            content = _check_text(_fields(await request.form(max_files=0)))
         else:
-            body = await request.body()
-            content = json.loads(body) if body.strip() else {}
+            content = _parse_json(await request.body())
     except (ValueError, RecursionError):
         raise HTTPException(400, f"Invalid request: the body is not {'a form' if 'form' in kind else 'JSON'}") from None
     if not isinstance(content, dict):
         raise HTTPException(400, "Invalid request: the body is not a JSON object")
-    if not _is_text(content):
-        raise HTTPException(400, "Invalid request: the body holds a lone surrogate, which is no Unicode text")
     return values | content
 
 
@@ -191,13 +193,31 @@ def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
         raise HTTPException(403, "Invalid API key" if given else "Please contact the server operator to get an API key")
 
 
-def _is_text(content: Any) -> bool:
-    """Returns False for a lone surrogate, which is valid JSON ("\\ud800") but no text: it cannot be written."""
+def _parse_json(body: bytes) -> Any:
+    """Returns what the body holds; an empty one is an empty object.
+
+    Raises:
+        ValueError, RecursionError: it is not JSON.
+        HTTPException: 400, it has a lone surrogate.
+    """
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:  # empty, in UTF-16, with a surrogate or a NaN, or not JSON
+        return _check_text(json.loads(body) if body.strip() else {})
+
+
+def _check_text(content: Any) -> Any:
+    """Returns the content.
+
+    Raises:
+        HTTPException: 400, it has a lone surrogate, which is valid JSON ("\\ud800") but no text: it cannot be written.
+    """
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        message = "Invalid request: the body holds a lone surrogate, which is no Unicode text"
+        raise HTTPException(400, message) from None
+    return content
 
 
 def _fields(form: FormData | QueryParams) -> dict[str, Any]:

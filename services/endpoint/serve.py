@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from conf import compose
+from conf.interrupts import handled_by
 from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.inference.translator import Translation
 from model.ranges import check_ranges
 from model.settings import DecodeConfig
-from services.endpoint.app import create_app
+from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import EncoderQueue, Endpoint
+from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.metrics import Metrics, ModelMetrics
@@ -75,21 +77,19 @@ def serve(
         queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
         metrics.show(queues, Path(config.cache))
         server = Server(
-            create_app(endpoint),
+            create_lean_app(endpoint),
             listening,
             connections=config.connections,
             patience=config.receive_timeout,
             grace=config.stop_timeout,
             refused=metrics.refuse,
             ready=partial(print_address, listening),
+            loop="uvloop",
         )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
-        before = signal.signal(signal.SIGTERM, lambda *_: None)
-        try:
+        with handled_by(lambda *_: None, signal.SIGTERM):
             server.serve_requests()
-        finally:
-            signal.signal(signal.SIGTERM, before)
     return compose.OK
 
 
@@ -109,7 +109,16 @@ def translations(
         return
     loader = Loader(config, decode, overrides, alignment)
     watch = (metrics or Metrics()).watch("translation")
-    translator = Batcher(LoadedModel.translate, limit=config.batch, capacity=config.queue, watch=watch)
+    translator = Batcher(
+        partial(LoadedModel.translate, scored=False),  # no client sees scores
+        limit=config.batch,
+        capacity=config.queue,
+        tokens=tokens_of,
+        batch_tokens=config.batch_tokens,
+        turn=config.turn,
+        most_tokens=config.limits.tokens,
+        watch=watch,
+    )
     with (
         follow_model(config, loader.registry, reference, loader.load, loader.load_version, watch) as follower,
         run_batcher(config, translator) as batcher,

@@ -1,8 +1,10 @@
 """A question to the translation model and its answer, in no client's dialect."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from services.texts.options import TextOptions
 
 
 @dataclass(frozen=True)
@@ -14,6 +16,7 @@ class Question:
     target: str
     alternatives: int = 0  # other translations of each text
     aligned: bool = False  # with attention
+    options: TextOptions = field(default_factory=TextOptions)
 
 
 @dataclass(frozen=True)
@@ -26,3 +29,4 @@ class Answer:
     alternatives: Sequence[str]
     losses: dict[str, Any]  # what was not translated completely, `Losses.record`
     alignment: Sequence[dict[str, Any]]  # one record a sentence; empty unless asked for
+    report: dict[str, Any] = field(default_factory=dict)  # the certificate: what was kept and how, `texts.report`

@@ -9,16 +9,20 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from typing import Any
 
-from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+HEADER = 65_536  # most bytes of a request besides its body
+LEAVING = "dragoman.leaving"  # ASGI extension: its `call` is called once the client has closed the connection
 RETRY_AFTER = 1  # seconds for a client to wait when all connections are in use
 LINGER = 2.0  # seconds for a refused client to read the answer
 LINGERING = 64  # most refused connections that linger at once; they take descriptors too
 
 
-class Connection(H11Protocol):
-    """uvicorn's connection, with a deadline for a request's header, errors as JSON, and eviction.
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection, with a limit and a deadline for a request's header, errors as JSON, and eviction.
 
     `connection_class` sets its limits.
     """
@@ -30,6 +34,10 @@ class Connection(H11Protocol):
     _since = 0.0  # start of its wait for a request, monotonic clock
     _deadline: asyncio.TimerHandle | None = None
     _leaving: asyncio.TimerHandle | None = None  # timer of a refused connection; its further input is discarded
+    _asked: dict[object, object] | None = None  # by the application of the newest request: the extension LEAVING
+    _begun = False  # a part of a request's header has come
+    _received = 0  # bytes that came last
+    _overhead = 0  # at most so many bytes of the request have come besides its body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         super().connection_made(transport)
@@ -41,20 +49,40 @@ class Connection(H11Protocol):
         if self._leaving is not None:
             self._leaving.cancel()
         super().connection_lost(exc)
+        self._tell_left()
 
     def data_received(self, data: bytes) -> None:
-        if self._leaving is None:
-            super().data_received(data)
+        if self._leaving is not None:
+            return
+        self._received = len(data)
+        self._overhead += len(data)
+        super().data_received(data)
+        waits = self._begun or (self.cycle is not None and self.cycle.more_body)
+        if waits and self._overhead > HEADER and self._leaving is None and not self.transport.is_closing():
+            self.refuse(431, f"The request's header exceeds {HEADER} bytes")
 
-    def handle_events(self) -> None:
-        before = self.cycle
-        super().handle_events()
-        if self.cycle is not before:
-            self._stop_waiting()
+    def on_message_begin(self) -> None:
+        self._begun, self._overhead = True, self._received
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._asked = {}
+        self.scope["extensions"] = {LEAVING: self._asked}
+        super().on_headers_complete()
+        self._begun = False
+        self._stop_waiting()
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead -= len(body)
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
-        self._await_request()
+        if not self.pipeline:
+            self._await_request()
         super().on_response_complete()  # starts a request that has arrived in the meantime
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Says nothing: clients offer HTTP/2 (h2c) by this header, and go on without it."""
 
     def send_400_response(self, msg: str) -> None:
         self.refuse(400, msg)
@@ -66,13 +94,13 @@ class Connection(H11Protocol):
         """
         type(self).refused(status)
         begun = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
-        if begun or self.transport.get_write_buffer_size():
+        if begun or self.pipeline or self.transport.get_write_buffer_size():
             self.transport.abort()
             return
         body = json.dumps({"error": message}).encode()
         again = f"Retry-After: {RETRY_AFTER}\r\n" if status == 503 else ""
         head = (
-            f"HTTP/1.1 {status} {STATUS_PHRASES[status].decode()}\r\nContent-Type: application/json\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n{again}Connection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
@@ -87,11 +115,29 @@ class Connection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:  # nobody will read its answer
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+            self._tell_left()
         if sum(one._leaving is not None for one in self._known()) >= LINGERING:
             self.transport.close()
             return
         self.transport.write_eof()
         self._leaving = self.loop.call_later(LINGER, self.transport.abort)
+
+    def shutdown(self) -> None:
+        """Stops as uvicorn does, without waiting for clients: for the rest of a request, or to read an answer."""
+        if self._leaving is not None:
+            return
+        if self.cycle is not None and not self.cycle.response_complete and self.cycle.more_body:
+            self.refuse(503, "The server stops: try again later")
+            return
+        super().shutdown()
+        if self.transport.is_closing():
+            self.loop.call_later(LINGER, self.transport.abort)
+
+    def _tell_left(self) -> None:
+        """Calls what the application asked for, see LEAVING."""
+        call: Any = self._asked and self._asked.pop("call", None)
+        if call and not self.cycle.response_complete:
+            call()
 
     def _known(self) -> Iterator["Connection"]:
         return (one for one in self.connections if isinstance(one, Connection))
@@ -112,7 +158,7 @@ class Connection(H11Protocol):
             self._deadline = None
 
     def _time_out(self) -> None:
-        if self.conn.trailing_data[0] and not self.transport.is_closing():
+        if self._begun and not self.transport.is_closing():
             self.refuse(408, f"The request's header did not come in {self.patience:g} s")
         else:  # it sent nothing, or does not read its answer
             self.transport.abort()
@@ -128,7 +174,7 @@ class Connection(H11Protocol):
         (min(waiting, key=lambda one: one._since) if waiting else self)._evict()
 
     def _evict(self) -> None:
-        if self.cycle is not None and self.cycle.response_complete and not self.conn.trailing_data[0]:
+        if self.cycle is not None and self.cycle.response_complete and not self._begun:
             self.transport.close()  # between two requests any server may close: the client opens another connection
         else:
             self.refuse(503, f"All {self.most} connections are in use: try again later")

@@ -7,7 +7,7 @@ import resource
 import socket
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -35,6 +35,7 @@ class Server(uvicorn.Server):
         grace: float,
         refused: Callable[[int], None] = lambda _: None,
         ready: Callable[[], None] = lambda: None,
+        loop: Literal["asyncio", "uvloop"] = "asyncio",
     ) -> None:
         """`connections` at once; seconds: `patience` for a request's header, `grace` for requests at the end.
 
@@ -45,6 +46,8 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 http=connection_class(connections, patience, refused),
+                loop=loop,
+                ws="none",
                 backlog=ACCEPTED_AT_ONCE,
                 log_config=None,
                 access_log=False,  # uvicorn's own would log the query string

@@ -17,11 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import BinaryIO
 
+from conf.interrupts import handled_by
 from model.confinement import read_grant, temporary_prefix
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
@@ -33,7 +33,8 @@ NOT_BEGUN = 3  # exit code: the attempt belongs to another process
 
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command, or 75 if it made room."""
-    with _hearing() as received:
+    received: list[int] = []  # no signal ends this process before its record is written
+    with handled_by(lambda number, _: received.append(number), signal.SIGTERM, signal.SIGINT):
         return _attempt(argv, received)
 
 
@@ -61,22 +62,6 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
         code = YIELDED
     attempt.write(code=code, ended=time.time())
     return code
-
-
-@contextlib.contextmanager
-def _hearing() -> Iterator[list[int]]:
-    """Yields the list of received signals: none ends this process before its record is written."""
-    received: list[int] = []
-
-    def hear(number: int, _: FrameType | None) -> None:
-        received.append(number)
-
-    before = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield received
-    finally:
-        for number, one in before.items():
-            signal.signal(number, one)
 
 
 def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Sequence[int]) -> int:

@@ -28,6 +28,9 @@ class ServiceConfig:
     executor: Literal["ray", "kueue"] = "ray"
     kueue: KueueConfig = field(default_factory=KueueConfig)
     address: str | None = None  # dashboard of an existing Ray head, http://HOST:8265; null: start one here
+    auth: Literal["token", "disabled"] = "token"  # as that cluster was started
+    token_file: str | None = None  # its token; null: the variable RAY_AUTH_TOKEN, else Ray's own file
+    python: str = "python"  # the interpreter on its nodes
     cpus: Whole = 0  # of the Ray started here; 0: the cores of this machine
     roots: list[str] = field(default_factory=list)  # folders that jobs may read beside paths.root
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job

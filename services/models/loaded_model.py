@@ -43,10 +43,14 @@ class LoadedModel:
     _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once requested
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def translate(self, lines: list[str], nbest: int) -> list[Translation]:
-        """Returns one translation per line with at most `nbest` alternatives; a failed line carries its error."""
+    def translate(self, lines: list[str], nbest: int, scored: bool = True) -> list[Translation]:
+        """Returns one translation per line with at most `nbest` alternatives; a failed line carries its error.
+
+        Without `scored`, scores may be 0, if that is faster.
+        """
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
-        answers = self.translator.translate(lines, decode, on_error="keep")
+        wishes = {} if scored else {"scored": False}
+        answers = self.translator.translate(lines, decode, on_error="keep", **wishes)
         return answers if self.aligner is None else self.aligner.add_attention(lines, answers)
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from model.ranges import Count, Seed, TwoOrMore, check_ranges
-from services.jobs.job_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 
 
 @dataclass

@@ -14,9 +14,8 @@ from conf.interrupts import held_signals
 from model.errors import interrupt_in
 from model.runs.record import read_tracked, write_tracked
 from model.untrusted import read_object
-from services.jobs import entries
-from services.jobs.client import table, verbs
-from services.jobs.mlflow_logins import local_login
+from services.jobs.client import entries, table, verbs
+from services.jobs.up.mlflow_logins import local_login
 from services.models.registry import Registry
 from services.sweeps.parent import Parent
 from services.sweeps.pictures import draw

@@ -25,6 +25,7 @@ from services.version import version
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text format
 UNMEASURED = frozenset({"/metrics"})
+MEASURED = "dragoman.measured"  # in the scope of a request that is measured by us and not by FastAPI
 HIDDEN = ("url.path", "url.query")  # may contain a user's text; the route stays
 
 
@@ -96,7 +97,7 @@ def current() -> TraceParent | None:
 
 
 def _is_unmeasured(scope: MutableMapping[str, Any]) -> bool:
-    return scope.get("path") in UNMEASURED
+    return scope.get("path") in UNMEASURED or MEASURED in scope
 
 
 class _Seen(CollectorRegistry):

@@ -12,7 +12,7 @@ from model.shards.reader import ShardReader
 from model.text.tokenizer import EOS, TokenizerConfig
 from model.text.tokenizers import load_pair
 from pipelines.config import Config, PathsConfig
-from pipelines.corpus import staging
+from pipelines.corpus.read import staging
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult
@@ -25,7 +25,7 @@ LETTERS = str.maketrans("0123456789", "bcdfghklmn")  # other numbers would make 
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and shards from a few hundred lines."""
     monkeypatch.setattr(staging, "BLOCK_LINES", 100)
-    monkeypatch.setattr("pipelines.corpus.misalignment_scan.BLOCK_LINES", 100)
+    monkeypatch.setattr("pipelines.corpus.clean.misalignment_scan.BLOCK_LINES", 100)
 
 
 def make_pairs(count: int, seed: int) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from model.shards.manifest import ShardsConfig
 from model.text.normalise import normalise
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import PathsConfig
-from pipelines.corpus.cutting import fill_auto_cut
+from pipelines.corpus.read.cutting import fill_auto_cut
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 from pipelines.shard import record, shard, task
 from pipelines.tasks.translation import validate

@@ -15,15 +15,15 @@ from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
-SMALL = {"pipelines.corpus.staging.BLOCK_LINES": 100, "pipelines.corpus.misalignment_scan.BLOCK_LINES": 100}
+SMALL = {"pipelines.corpus.read.staging.BLOCK_LINES": 100, "pipelines.corpus.clean.misalignment_scan.BLOCK_LINES": 100}
 
 
 def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed")).directory)
     config = make("killed")
     for where, call in (
-        ("pipelines.shard.clean_block", 5),
-        ("pipelines.shard.make_plan", 1),
+        ("pipelines.corpus.parallel.clean_block", 5),
+        ("pipelines.corpus.parallel.make_plan", 1),
         ("model.shards.writer._write_chunks", 3),  # within the third shard: its file is unnamed yet
         ("pipelines.shard.write_manifest", 1),
     ):
@@ -81,7 +81,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
 
 
 def test_two_commands_at_once_do_not_share_a_folder(make: Make) -> None:
-    from pipelines.corpus.scratch import claim_directory
+    from pipelines.corpus.read.scratch import claim_directory
 
     config = make("shards")
     with claim_directory(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):

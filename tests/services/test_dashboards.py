@@ -27,7 +27,8 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.metrics import Metrics
 from services.http.listening import bind
 from services.jobs.client.client import JobClient
-from services.jobs.service.app import Parts, create_app
+from services.jobs.http.parts import Parts
+from services.jobs.up.app import create_app
 from services.settings import Limits, ServeConfig
 from tests.services.jobs import processes
 

@@ -19,7 +19,7 @@ from services.jobs.executors.base import Start
 from services.jobs.executors.rayjob import rayjob
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.up_settings import UpRoot
+from services.jobs.up.settings import UpRoot
 from tests.manifests import arguments, mount, of, rendered, variables
 from tests.services.stack import BIN, PATIENCE, REPOSITORY, Stack, stack
 

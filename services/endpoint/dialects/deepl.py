@@ -17,7 +17,6 @@ from services.endpoint.answer import as_json
 from services.endpoint.answer import deepl as form
 from services.endpoint.dialects.deepl_requests import WORDING, TranslationRequest, is_on, tags
 from services.endpoint.dialects.questions import (
-    Options,
     admit,
     ask,
     check_pair,
@@ -33,6 +32,7 @@ from services.endpoint.glossaries import GlossaryNotFoundError
 from services.endpoint.languages import language_name
 from services.endpoint.requests import validate
 from services.endpoint.translation import Answer
+from services.texts.options import Glossary, TextOptions
 
 VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
@@ -122,17 +122,17 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(documents)
 
 
-def options_of(asked: TranslationRequest, terms: Mapping[str, str]) -> Options:
+def options_of(asked: TranslationRequest, terms: Mapping[str, str]) -> TextOptions:
     """Returns what is asked for beside the languages."""
     split = str(asked.split_sentences)
-    return Options(
+    return TextOptions(
         format=asked.tag_handling or "text",
         ignore_tags=tags(asked.ignore_tags),
         splitting_tags=tags(asked.splitting_tags),
         non_splitting_tags=tags(asked.non_splitting_tags),
         outline_detection=is_on(asked.outline_detection),
         split_sentences="nonewlines" if split == "nonewlines" else "off" if split in ("0", "False") else "on",
-        terms=terms,
+        glossary=Glossary(terms) if terms else None,
     )
 
 

@@ -83,7 +83,6 @@ class TranslationRequest(Parameters):
             "context": bool(self.context),
             "formality": self.formality.startswith("prefer_"),
             "model_type": self.model_type not in (None, ""),
-            "split_sentences": str(self.split_sentences) not in ("1", "True"),
         }
         found = ", ".join(name for name, given in names.items() if given)
         return {IGNORED: found} if found else {}

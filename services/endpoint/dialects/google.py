@@ -14,7 +14,6 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import google as form
 from services.endpoint.dialects.questions import (
-    Options,
     ask,
     check_pair,
     check_size,
@@ -26,6 +25,7 @@ from services.endpoint.dialects.questions import (
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.requests import Language, Parameters, Texts, Wording, validate
+from services.texts.options import TextOptions
 
 WORDING = Wording(
     "Missing required parameter: {name}", "Invalid value for {name}: {title} is expected", "{name}: at most {most}"
@@ -68,7 +68,7 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         texts = as_list(asked.q)
         check_size(texts, endpoint)
         check_pair(endpoint, asked.source or None, asked.target)
-        options = Options(format="text" if asked.format == "text" else "html")
+        options = TextOptions(format="text" if asked.format == "text" else "html")
         found, headers = await ask(endpoint, texts, asked.source or None, asked.target, options)
         records = [{"translatedText": one.text} for one in found]
         if not asked.source:

@@ -16,7 +16,6 @@ from services.endpoint.answer import as_json
 from services.endpoint.answer import google as form
 from services.endpoint.dialects.google import WORDING
 from services.endpoint.dialects.questions import (
-    Options,
     ask,
     check_pair,
     check_size,
@@ -30,6 +29,7 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.glossaries import GlossaryNotFoundError
 from services.endpoint.languages import language_name
 from services.endpoint.requests import Language, Parameters, Strings, Text, validate
+from services.texts.options import Glossary, TextOptions
 
 PLACES = ("/v3/projects/{project}", "/v3/projects/{project}/locations/{location}")
 REFUSED = {
@@ -78,9 +78,9 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         source, target = asked.sourceLanguageCode or None, asked.targetLanguageCode
         check_size(asked.contents, endpoint)
         check_pair(endpoint, source, target)
-        plain = Options(format="text" if asked.mimeType == "text/plain" else "html")
+        plain = TextOptions(format="text" if asked.mimeType == "text/plain" else "html")
 
-        async def records(options: Options) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        async def records(options: TextOptions) -> tuple[list[dict[str, Any]], dict[str, str]]:
             found, headers = await ask(endpoint, asked.contents, source, target, options)
             detected = [{} if source else {"detectedLanguageCode": one.source} for one in found]
             model = {"model": asked.model} if asked.model else {}
@@ -91,7 +91,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         if asked.glossaryConfig:
             terms = await terms_of(request, asked)
             config = {"glossaryConfig": asked.glossaryConfig}
-            with_terms, _ = await records(Options(format=plain.format, terms=terms))
+            with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
             body["glossaryTranslations"] = [{**one, **config} for one in with_terms]
         return as_json(body, headers=headers)
 

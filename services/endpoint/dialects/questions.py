@@ -3,8 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
@@ -14,22 +13,7 @@ from services.endpoint.dialects.credentials import given_key
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.requests import check_key, parameters
 from services.endpoint.translation import Answer, Question
-
-NO_MARKUP = "Markup is not translated by this server: send plain text"
-NO_TERMS = "Glossaries are not applied by this server"
-
-
-@dataclass(frozen=True)
-class Options:
-    """What a dialect asks for beside the languages."""
-
-    format: Literal["text", "html", "xml"] = "text"
-    ignore_tags: tuple[str, ...] = ()
-    splitting_tags: tuple[str, ...] = ()
-    non_splitting_tags: tuple[str, ...] = ()
-    outline_detection: bool = True
-    split_sentences: Literal["on", "off", "nonewlines"] = "on"
-    terms: Mapping[str, str] = field(default_factory=dict)
+from services.texts.options import TextOptions
 
 
 async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
@@ -53,7 +37,7 @@ async def ask(
     texts: Sequence[str],
     source: str | None,
     target: str,
-    options: Options | None = None,
+    options: TextOptions | None = None,
     alternatives: int = 0,
 ) -> tuple[list[Answer], dict[str, str]]:
     """Returns one answer per text, and the headers that name the model.
@@ -61,12 +45,8 @@ async def ask(
     Raises:
         HTTPException: as `Endpoint.translate`.
     """
-    options = options or Options()
-    if options.format != "text" and any("<" in text or "&" in text for text in texts):
-        raise HTTPException(400, NO_MARKUP)
-    if options.terms:
-        raise HTTPException(400, NO_TERMS)
-    answers, served = await endpoint.translate(Question(texts, source, target, alternatives))
+    question = Question(texts, source, target, alternatives, options=options or TextOptions())
+    answers, served = await endpoint.translate(question)
     return answers, served.origin.headers()
 
 

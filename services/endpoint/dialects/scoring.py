@@ -15,12 +15,12 @@ from starlette.exceptions import HTTPException
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import mlflow as form
-from services.endpoint.dialects.questions import Options, ask, check_pair, check_size, choose_pair, read_request
+from services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
 from services.endpoint.endpoint import Endpoint
+from services.texts.options import FORMATS, TextOptions
 
 PLACES = ("dataframe_split", "dataframe_records", "inputs", "instances")
 PARAMS = ("source", "target", "format")
-FORMATS = ("text", "html")
 
 answers = partial(openapi.answers, form=form)
 
@@ -35,7 +35,7 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
         check_size(texts, endpoint)
         source, target = choose_pair(endpoint, params.get("source"), params.get("target"))
         check_pair(endpoint, source, target)
-        found, headers = await ask(endpoint, texts, source, target, Options(format=params.get("format", "text")))
+        found, headers = await ask(endpoint, texts, source, target, TextOptions(format=params.get("format", "text")))
         return as_json({"predictions": [one.text for one in found]}, headers=headers)
 
     async def ping() -> Response:

@@ -7,7 +7,7 @@ from model.durations import duration
 from model.errors import UserError, unknown
 from services.jobs.client import table
 from services.jobs.client.client import JobClient
-from services.jobs.job_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
 NO_BOUND = ("none", "null")

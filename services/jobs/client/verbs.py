@@ -12,11 +12,10 @@ from model.errors import UserError, unknown
 from model.files import atomic_write
 from services.jobs.client import admin, table
 from services.jobs.client.client import Detail, JobClient
-from services.jobs.job_client import JobsConfig
-from services.jobs.states import PRIORITIES, PRIORITY_NAMES
+from services.jobs.client.settings import JobsConfig
+from services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
 from services.telemetry.traceparent import read_environment
 
-ENDED = {"succeeded", "failed", "stopped", "lost"}
 logger = logging.getLogger(__name__)
 Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
@@ -38,9 +37,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None) -> JobCli
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
-    if not words or "=" in words[0] or words[0].startswith("-"):
-        raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
-    verb, *overrides = words
+    verb, *overrides = submitted(words)
     if config.plan == "only":
         by = table.moment(config.by) if config.by else None
         print(table.plan(service.plan(verb, overrides, by)))
@@ -52,6 +49,17 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     print(job)
     logger.info("follow it: dragoman logs %s -f    why it waits: dragoman why %s", job, job)
     return compose.OK
+
+
+def submitted(words: Sequence[str]) -> Sequence[str]:
+    """Returns the submitted command line.
+
+    Raises:
+        UserError: it does not begin with a verb.
+    """
+    if not words or "=" in words[0] or words[0].startswith("-"):
+        raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
+    return words
 
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:

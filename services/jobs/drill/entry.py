@@ -11,10 +11,10 @@ from conf import compose
 from model.errors import UserError, unknown
 from model.files import atomic_write
 from services.jobs.client import table, verbs
+from services.jobs.client.entries import Root, address
 from services.jobs.drill.drill import Result, drill
 from services.jobs.drill.faults import FAULTS
 from services.jobs.drill.scene import Scene, ended_by_signals
-from services.jobs.entries import Root, address
 
 REPORT = Path("drill.json")
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -15,42 +15,28 @@ OBJECTS = 100 * 2**20  # bytes of shared memory of a joining node
 
 def listener(port: int) -> psutil.Process | None:
     """Returns this user's process that listens on a port."""
-    for process in _ours():
-        with contextlib.suppress(psutil.Error):
-            if any(c.laddr.port == port and c.status == psutil.CONN_LISTEN for c in process.net_connections("inet")):
-                return process
-    return None
+
+    def listens(process: psutil.Process) -> bool:
+        found = process.net_connections("inet")
+        return any(one.laddr.port == port and one.status == psutil.CONN_LISTEN for one in found)
+
+    return next(_among(_ours(), listens), None)
 
 
 def find_job(job: str) -> list[psutil.Process]:
     """Returns the processes of a job's attempt, wherever Ray put them: its name is in their environment."""
-    found = []
-    for process in _ours():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get("DRAGOMAN_JOB") == job and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    return alive(list(_among(_ours(), lambda process: process.environ().get("DRAGOMAN_JOB") == job)))
 
 
 def ranks(job: str) -> list[psutil.Process]:
     """Returns the processes of a job in which workers train, found by Ray's names for them."""
-    found = []
-    for process in find_job(job):
-        with contextlib.suppress(psutil.Error):
-            if "RayTrainWorker" in " ".join(process.cmdline()[:1]):
-                found.append(process)
+    found = _among(find_job(job), lambda process: "RayTrainWorker" in " ".join(process.cmdline()[:1]))
     return sorted(found, key=lambda process: process.create_time())
 
 
-def ray_head() -> list[psutil.Process]:
-    """Returns this user's commands that started a Ray head."""
-    found = []
-    for process in _ours():
-        with contextlib.suppress(psutil.Error):
-            words = process.cmdline()
-            if "ray.scripts.scripts" in words and "--head" in words:
-                found.append(process)
-    return found
+def ray_head() -> Iterator[psutil.Process]:
+    """Yields this user's commands that started a Ray head."""
+    return _among(_ours(), lambda process: {"ray.scripts.scripts", "--head"} <= set(process.cmdline()))
 
 
 def join_ray(folder: Path, environment: Mapping[str, str], cpus: int) -> psutil.Process:
@@ -78,12 +64,7 @@ def tree(process: psutil.Process) -> list[psutil.Process]:
 
 def alive(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Returns the processes that have not ended."""
-    found = []
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    return list(_among(processes, lambda one: one.is_running() and one.status() != psutil.STATUS_ZOMBIE))
 
 
 def send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
@@ -95,7 +76,12 @@ def send(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
 
 def _ours() -> Iterator[psutil.Process]:
     user = os.getuid()
-    for process in psutil.process_iter():
+    return _among(psutil.process_iter(), lambda process: process.uids().real == user and process.pid != os.getpid())
+
+
+def _among(processes: Iterable[psutil.Process], holds: Callable[[psutil.Process], bool]) -> Iterator[psutil.Process]:
+    """Yields the processes of which a condition holds; one that ends meanwhile is none."""
+    for process in processes:
         with contextlib.suppress(psutil.Error):
-            if process.uids().real == user and process.pid != os.getpid():
+            if holds(process):
                 yield process

@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from conf.interrupts import Interrupted
+from conf.interrupts import Interrupted, handled_by
 from model.errors import ServiceError, UserError
 from model.runs import paths
 from model.runs.lines import JournalReader
@@ -20,10 +20,10 @@ from model.untrusted import read_object
 from services.jobs.client.client import JobClient
 from services.jobs.drill import processes
 from services.jobs.service.progress import Progress, progress
+from services.jobs.states import ENDED
 
 LOOK = 0.2  # seconds between two looks
 PATIENCE = 300.0  # seconds that the drill waits for anything
-ENDED = {"succeeded", "failed", "stopped", "lost"}
 
 
 @dataclass
@@ -147,9 +147,5 @@ def ended_by_signals(scene: Scene) -> Iterator[None]:
     def end(number: int, _: FrameType | None) -> None:
         scene.signal = number
 
-    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
+    with handled_by(end, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

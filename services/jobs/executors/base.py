@@ -9,6 +9,8 @@ from services.jobs.records import Request
 from services.jobs.scheduling.entries import Capacity
 from services.telemetry.traceparent import VARIABLE
 
+WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"  # seconds that Ray waits between SIGTERM and SIGKILL; by default three
+
 
 @dataclass(frozen=True)
 class Start:

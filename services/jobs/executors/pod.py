@@ -6,8 +6,8 @@ The standing cluster (deploy/kubernetes/overlays/ray) and Kueue's example contai
 from collections.abc import Mapping
 from typing import Any
 
+from services.jobs.executors.base import WAIT_VARIABLE
 from services.jobs.kueue_settings import KueueConfig
-from services.jobs.stop_wait import WAIT_VARIABLE
 
 HOME = "/home/dragoman"  # of the image's user
 LOGIN = f"{HOME}/.mlflow"  # MLflow's clients read their login there
@@ -17,12 +17,7 @@ GRACE = 30  # seconds beyond the checkpoint's time that a pod may take to end
 
 
 def training_pod(
-    name: str,
-    size: Mapping[str, str],
-    config: KueueConfig,
-    home: str,
-    variables: Mapping[str, str],
-    patience: float,
+    name: str, size: Mapping[str, str], config: KueueConfig, home: str, variables: Mapping[str, str], patience: float
 ) -> dict[str, Any]:
     """Returns the specification of a pod with one container, `name`.
 

@@ -3,46 +3,45 @@
 import contextlib
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from model.errors import ServiceError, UserError
-from services.jobs.executors.base import Observation, Start
-from services.jobs.job_client import JobsConfig, nodes, talking
+from services.jobs.executors.base import WAIT_VARIABLE, Observation, Start
+from services.jobs.executors.ray_client import Head
 from services.jobs.records import Request, attempt_of
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Node
-from services.jobs.stop_wait import WAIT_VARIABLE
 
 STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
+STOP_WAIT = "30"  # seconds from SIGTERM to SIGKILL, for a job that did not end on request
 
 
 class RayExecutor:
-    """The executor for the cluster whose head is at `config.address`."""
+    """The executor for the cluster with this head."""
 
     queues = False
 
-    def __init__(self, config: JobsConfig, home: Path, drivers: int) -> None:
-        """`home` is the folder that all nodes see; `drivers` the number of jobs started at once.
-
-        The head keeps a CPU for them."""
-        self.config, self.home, self.drivers = config, home, drivers
+    def __init__(self, head: Head, home: Path, drivers: int, python: str, environment: Mapping[str, str]) -> None:
+        """`home` is the folder that all nodes see; `drivers` the number of jobs started at once, for which the head
+        keeps a CPU; `python` the nodes' interpreter; `environment` the variables of every job."""
+        self.head, self.home, self.drivers, self.python, self.environment = head, home, drivers, python, environment
         self._hosts: dict[str, str] = {}  # node id -> host name, as far as known
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
         try:
-            with talking(self.config) as client:
+            with self.head.talking() as client:
                 yield client
         except UserError as problem:  # no command of the user can fix it: the cluster is away, or refuses us
             raise ServiceError(str(problem)) from None
 
     def submit(self, start: Start) -> None:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
-        runner = [self.config.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
+        runner = [self.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
         own = start.variables()
-        variables = {WAIT_VARIABLE: str(round(self.config.stop_timeout)), **self.config.environment, **own}
+        variables = {WAIT_VARIABLE: STOP_WAIT, **self.environment, **own}
         with self._client() as client:
             try:
                 client.submit_job(
@@ -70,7 +69,7 @@ class RayExecutor:
 
     def capacity(self) -> Capacity:
         with self._client() as client:
-            found = nodes(self.config, client)
+            found = self.head.nodes(client)
             names = self._host_names(client, [node for node in found if node.state == "ALIVE"])
         alive = []
         for node in found:
@@ -88,8 +87,8 @@ class RayExecutor:
         does not tell, the name is Ray's own for the node, which is usually its address.
         """
         if any(node.node_id not in self._hosts for node in nodes):
-            with contextlib.suppress(RuntimeError, OSError, ValueError, KeyError, TypeError):
-                told = client._do_request("GET", "/nodes?view=summary").json()["data"]["summary"]
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                told = self.head.ask(client, "/nodes?view=summary")["data"]["summary"]
                 self._hosts = {str(one["raylet"]["nodeId"]): str(one["hostname"]) for one in told}
         named = {node.node_id: self._hosts.get(node.node_id) or node.node_name or node.node_ip for node in nodes}
         often = Counter(named.values())
@@ -97,7 +96,7 @@ class RayExecutor:
 
     def incarnation(self) -> str:
         with self._client() as client:
-            found = client._do_request("GET", "/api/version").json()  # no public method returns the session's name
+            found = self.head.ask(client, "/api/version")  # no public method returns the session's name
         return str(found.get("session_name") or found.get("ray_version"))
 
     def logs(self, start: Start, offset: int, limit: int) -> bytes:

@@ -4,9 +4,10 @@ import hashlib
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from sqlalchemy import func, or_, select, update
+from sqlalchemy.orm import Session
 
 from model.errors import UserError, unknown
 from model.names import check_name
@@ -70,6 +71,12 @@ class Access:
         if not before:
             self.first()
 
+    def _check_role(self, role: str) -> None:
+        if role not in ROLES:
+            raise unknown("role", role, ROLES)
+        if role != "admin" and not self._valid("admin"):
+            raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
+
     def issue(self, name: str, owner: str, role: str, actor: str) -> str:
         """Issues a token, which is shown only once; the ledger stores its hash. After the first every request needs
         one.
@@ -79,10 +86,7 @@ class Access:
         """
         check_name("token", name)
         check_name("owner", owner)
-        if role not in ROLES:
-            raise unknown("role", role, ROLES)
-        if role != "admin" and not self._valid("admin"):
-            raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
+        self._check_role(role)
         token = f"dgm_{secrets.token_urlsafe(32)}"
         with self.ledger.database.write() as session:
             if session.scalars(select(Token).where(Token.name == name)).first() is not None:
@@ -98,12 +102,9 @@ class Access:
         Raises:
             UserError: an invalid role, a token that could be guessed, or no admin would be left.
         """
-        if role not in ROLES:
-            raise unknown("role", role, ROLES)
         if len(token) < SHORTEST:
             raise UserError(f"token {name!r}: {len(token)} characters; at least {SHORTEST} are needed")
-        if role != "admin" and not self._valid("admin"):
-            raise UserError(f"role {role!r}: the first token must be an admin's, or nobody could issue another")
+        self._check_role(role)
         with self.ledger.database.write() as session:
             # the same token may have been entered under another name, for example with another role
             same = or_(Token.name == name, Token.digest == digest_of(token))
@@ -128,11 +129,7 @@ class Access:
             raise UserError(f"token {name!r}: it is that of a file; replace the file and start the service again")
         token = f"dgm_{secrets.token_urlsafe(32)}"
         with self.ledger.database.write() as session:
-            valid = (Token.name == name, Token.revoked.is_(None))
-            values = {"digest": digest_of(token), "created": self.ledger.now()}
-            result = session.execute(update(Token).where(*valid).values(**values))
-            if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
-                raise UserError(f"token {name!r}: there is none that is valid")
+            _set_valid(session, name, digest=digest_of(token), created=self.ledger.now())
         self.ledger.note(actor, "token", f"rotated {name}")
         return token
 
@@ -143,11 +140,7 @@ class Access:
             admins = [one for one, role in valid.items() if role == "admin"]
             if admins == [name] and len(valid) > 1:
                 raise UserError(f"token {name!r}: it is the last of an admin; revoke the others first")
-            result = session.execute(
-                update(Token).where(Token.name == name, Token.revoked.is_(None)).values(revoked=self.ledger.now())
-            )
-            if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
-                raise UserError(f"token {name!r}: there is none that is valid")
+            _set_valid(session, name, revoked=self.ledger.now())
         self.issued = self._valid() > 0
         self.ledger.note(actor, "token", f"revoked {name}")
 
@@ -182,6 +175,13 @@ class Access:
         with self.ledger.database.write() as session:
             session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus))
         self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus}", owner)
+
+
+def _set_valid(session: Session, name: str, **values: Any) -> None:
+    """Sets columns of the valid token of this name; raises UserError if there is none."""
+    result: Any = session.execute(update(Token).where(Token.name == name, Token.revoked.is_(None)).values(**values))
+    if result.rowcount != 1:
+        raise UserError(f"token {name!r}: there is none that is valid")
 
 
 def digest_of(token: str) -> str:

@@ -12,9 +12,9 @@ from model.untrusted import open_regular, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
-from services.jobs.pages.logs import PIECE, Piece, cut
 from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
+from services.jobs.service.logs import PIECE, Piece, cut
 from services.jobs.service.schemas import ChangeView, WhyView
 from services.jobs.service.shardings import sharding_run
 from services.jobs.states import ACTIVE, ENDED, State

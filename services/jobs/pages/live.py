@@ -13,10 +13,10 @@ from pathlib import Path
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
+from services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
-from services.jobs.pages.logs import cut
 from services.jobs.pages.site import part
-from services.jobs.service.streams import BLOCK, Heartbeat, LogReader, event
+from services.jobs.service.logs import cut
 from services.jobs.states import ENDED
 
 PACE = 2.0  # seconds between two checks of curves and forecasts, which change without the ledger

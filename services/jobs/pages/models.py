@@ -13,7 +13,7 @@ from model.languages import languages_of
 from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.site import Link, Site
-from services.jobs.pages.tracking import Model, Version
+from services.jobs.service.tracking import Model, Version
 
 PATIENCE = 30.0  # seconds for the endpoint's answer
 LONGEST = 2000  # characters of a trial

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.access import Person
 from services.jobs.pages import cluster, compare, jobpage, listing, live, models, submitting
-from services.jobs.pages.sessions import COOKIE
+from services.jobs.pages.sessions import COOKIE, Visitor
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
@@ -25,6 +25,8 @@ from services.jobs.states import ENDED, PRIORITIES
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
+Context = dict[str, Any]
+JOB_PARTS = ("head", "attempts", "curves", "links", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
@@ -93,40 +95,28 @@ def _inside(address: str) -> str:
 
 
 def _list(router: APIRouter, site: Site) -> None:
-    def shown(person: Person, asked: listing.Filter) -> Callable[[], Parts]:
-        def render() -> Parts:
-            found = listing.listing(site, person, asked)
-            return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
-
-        return render
+    def shown(person: Person, asked: listing.Filter) -> Parts:
+        found = listing.listing(site, person, asked)
+        return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
 
     @router.get("/")
     def jobs(request: Request) -> Response:
         visitor, asked = site.visitor(request), listing.Filter.of(request)
-        parts = _marked(shown(visitor.person, asked)())
-        more: dict[str, Any] = {
-            "asked": asked,
-            "parts": parts,
-            "stream": f"/live/jobs{asked.query()}",
-            "removed": "removed" in request.query_params,
-        }
-        return site.page(request, visitor, "jobs.html", **more)
+        more: Context = {"stream": f"/live/jobs{asked.query()}", "removed": "removed" in request.query_params}
+        parts = _marked(shown(visitor.person, asked))
+        return site.page(request, visitor, "jobs.html", asked=asked, parts=parts, **more)
 
     @router.get("/live/jobs")
     async def live_jobs(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        render = shown(visitor.person, listing.Filter.of(request))
-        return live.answer(live.parts(site.newest, render))
+        asked = listing.Filter.of(request)
+        return live.answer(live.parts(site.newest, lambda: shown(visitor.person, asked)))
 
 
-def _job_parts(site: Site, person: Person, csrf: str, name: str) -> Callable[[], Parts]:
-    def render() -> Parts:
-        found = {**jobpage.overview(site, person, name), "csrf": csrf, "person": person}
-        found["changes"] = jobpage.history(site, person, name)
-        names = ("head", "attempts", "curves", "links", "changes")
-        return {name: site.render(f"_job_{name}.html", **found) for name in names}
-
-    return render
+def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
+    found = {**jobpage.overview(site, visitor.person, name), "csrf": visitor.csrf, "person": visitor.person}
+    found["changes"] = jobpage.history(site, visitor.person, name)
+    return {part: site.render(f"_job_{part}.html", **found) for part in JOB_PARTS}
 
 
 def _job(router: APIRouter, site: Site) -> None:
@@ -134,9 +124,9 @@ def _job(router: APIRouter, site: Site) -> None:
         visitor = site.visitor(request)
         job = site.operations.job(visitor.person, name)
         log = jobpage.log_end(site, job)
-        more: dict[str, Any] = {
+        more: Context = {
             **{"job": job, "title": jobpage.title(job), "log": log, "problem": problem},
-            **{"parts": _marked(_job_parts(site, visitor.person, visitor.csrf, name)())},
+            **{"parts": _marked(_job_parts(site, visitor, name))},
             **{"done": jobpage.DONE.get(request.query_params.get("done", ""), ""), "command": jobpage.command(job)},
         }
         place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
@@ -151,9 +141,11 @@ def _job(router: APIRouter, site: Site) -> None:
     async def live_job(request: Request, id: Id, after: str = "") -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         await run_in_threadpool(site.operations.job, visitor.person, id)
-        render = _job_parts(site, visitor.person, visitor.csrf, id)
         place = live.last_place(request, after)
-        return live.answer(live.job(site.operations.ledger, site.newest, site.home, id, place, render))
+        source = live.job(
+            site.operations.ledger, site.newest, site.home, id, place, lambda: _job_parts(site, visitor, id)
+        )
+        return live.answer(source)
 
     @router.get("/jobs/{id}/log")
     def log(
@@ -169,8 +161,7 @@ def _job(router: APIRouter, site: Site) -> None:
         piece = jobpage.log_piece(site, found, number, before, after)
         if request.headers.get("accept", "").startswith("application/json"):
             return JSONResponse(vars(piece), headers=HEADERS)
-        more: dict[str, Any] = {"job": found, "title": jobpage.title(found), "attempt": number, "log": piece}
-        return site.page(request, visitor, "log.html", **more)
+        return site.page(request, visitor, "log.html", job=found, title=jobpage.title(found), attempt=number, log=piece)
 
     @router.get("/jobs/{id}/report")
     def one_page(request: Request, id: Id) -> Response:
@@ -186,14 +177,12 @@ def _job(router: APIRouter, site: Site) -> None:
 def _actions(router: APIRouter, site: Site) -> None:
     asks = {
         "stop": (
-            "Stop this job?",
+            *("Stop this job?", "Stop it"),
             "It ends in order, a training with a checkpoint, and is not started again unless you say so.",
-            "Stop it",
         ),
         "remove": (
-            "Remove this job?",
+            *("Remove this job?", "Remove it"),
             "Its row, its attempts and its page go; the audit trail remembers it.",
-            "Remove it",
         ),
     }
 
@@ -203,15 +192,9 @@ def _actions(router: APIRouter, site: Site) -> None:
             raise HTTPException(404, "There is no such page.")
         visitor = site.visitor(request, "submitter")
         found = site.operations.job(visitor.person, id)
-        question, what, button = asks[action]
-        more: dict[str, Any] = {
-            "job": found,
-            "title": jobpage.title(found),
-            "question": question,
-            "what": what,
-            "button": button,
-        }
-        return site.page(request, visitor, "ask.html", action=action, **more)
+        question, button, what = asks[action]
+        more: Context = {"title": jobpage.title(found), "question": question, "what": what, "button": button}
+        return site.page(request, visitor, "ask.html", action=action, job=found, **more)
 
     @router.post("/jobs/{id}/{action}")
     async def act(request: Request, id: Id, action: str) -> Response:
@@ -231,10 +214,10 @@ def _actions(router: APIRouter, site: Site) -> None:
 
 
 def _priority(word: object) -> int:
-    found = {str(name): number for name, number in PRIORITIES.items()}.get(str(word))
-    if found is None:
-        raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
-    return found
+    for name, number in PRIORITIES.items():
+        if name == word:
+            return number
+    raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
 
 
 def _submit(router: APIRouter, site: Site) -> None:
@@ -254,7 +237,7 @@ def _submit(router: APIRouter, site: Site) -> None:
         told = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now, "words": words}
         if request.headers.get("x-part") == "plan":
             return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
-        more: dict[str, Any] = {"asked": asked, "filled": filled, "verbs": VERBS, **told}
+        more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told}
         return site.page(request, visitor, "submit.html", status, **more)
 
     @router.get("/submit")
@@ -299,19 +282,19 @@ def _compare(router: APIRouter, site: Site) -> None:
 
 
 def _cluster(router: APIRouter, site: Site) -> None:
-    def shown(person: Person) -> Callable[[], Parts]:
-        return lambda: {"cluster": site.render("_cluster.html", **cluster.cluster(site, person), person=person)}
+    def shown(person: Person) -> Parts:
+        return {"cluster": site.render("_cluster.html", **cluster.cluster(site, person), person=person)}
 
     @router.get("/cluster")
     def page(request: Request) -> Response:
         visitor = site.visitor(request)
-        parts = _marked(shown(visitor.person)())
+        parts = _marked(shown(visitor.person))
         return site.page(request, visitor, "cluster.html", parts=parts, stream="/live/cluster")
 
     @router.get("/live/cluster")
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        return live.answer(live.parts(site.newest, shown(visitor.person)))
+        return live.answer(live.parts(site.newest, lambda: shown(visitor.person)))
 
 
 def _models(router: APIRouter, site: Site) -> None:

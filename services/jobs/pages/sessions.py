@@ -17,8 +17,8 @@ from pathlib import Path
 from fastapi import HTTPException, Request, Response
 from itsdangerous import BadSignature, URLSafeSerializer
 
+from services.jobs.http.guard import ANONYMOUS, Guard
 from services.jobs.ledger.access import Person, digest_of
-from services.jobs.service.guard import ANONYMOUS, Guard
 from services.jobs.service.schemas import NAME
 
 COOKIE = "dragoman_session"

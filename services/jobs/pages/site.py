@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -13,20 +14,20 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.datastructures import FormData
 
-from model.errors import ServiceError, UserError, reason
+from model.errors import reason
 from model.text.excerpt import for_markup
 from services.jobs.client.table import reason_beyond
+from services.jobs.http.problems import STATUS
 from services.jobs.ledger.access import Role
-from services.jobs.ledger.ledger import ConflictError, UnknownJobError
+from services.jobs.ledger.ledger import UnknownJobError
 from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
-from services.jobs.pages.tracking import Tracking
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
+from services.jobs.service.tracking import Tracking
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 
@@ -39,15 +40,7 @@ HEADERS = {
     **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
     **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"},
 }
-PROBLEMS: dict[type[Exception], int] = {
-    UserError: 400,
-    UnknownJobError: 404,
-    ConflictError: 409,
-    RequestValidationError: 422,
-    ServiceError: 503,
-    SQLAlchemyError: 503,
-}
-KNOWN: tuple[type[Exception], ...] = (*PROBLEMS, HTTPException)
+KNOWN: tuple[type[Exception], ...] = (*STATUS, RequestValidationError, HTTPException)
 TITLES = {403: "Not allowed", 404: "Not found", 409: "Not now", 429: "Too many requests", 503: "No answer"}
 BREAKS = re.compile(r"([/_.=,-]+)")
 
@@ -175,7 +168,7 @@ def refusal_of(problem: Exception) -> Refusal:
     if isinstance(problem, RequestValidationError):
         first = problem.errors()[0]
         return Refusal(422, f"{'.'.join(map(str, first['loc'][1:]))}: {first['msg']}")
-    code = next((code for kind, code in PROBLEMS.items() if isinstance(problem, kind)), 500)
+    code = next((code for kind, code in STATUS.items() if isinstance(problem, kind)), 500)
     return Refusal(code, reason(problem))
 
 
@@ -194,19 +187,13 @@ def page_route(site: Site) -> type[APIRoute]:
                         return Response(status_code=401)
                     wanted = request.url.path if request.method == "GET" else "/"
                     query = f"?{request.url.query}" if request.url.query and request.method == "GET" else ""
-                    return RedirectResponse(f"/login?next={_quoted(wanted + query)}", 303)
+                    return RedirectResponse(f"/login?next={quote(wanted + query, safe='/')}", 303)
                 except KNOWN as problem:
                     return problem_page(site, request, refusal_of(problem))
 
             return answer
 
     return PageRoute
-
-
-def _quoted(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text, safe="/")
 
 
 def problem_page(site: Site, request: Request, problem: Refusal) -> Response:

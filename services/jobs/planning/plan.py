@@ -2,7 +2,6 @@
 the configuration files and the shards. It runs in the planner's process, because Hydra is not thread-safe."""
 
 import contextlib
-import importlib
 import io
 import os
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from model.untrusted import read_object, whole
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
-from services.verbs import SHARED_MODULES, VERBS
+from services.verbs import run_verb
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
 CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what only one job may write at a time
@@ -159,10 +158,9 @@ def _rehearse(verb: str, words: Sequence[str]) -> None:
     Raises:
         UserError: in the command's own words.
     """
-    module = importlib.import_module(VERBS[verb].module)
     said = io.StringIO()
     with compose.rehearsal(), remembered(words), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        code = module.main([verb, *words] if VERBS[verb].module in SHARED_MODULES else list(words))
+        code = run_verb(verb, words)
     if code != compose.OK:
         lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
         raise UserError(lines[-1].removeprefix(f"dragoman {verb}: "))

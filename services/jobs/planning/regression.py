@@ -8,10 +8,14 @@ Gauss-Newton; its inverse Hessian (Laplace) is the spread of theta and the group
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
 
 STEPS = 12  # of Gauss-Newton
 STRIDE = 1.5  # longest move of a parameter in one step
+Floats = NDArray[np.float64]
 ROBUST = 2.5  # standard deviations beyond which a shape counts less (Huber)
 
 
@@ -66,26 +70,21 @@ class Fit:
         free = 4 + sum(cell.count - 1 for cell in cells)  # the prior counts as four repetitions
         self.noise = (4 * prior.noise**2 + sum(cell.squares for cell in cells)) / free
         self._groups = {name: index for index, name in enumerate(dict.fromkeys(cell.group for cell in cells))}
-        size = len(prior.means) + len(self._groups)
-        means = [*prior.means, *([0.0] * len(self._groups))]
-        weights = [*(1 / spread**2 for spread in prior.spreads), *([1 / prior.group**2] * len(self._groups))]
-        self._theta = list(means)
-        self._precision = [[weights[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
+        rest = len(self._groups)
+        means = np.array([*prior.means, *([0.0] * rest)])
+        weights = np.array([*prior.spreads, *([prior.group] * rest)]) ** -2
+        self._theta, self._precision = means, np.diag(weights)
         for _ in range(STEPS if cells else 0):
-            matrix = [[weights[i] if i == j else 0.0 for j in range(size)] for i in range(size)]
-            vector = [weights[i] * (means[i] - self._theta[i]) for i in range(size)]
+            matrix, vector = np.diag(weights), weights * (means - self._theta)
             for alike in self._shapes.values():
                 residual, variance, slope = self._shape(alike)
                 weight = min(1.0, ROBUST * variance**0.5 / max(abs(residual), 1e-9)) / variance
-                for i in range(size):
-                    if slope[i]:
-                        vector[i] += weight * slope[i] * residual
-                        for j in range(size):
-                            matrix[i][j] += weight * slope[i] * slope[j]
+                vector += weight * residual * slope
+                matrix += weight * np.outer(slope, slope)
             self._precision = matrix
-            move = solve(matrix, vector)
-            self._theta = [t + max(-STRIDE, min(STRIDE, m)) for t, m in zip(self._theta, move, strict=True)]
-            if max(map(abs, move)) < 1e-3:
+            move = np.linalg.solve(matrix, vector)
+            self._theta = self._theta + np.clip(move, -STRIDE, STRIDE)
+            if abs(move).max() < 1e-3:
                 break
 
     def predict(
@@ -97,7 +96,7 @@ class Fit:
         and to the extra variance that it has for this prediction.
         """
         mean, slope = self._mean(x, group)
-        variance = sum(s * v for s, v in zip(slope, solve(self._precision, slope), strict=True)) + self.prior.shape**2
+        variance = float(slope @ np.linalg.solve(self._precision, slope)) + self.prior.shape**2
         if group not in self._groups:
             variance += self.prior.group**2
         total = weighted = 0.0
@@ -109,25 +108,24 @@ class Fit:
         kept = 1 / (1 / variance + total)  # variance of the shape's own effect after its own measurements
         return Spread(mean + kept * weighted, kept + self.noise)
 
-    def _shape(self, alike: Sequence[Cell]) -> tuple[float, float, list[float]]:
+    def _shape(self, alike: Sequence[Cell]) -> tuple[float, float, Floats]:
         """Returns (mean residual, its variance, mean slope) of one shape's points."""
         count = sum(cell.count for cell in alike)
-        residual, slope = 0.0, [0.0] * len(self._theta)
-        for cell in alike:
-            mean, own = self._mean(cell.x, cell.group)
-            residual += cell.count / count * (cell.mean - mean)
-            slope = [s + cell.count / count * o for s, o in zip(slope, own, strict=True)]
+        found = [(cell.count / count, cell.mean, self._mean(cell.x, cell.group)) for cell in alike]
+        residual = sum(share * (measured - mean) for share, measured, (mean, _) in found)
+        slope: Floats = np.sum([share * own for share, _, (_, own) in found], axis=0)
         return residual, self.prior.shape**2 + self.noise / count, slope
 
-    def _mean(self, x: Sequence[float], group: str) -> tuple[float, list[float]]:
+    def _mean(self, x: Sequence[float], group: str) -> tuple[float, Floats]:
         """Returns (log y, its slope over all parameters) without a shape's own effect."""
-        parts = [exp(theta) * part for theta, part in zip(self._theta, x, strict=False)]
-        total = max(sum(parts), 1e-300)
-        slope = [part / total for part in parts] + [0.0] * len(self._groups)
+        slope = np.zeros(len(self._theta))
+        parts = np.exp(self._theta[: len(x)]) * x
+        total = max(float(parts.sum()), 1e-300)
+        slope[: len(x)] = parts / total
         effect = 0.0
         if group in self._groups:
             place = len(x) + self._groups[group]
-            effect, slope[place] = self._theta[place], 1.0
+            effect, slope[place] = float(self._theta[place]), 1.0
         return log(total) + effect, slope
 
 
@@ -142,21 +140,4 @@ def _cells(points: Sequence[Point]) -> dict[str, list[Cell]]:
         mean = sum(logs) / len(logs)
         squares = sum((value - mean) ** 2 for value in logs)
         found.setdefault(shape, []).append(Cell(x, group, workers, len(logs), mean, squares))
-    return found
-
-
-def solve(matrix: Sequence[Sequence[float]], vector: Sequence[float]) -> list[float]:
-    """Solves a symmetric positive definite system by Cholesky's method."""
-    size = len(vector)
-    low = [[0.0] * size for _ in range(size)]
-    for i in range(size):
-        for j in range(i + 1):
-            rest = matrix[i][j] - sum(low[i][k] * low[j][k] for k in range(j))
-            low[i][j] = max(rest, 1e-12) ** 0.5 if i == j else rest / low[j][j]
-    forward: list[float] = []
-    for i in range(size):
-        forward.append((vector[i] - sum(low[i][k] * forward[k] for k in range(i))) / low[i][i])
-    found = [0.0] * size
-    for i in reversed(range(size)):
-        found[i] = (forward[i] - sum(low[k][i] * found[k] for k in range(i + 1, size))) / low[i][i]
     return found

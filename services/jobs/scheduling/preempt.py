@@ -19,12 +19,7 @@ class Victims:
 
 
 def choose_victims(
-    job: Entry,
-    active: Sequence[Entry],
-    room: Room,
-    placed: Mapping[str, Placed],
-    now: float,
-    preempt_after: float,
+    job: Entry, active: Sequence[Entry], room: Room, placed: Mapping[str, Placed], now: float, preempt_after: float
 ) -> Victims:
     """Returns as few jobs as possible that make room for `job`.
 

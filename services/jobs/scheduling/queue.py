@@ -110,11 +110,7 @@ class Walk:
     """Waiting jobs turn by turn; skips groups that cannot start any more."""
 
     def __init__(
-        self,
-        jobs: dict[str, Entry],
-        groups: dict[Group, list[Place]],
-        share: Share,
-        unseen: Callable[[str], bool],
+        self, jobs: dict[str, Entry], groups: dict[Group, list[Place]], share: Share, unseen: Callable[[str], bool]
     ) -> None:
         self._jobs, self._groups, self._share, self._unseen = jobs, groups, share, unseen
         self._heads: list[tuple[Turn, int, Group]] = []  # the next job of each group, and its position there

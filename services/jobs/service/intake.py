@@ -15,12 +15,12 @@ from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.places import Places
 from services.jobs.ledger.tables import Job, Measurement
-from services.jobs.pages.tracking import Tracking
 from services.jobs.planning.estimate import Estimate, estimate
 from services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
 from services.jobs.scheduling.entries import Capacity
 from services.jobs.scheduling.room import Room
 from services.jobs.service.ownership import Ownership
+from services.jobs.service.tracking import Tracking
 from services.jobs.states import State
 
 RANGED = ("train", "shard")  # commands that run with any number of workers

@@ -20,6 +20,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from prometheus_client import Counter, Histogram
@@ -50,34 +51,19 @@ class Metrics:
     def __init__(self, telemetry: Telemetry | None = None) -> None:
         self.telemetry = telemetry or Telemetry("dragoman-jobs")
         registry = self.telemetry.registry
-        self.waited = Histogram(
-            "dragoman_job_wait_seconds", "From the queue to an attempt", buckets=WAITS, registry=registry
-        )
-        self.passes = Histogram(
-            "dragoman_scheduler_pass_seconds", "Of deciding what starts", buckets=PASSES, registry=registry
-        )
-        self.attempts = Counter(
-            "dragoman_attempts_total", "Attempts that ended, by what ended them", ["cause"], registry=registry
-        )
-        self.recovery = Histogram(
-            "dragoman_recovery_seconds",
-            "From an attempt's end until the next one of its job runs",
-            ["cause"],
-            buckets=RECOVERIES,
-            registry=registry,
-        )
-        self.lost = Counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"], registry=registry)
-        self.ratios = Histogram(
-            "dragoman_forecast_error_ratio", "Time taken in parts of the forecast", buckets=RATIOS, registry=registry
-        )
-        self.forecasts = Counter(
-            "dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"], registry=registry
-        )
+        counter, histogram = partial(Counter, registry=registry), partial(Histogram, registry=registry)
+        self.waited = histogram("dragoman_job_wait_seconds", "From the queue to an attempt", buckets=WAITS)
+        self.passes = histogram("dragoman_scheduler_pass_seconds", "Of deciding what starts", buckets=PASSES)
+        self.attempts = counter("dragoman_attempts_total", "Attempts that ended, by what ended them", ["cause"])
+        again = "From an attempt's end until the next one of its job runs"
+        self.recovery = histogram("dragoman_recovery_seconds", again, ["cause"], buckets=RECOVERIES)
+        self.lost = counter("dragoman_lost_tokens_total", "Trained and not kept", ["cause"])
+        told = "Time taken in parts of the forecast"
+        self.ratios = histogram("dragoman_forecast_error_ratio", told, buckets=RATIOS)
+        self.forecasts = counter("dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"])
+        self.refused = counter("dragoman_connections_refused_total", "Connections that were refused", ["status"])
         for inside in ("yes", "no"):
             self.forecasts.labels(inside)
-        self.refused = Counter(
-            "dragoman_connections_refused_total", "Connections that were refused", ["status"], registry=registry
-        )
         for status in (400, 408, 503):
             self.refused.labels(status)
         for cause in CAUSES:

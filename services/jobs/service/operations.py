@@ -1,6 +1,6 @@
 """The requests of people to the service, each checked: the job's owner, and the state that allows it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from fastapi import HTTPException
@@ -115,14 +115,21 @@ class Operations:
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
     def _change(self, person: Person, name: str, state: Any, words: str, **values: Any) -> Job:
-        for last in [False] * (AGAIN - 1) + [True]:
-            job = self.job(person, name)
+        def change(job: Job) -> Job:
             wanted = state(job)
             if job.state == wanted and wanted in ACTIVE:
                 return job  # it was asked before
+            who = person.owner if person.owner == job.owner else "an admin"  # the owner reads the reason
+            return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
+
+        return self._repeat(person, name, change)
+
+    def _repeat(self, person: Person, name: str, change: Callable[[Job], Job]) -> Job:
+        """Makes a change to a job, again if others change it at the same time."""
+        for last in [False] * (AGAIN - 1) + [True]:
+            job = self.job(person, name)
             try:
-                who = person.owner if person.owner == job.owner else "an admin"  # the owner reads the reason
-                return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
+                return change(job)
             except ConflictError:
                 if last or self.ledger.job(name).version == job.version:
                     raise
@@ -130,16 +137,13 @@ class Operations:
 
     def set_priority(self, person: Person, name: str, priority: int) -> Job:
         """Sets a job's priority. Raises ConflictError if it has ended."""
-        for last in [False] * (AGAIN - 1) + [True]:
-            job = self.job(person, name)
+
+        def change(job: Job) -> Job:
             if job.state in ENDED:
                 raise ConflictError(f"job {name} is {job.state}: its turn is over")
-            try:
-                return self.ledger.set_priority(job, priority, person.owner)
-            except ConflictError:
-                if last:
-                    raise
-        raise AssertionError("unreachable")
+            return self.ledger.set_priority(job, priority, person.owner)
+
+        return self._repeat(person, name, change)
 
     def remove(self, person: Person, name: str) -> None:
         """Removes a job. Raises ConflictError if it has not ended."""

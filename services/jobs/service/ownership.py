@@ -15,7 +15,7 @@ from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.models import Models
 from services.jobs.ledger.tables import Job
-from services.jobs.pages.tracking import OWNER_TAG, Model, Tracking
+from services.jobs.service.tracking import OWNER_TAG, Model, Tracking
 
 NOBODY = ""
 GIVE = "an admin gives it to an owner with: dragoman owner {name} OWNER"

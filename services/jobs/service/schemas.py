@@ -65,10 +65,14 @@ class TokenRequest(Strict):
     role: Role
 
 
-class JobView(BaseModel):
-    """A job in a list. Times are seconds since 1970."""
+class View(BaseModel):
+    """An answer, which is made from an object with the same attributes."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+class JobView(View):
+    """A job in a list. Times are seconds since 1970."""
 
     id: str
     owner: str
@@ -100,10 +104,8 @@ class JobPage(BaseModel):
     newest: int  # the number of the last change, to follow from
 
 
-class AttemptView(BaseModel):
+class AttemptView(View):
     """One start of a job."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     number: int
     workers: int
@@ -119,10 +121,8 @@ class AttemptView(BaseModel):
     startup: float  # seconds until a training's first step; the whole attempt if it had none
 
 
-class ChangeView(BaseModel):
+class ChangeView(View):
     """A row of the audit trail."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     id: int
     at: float
@@ -167,10 +167,8 @@ class CurvesView(BaseModel):
     released: dict[str, Any]
 
 
-class HolderView(BaseModel):
+class HolderView(View):
     """A job that holds what another waits for."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     job: str
     owner: str
@@ -179,10 +177,8 @@ class HolderView(BaseModel):
     latest: float | None
 
 
-class WhyView(BaseModel):
+class WhyView(View):
     """The reason why a job waits, the jobs that hold what it needs, and the range of its expected start."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     kind: str
     text: str
@@ -195,10 +191,8 @@ class WhyView(BaseModel):
     latest: float | None = None
 
 
-class NodeView(BaseModel):
+class NodeView(View):
     """A machine of the cluster, and the resources that jobs may use on it."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: str
     cpus: float
@@ -225,20 +219,16 @@ class QuotaView(BaseModel):
     gpus: float | None
 
 
-class ModelView(BaseModel):
+class ModelView(View):
     """A registered model and its owner."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: str
     owner: str
     since: float
 
 
-class TokenView(BaseModel):
+class TokenView(View):
     """A token's name, owner and role; not the token."""
-
-    model_config = ConfigDict(from_attributes=True)
 
     name: str
     owner: str

@@ -129,7 +129,9 @@ class Brittle:
 
     name = "brittle"
 
-    def search(self, sources: Sequence[np.ndarray], config: DecodeConfig) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
+    ) -> list[list[Hypothesis]]:
         if any(len(ids) == 5 for ids in sources):
             raise RuntimeError("no five")
         return [[Hypothesis((7,), -1.0, -2.0, True)] for _ in sources]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.corpus.cleaning import Cleaned, clean
+from pipelines.corpus.clean.cleaning import Cleaned, clean
 from pipelines.corpus.settings import CleanConfig
 
 

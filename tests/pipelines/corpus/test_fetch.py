@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
-from pipelines.corpus.download import Redirects
-from pipelines.corpus.fetch import fetch
+from pipelines.corpus.read.download import Redirects
+from pipelines.corpus.read.fetch import fetch
 from pipelines.corpus.settings import FetchFile
 
 CONTENT = b"one line\n" * 300_000

@@ -8,9 +8,9 @@ import pytest
 from model.errors import UserError
 from model.shards.manifest import Manifest
 from pipelines.corpus.gold import gold_alignments, gold_words
-from pipelines.corpus.identity import generator_hash
 from pipelines.corpus.phrasebook.generate import generate
 from pipelines.corpus.phrasebook.words import tokens
+from pipelines.corpus.read.identity import generator_hash
 
 HERE = Path("shards")
 

@@ -23,7 +23,9 @@ from model.text.tokenizer import EOS, UNK, TokenizerConfig
 from model.text.tokenizers import load_pair
 from model.text.words import WordTokenizer, rules_of
 from pipelines.config import Config, PathsConfig
-from pipelines.corpus import counting, monolingual, text_staging
+from pipelines.corpus import monolingual
+from pipelines.corpus.pack import counting
+from pipelines.corpus.read import text_staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult, shard
@@ -35,7 +37,7 @@ from tests.pipelines.conftest import directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
-SMALL = {"pipelines.corpus.text_staging.BLOCK_BYTES": 4000, "pipelines.corpus.vocabulary.TASK_BLOCKS": 3}
+SMALL = {"pipelines.corpus.read.text_staging.BLOCK_BYTES": 4000, "pipelines.corpus.pack.vocabulary.TASK_BLOCKS": 3}
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
 )
@@ -145,10 +147,10 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
     for where, call in (
-        ("pipelines.corpus.text_block.save_block", 5),
-        ("pipelines.corpus.counting.write_run", 4),  # of pairs
-        ("pipelines.corpus.phrases.save_block", 20),
-        ("pipelines.corpus.vocabulary.count_units", 7),
+        ("pipelines.corpus.clean.text_block.save_block", 5),
+        ("pipelines.corpus.pack.counting.write_run", 4),  # of pairs
+        ("pipelines.corpus.pack.phrases.save_block", 20),
+        ("pipelines.corpus.pack.vocabulary.count_units", 7),
         ("model.shards.writer.canonical_json", 3),
     ):
         kill_sharding(config, where, call, SMALL)

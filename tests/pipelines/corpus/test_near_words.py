@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.near_pairs import near_lines, near_pairs
-from pipelines.corpus.near_words import WordIndex, within_one_word, words_of
-from pipelines.corpus.plan import make_plan
+from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
+from pipelines.corpus.plan.near_words import WordIndex, within_one_word, words_of
+from pipelines.corpus.plan.plan import make_plan
 from pipelines.corpus.settings import CorpusConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 

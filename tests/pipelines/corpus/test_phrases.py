@@ -8,8 +8,8 @@ import pytest
 
 from model.errors import UserError
 from model.text.words import WordRules
-from pipelines.corpus.counting import write_run
-from pipelines.corpus.phrases import OuterWords, check_phrases, join_phrases, load_phrases, write_phrases
+from pipelines.corpus.pack.counting import write_run
+from pipelines.corpus.pack.phrases import OuterWords, check_phrases, join_phrases, load_phrases, write_phrases
 from pipelines.corpus.settings import PhrasesConfig
 
 LOWER = WordRules(lowercase=True, punctuation=False)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus import plan as plan_module
-from pipelines.corpus import staging
-from pipelines.corpus.misalignment import Misaligned
-from pipelines.corpus.plan import make_plan
+from pipelines.corpus.clean.misalignment import Misaligned
+from pipelines.corpus.plan import plan as plan_module
+from pipelines.corpus.plan.plan import make_plan
+from pipelines.corpus.read import staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 

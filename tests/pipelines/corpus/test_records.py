@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
-from pipelines.corpus.records import Records, read_records
+from pipelines.corpus.read.records import Records, read_records
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 from pipelines.corpus.settings import OnError
-from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import blocks_of, stage, staging_tasks
 
 
 def _read(folder: Path, kind: str, *files: bytes, places: tuple[str, ...] = (), on_error: OnError = "raise") -> Records:

@@ -10,9 +10,9 @@ from bench.s3_server import Proxy
 from model.errors import UserError
 from model.storage import remote
 from model.storage.retry import NotThereError, Patience
-from pipelines.corpus.remote_files import with_local_files
+from pipelines.corpus.read.remote_files import with_local_files
+from pipelines.corpus.read.sources import SPLITS
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
-from pipelines.corpus.sources import SPLITS
 
 PLACE = "s3://bucket/corpora"
 PATIENCE = Patience(5)

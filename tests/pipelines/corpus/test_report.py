@@ -1,7 +1,7 @@
 """The warnings and counts that a sharding prints."""
 
 from model.shards.manifest import Manifest
-from pipelines.corpus.report import changes
+from pipelines.corpus.pack.report import changes
 
 
 def test_what_cleaning_cut_is_told_once_a_split_whatever_the_corpus() -> None:

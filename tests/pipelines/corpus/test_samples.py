@@ -13,10 +13,10 @@ from model.errors import UserError
 from model.shards.samples import read_samples, write_samples
 from model.text.tokenizer import TokenizerConfig
 from pipelines.config import Config, PathsConfig
-from pipelines.corpus.samples import as_lines
+from pipelines.corpus.read.samples import as_lines
+from pipelines.corpus.read.sources import SPLITS
 from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
 from pipelines.corpus.sharded import as_sharded
-from pipelines.corpus.sources import SPLITS
 from pipelines.settings import ClusterConfig
 from pipelines.shard import shard
 from pipelines.unpack import UnpackConfig, UnpackRoot

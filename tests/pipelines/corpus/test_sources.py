@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
+from pipelines.corpus.read.sources import sources_of
 from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
-from pipelines.corpus.sources import sources_of
 
 
 @pytest.fixture

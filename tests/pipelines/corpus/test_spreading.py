@@ -17,7 +17,9 @@ from model.shards.manifest import ShardsConfig
 from model.storage import remote
 from pipelines import shard as verb
 from pipelines.config import Config, PathsConfig
-from pipelines.corpus import monolingual, spreading, staging
+from pipelines.corpus import monolingual
+from pipelines.corpus.pack import spreading
+from pipelines.corpus.read import staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.tracking.server import TrackingConfig

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from model.errors import UserError
-from pipelines.corpus import staging
-from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import blocks_of, stage, staging_tasks
+from pipelines.corpus.read import staging
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 
 
 def _source(folder: Path, left: bytes, right: bytes) -> Source:

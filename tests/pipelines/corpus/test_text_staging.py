@@ -12,11 +12,11 @@ import pytest
 from model.errors import UserError
 from model.inputs.archive import Part
 from model.inputs.lines import View, parts_of
-from pipelines.corpus import text_staging
-from pipelines.corpus.records import block_bytes
-from pipelines.corpus.sources import Source
-from pipelines.corpus.staging import Block
-from pipelines.corpus.text_staging import kept_between, place_of, stage_text, text_blocks, text_staging_tasks
+from pipelines.corpus.read import text_staging
+from pipelines.corpus.read.records import block_bytes
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.read.staging import Block
+from pipelines.corpus.read.text_staging import kept_between, place_of, stage_text, text_blocks, text_staging_tasks
 
 MARKS = ("*** START OF", "*** END OF")
 

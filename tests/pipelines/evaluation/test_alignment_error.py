@@ -21,8 +21,8 @@ from model.text.tokenizers import train_pair
 from pipelines import entries
 from pipelines.config import Config, PathsConfig
 from pipelines.corpus.gold import gold_words
-from pipelines.corpus.identity import generator_hash
 from pipelines.corpus.phrasebook.generate import Line, generate
+from pipelines.corpus.read.identity import generator_hash
 from pipelines.evaluation.alignment_error import (
     AlignmentEvaluation,
     AlignmentScore,

@@ -31,7 +31,7 @@ def test_a_line_in_is_a_line_out_and_empty_lines_stay(tmp_path: Path, bundle: Pa
     lines = run(tmp_path, bundle, b"the dog\r\n\n  \na\xc2\x85b\xe2\x80\xa8c\nlast", lines=2).split("\n")
     assert len(lines) == 6
     assert lines[-1] == ""
-    assert [bool(line) for line in lines[:5]] == [True, False, False, True, True]
+    assert [bool(line.strip()) for line in lines[:5]] == [True, False, False, True, True]
 
 
 def test_chunks_do_not_change_the_answers(tmp_path: Path, bundle: Path) -> None:
@@ -68,12 +68,44 @@ def test_a_container_gives_the_lines_of_the_source_language(tmp_path: Path, bund
 
 def test_what_is_lost_is_said(tmp_path: Path, bundle: Path, caplog: pytest.LogCaptureFixture) -> None:
     records = run(
-        tmp_path, bundle, b"the dog\n" + b"the dog sees " * 200 + "\n犬\n".encode(), format="json"
+        tmp_path, bundle, b"the dog\n" + b"the dog sees " * 200 + "\n犬\n".encode(), format="json", protect=False
     ).splitlines()
     assert [json.loads(record)["truncated"] for record in records] == [False, True, False]
     assert [json.loads(record)["unknown"] > 0 for record in records] == [False, False, True]
     assert "1 lines were cut to the model's positions and lost their end; translate.split=true" in caplog.text
     assert "1 lines have characters or words that the model's vocabulary has not got" in caplog.text
+
+
+def test_a_protected_line_is_not_cut_and_its_report_says_what_was_kept(tmp_path: Path, bundle: Path) -> None:
+    content = b"the dog sees " * 50 + b"\nja {name} \xe7\x8a\xac\n"
+    out = run(tmp_path, bundle, content, format="json", report=str(tmp_path / "report.jsonl"))
+    records = [json.loads(line) for line in out.splitlines()]
+    reports = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [record["truncated"] for record in records] == [False, False]
+    assert reports[0]["long"] and reports[0]["complete"]
+    assert [one["text"] for one in reports[1]["placeholders"]] == ["{name}"]
+    assert "{name} 犬" in records[1]["text"]
+    assert records[1]["report"] == {key: value for key, value in reports[1].items() if key != "line"}
+
+
+def test_a_document_keeps_its_markup_and_a_glossary_its_terms(tmp_path: Path, bundle: Path) -> None:
+    (tmp_path / "terms.tsv").write_text("dog\tKöter\n", encoding="utf-8")
+    out = run(
+        tmp_path,
+        bundle,
+        b"<p>the dog</p><pre>the dog</pre>\n<p>Dog</p>",
+        format="html",
+        glossary=str(tmp_path / "terms.tsv"),
+    )
+    assert out.endswith("</p><pre>the dog</pre>\n<p>Köter</p>")
+    assert "Köter" in out.partition("</p>")[0]
+    with pytest.raises(UserError, match=r"in\.txt: XML: mismatched tag \(line 1, column 10\)"):
+        run(tmp_path, bundle, b"<p>the </q>", format="xml")
+    with pytest.raises(UserError, match=r"translate\.glossary needs translate\.protect=true"):
+        run(tmp_path, bundle, b"x\n", glossary="terms.tsv", protect=False)
+    (tmp_path / "terms.tsv").write_text("dog\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"terms\.tsv, line 1: 'dog' has no two columns"):
+        run(tmp_path, bundle, b"x\n", glossary=str(tmp_path / "terms.tsv"))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +155,7 @@ def test_an_ensemble_of_one_bundle_twice_translates_as_it_does(tmp_path: Path, b
 class Shouting:
     """A model of two alternatives a line."""
 
-    source = "en"
+    source, target = "en", "de"
 
     def translate(self, lines: list[str], nbest: int) -> list[Translation]:
         found = [[Alternative(line.upper(), -1.0), Alternative(line, -3.0)][:nbest] for line in lines]

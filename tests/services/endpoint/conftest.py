@@ -8,14 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
-from services.endpoint.app import create_app
+from services.endpoint.app import create_app, create_lean_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
+from services.http.connections import LEAVING
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits
@@ -51,7 +52,7 @@ def served(translator: Any, version: str = "3") -> LoadedModel:
 class Client:
     """Asks the application without a socket."""
 
-    app: FastAPI
+    app: ASGIApp
 
     def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
@@ -82,6 +83,16 @@ class Stage:
 
     def ask(self, **values: Any) -> Any:
         return self.client.post("/translate", json={"source": "en", "target": "de", **values})
+
+
+def lean_app(endpoint: Endpoint) -> ASGIApp:
+    """The application as our own server has it, that says when a client leaves."""
+    app = create_lean_app(endpoint)
+
+    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "extensions": {LEAVING: {}}}, receive, send)
+
+    return extended
 
 
 @pytest.fixture

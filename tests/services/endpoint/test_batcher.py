@@ -1,6 +1,9 @@
 """The micro-batcher: order, batching, bounds, failures."""
 
+import asyncio
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 
@@ -143,7 +146,88 @@ def test_a_dead_thread_is_seen_and_fails_what_waits(batcher: Batcher[str, str, s
     for future in futures:
         with pytest.raises(EngineStoppedError):
             future.result(10)
-    batcher._thread.join(10)
+    batcher._short.thread.join(10)
     assert not batcher.alive
     with pytest.raises(EngineStoppedError):
         batcher.submit("a", ["y"])
+
+
+def test_a_long_request_is_decoded_beside_the_short_ones() -> None:
+    opened, entered = threading.Event(), threading.Event()
+
+    def translate(_: str, lines: list[str], nbest: int) -> list[str]:
+        if "long" in lines:
+            entered.set()
+            assert opened.wait(10)
+        return lines
+
+    batcher: Batcher[str, str, str] = Batcher(translate, tokens=lambda line: 100 if line == "long" else 1, turn=100)
+    batcher.start()
+    slow = batcher.submit("a", ["long", "long"])
+    assert entered.wait(10)
+    assert batcher.submit("a", ["short"]).result(10) == ["short"]
+    slow.cancel()  # its second turn is not taken
+    opened.set()
+    batcher.stop(10)
+    assert batcher.queued == 0
+
+
+def test_long_requests_that_fill_their_queue_leave_the_short_ones_room(gate: Gate) -> None:
+    batcher: Batcher[str, str, str] = Batcher(gate.translate, limit=4, capacity=10, turn=5)
+    batcher.start()
+    long = batcher.submit("a", ["x"] * 10)
+    assert gate.entered.wait(10)
+    assert batcher.queued == 6
+    with pytest.raises(QueueFullError):
+        batcher.submit("a", ["x"] * 6)
+    short = batcher.submit("a", ["y"])
+    gate.open.set()
+    assert short.result(10) == ["a:y"]
+    assert len(long.result(10)) == 10
+    batcher.stop(10)
+
+
+def test_coroutines_are_woken_once_a_batch_and_one_that_is_cancelled_leaves_the_queue(
+    batcher: Batcher[str, str, str], gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test() -> None:
+        loop, woken = asyncio.get_running_loop(), []
+        wake = loop.call_soon_threadsafe
+        block(batcher, gate)
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *args: (woken.append(1), wake(*args))[1])
+        asking = [asyncio.ensure_future(batcher.ask("a", [str(number)])) for number in range(4)]
+        await asyncio.sleep(0)
+        asking.pop().cancel()
+        await asyncio.sleep(0)
+        assert batcher.queued == 3
+        gate.open.set()
+        assert await asyncio.gather(*asking) == [["a:0"], ["a:1"], ["a:2"]]
+        assert len(woken) == 1
+
+    asyncio.run(test())
+
+
+def test_an_answered_request_and_an_idle_thread_hold_no_engine() -> None:
+    """A model that was replaced is freed at once, not at the next collection of cycles."""
+
+    class Model:
+        pass
+
+    batcher: Batcher[Model, str, str] = Batcher(lambda _model, lines, _nbest: lines)
+    batcher.start()
+    gc.collect()
+    gc.disable()
+    try:
+        model = Model()
+        kept = weakref.ref(model)
+        assert batcher.submit(model, ["x"]).result(10) == ["x"]
+        assert asyncio.run(batcher.ask(model, ["x"])) == ["x"]
+        del model
+        for _ in range(1000):  # the thread lets go of the batch just after its answers are there
+            if kept() is None:
+                break
+            threading.Event().wait(0.01)
+        assert kept() is None
+    finally:
+        gc.enable()
+        batcher.stop(10)

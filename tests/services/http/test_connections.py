@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+import uvloop
 from starlette.types import Receive, Scope, Send
 
 from model.errors import UserError
@@ -63,7 +64,10 @@ class Clients:
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), PATIENCE))
+    """Runs the test on the event loop of the job service, and on the endpoint's."""
+    for new_loop in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(asyncio.wait_for(test(), PATIENCE))
 
 
 async def until(done: Callable[[], bool]) -> None:
@@ -187,6 +191,59 @@ def test_where_every_connection_is_being_answered_one_more_is_a_503(monkeypatch:
             assert b"\r\nRetry-After: 1\r\n" in got
             assert got.endswith(b'{"error": "All 1 connections are in use: try again later"}')
             assert refused == [503]
+
+    run(test)
+
+
+def test_a_server_that_stops_waits_for_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle, with half a header, with half a body; and who has a request at work gets the answer."""
+    monkeypatch.setattr(connections, "LINGER", 0.05)
+
+    async def test() -> None:
+        async with served() as (server, clients):
+            for said in (b"", REQUEST, b"GET / HTTP/1.1\r\nHost:"):
+                await clients.open(said)
+            half, _ = await clients.open(b"POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nx")
+            await until(lambda: sum(one.cycle is not None for one in server.server_state.connections) == 2)
+            await until(lambda: len(server.server_state.connections) == 4)
+            await asyncio.wait_for(server.shutdown([]), PATIENCE / 2)
+            assert not server.server_state.connections
+            assert (await half.read()).startswith(b"HTTP/1.1 ")
+
+    run(test)
+
+
+def test_a_header_is_bounded_however_it_comes() -> None:
+    line = b"X-Long: " + b"x" * 1000 + b"\r\n"
+    for said in (
+        b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 100_000,  # one line that does not end
+        b"GET / HTTP/1.1\r\n" + line * 100,
+        b"GET /" + b"x" * 100_000,
+    ):
+
+        async def test(said: bytes = said) -> None:
+            async with served() as (_, clients):
+                reader, writer = await clients.open()
+                with contextlib.suppress(ConnectionError):
+                    writer.write(said)
+                    await writer.drain()
+                assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+
+        run(test)
+
+
+def test_clients_that_offer_http_2_are_answered() -> None:
+    """Java's client sends this header with every request."""
+    upgrade = (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAA\r\n"
+    )
+
+    async def test() -> None:
+        async with served() as (_, clients):
+            reader, writer = await clients.open()
+            for _ in range(2):
+                writer.write(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 2\r\n" + upgrade + b"\r\nab")
+                assert (await reader.readuntil(b"hi")).startswith(b"HTTP/1.1 200 OK")
 
     run(test)
 

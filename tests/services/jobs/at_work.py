@@ -5,9 +5,10 @@ import os
 from collections.abc import Iterator
 
 from services.http.listening import bind
-from services.jobs.service.app import Parts, create_app
-from services.jobs.service.listening import serving
+from services.jobs.http.listening import serving
+from services.jobs.http.parts import Parts
 from services.jobs.service.loop import Loop
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import PROCESSES
 
 

@@ -10,14 +10,15 @@ import pytest
 from model.errors import UserError
 from services.jobs.client.admin import bill, quota, token
 from services.jobs.client.client import JobClient
-from services.jobs.job_client import JobsConfig
+from services.jobs.client.settings import JobsConfig
+from services.jobs.http.parts import Parts
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.loop import Loop
 from services.jobs.service.schemas import ChangeView
 from services.jobs.states import State
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.

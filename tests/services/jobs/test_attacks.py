@@ -20,9 +20,10 @@ from model.networks.architectures import ARCHITECTURES
 from pipelines.config import Config
 from pipelines.places import KINDS
 from pipelines.unpack import UnpackRoot
+from services.jobs.http.parts import Parts
 from services.jobs.planning.plan import make_plan
 from services.jobs.planning.planner import Planner
-from services.jobs.service.app import Parts, create_app
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
 
 SECRET = "dgm_the_secret_itself"

@@ -24,13 +24,13 @@ from model.untrusted import read_object
 from services.commands.contents import read_run
 from services.commands.run_folders import run_folders
 from services.jobs.executors.base import Start
+from services.jobs.http.parts import Parts
 from services.jobs.ledger.tables import Job
 from services.jobs.records import attempt_of
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.loop import Loop
 from services.jobs.service.progress import Progress, progress
 from services.jobs.states import ENDED, State
-from services.jobs.stop_wait import stop_wait
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -188,8 +188,6 @@ def test_a_damaged_file_of_one_job_stops_nothing_and_is_shown(
         notes = look_at_everything(loop, browser, bad, run)
     if file in SHOWN and damage not in SOUND and not (file != "a1.json" and DAMAGES[damage] is torn):
         assert (file in notes) == is_damaged(path)
-    if file == "pace.json":
-        assert stop_wait([f"name={run.name}", f"paths.runs={run.parent}"], 3.0)
     if file != "a1.json":
         attempt.write(code=1)
     loop.look()

@@ -15,14 +15,14 @@ import httpx
 from bench.s3_server import proxy_before
 from model.errors import ServiceError
 from model.ports import free_ports
-from services.jobs import subprocesses
-from services.jobs.children import Children
 from services.jobs.client.client import JobClient
 from services.jobs.executors.base import Start
 from services.jobs.records import attempt_of
 from services.jobs.service.loop import Loop
 from services.jobs.service.outbox import Outbox, pending
 from services.jobs.states import ENDED, State
+from services.jobs.up import subprocesses
+from services.jobs.up.children import Children
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.conftest import Postgres, new_database
 from tests.services.jobs.processes import ProcessExecutor, make_loop, words

@@ -7,7 +7,7 @@ import pytest
 
 from bench import forecast_baseline, forecasts
 from services.jobs.planning.estimate import estimate
-from services.jobs.planning.regression import Fit, Point, Prior, solve
+from services.jobs.planning.regression import Fit, Point, Prior
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.progress import Progress
 from services.jobs.states import State
@@ -60,7 +60,6 @@ def test_a_fit_finds_the_parts_of_a_sum() -> None:
     fit = Fit(prior, [Point(x, "g", f"s{n}", 0.5 * x[0] + 3.0 * x[1]) for n, x in enumerate(sizes)])
     found = fit.predict((1.0, 50.0), "g", "new", lambda _: ((1.0, 50.0), 0.0))
     assert exp(found.mean) == pytest.approx(150.5, rel=0.1)
-    assert solve([[4.0, 2.0], [2.0, 3.0]], [2.0, 1.0]) == pytest.approx([0.5, 0.0])
 
 
 def test_the_error_of_a_forecast_is_kept_and_is_a_metric(tmp_path: Path) -> None:

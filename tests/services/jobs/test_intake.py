@@ -8,15 +8,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_type_hints
 
-import httpx
 import pytest
 from sqlalchemy import insert
 
 from model.errors import ServiceError, UserError
 from services.jobs.client import client
-from services.jobs.executors import ray as executors_ray
 from services.jobs.executors.ray import RayExecutor
-from services.jobs.job_client import JobsConfig
+from services.jobs.executors.ray_client import Head
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Measurement
@@ -198,7 +196,7 @@ def test_ray_is_asked_for_gpus_by_the_workers_and_for_a_slice_of_a_cpu_by_the_dr
         def submit_job(self, **more: Any) -> None:
             asked.append(more)
 
-    executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
+    executor = RayExecutor(Head("http://127.0.0.1:1"), tmp_path, 20, "python", {})
     monkeypatch.setattr(executor, "_client", Client)
     executor.submit(describe_attempt(intake.ledger.job(job.id)))
     assert (asked[0]["entrypoint_num_cpus"], asked[0]["entrypoint_num_gpus"]) == (1 / 20, 0)
@@ -233,19 +231,17 @@ def test_a_machine_bears_its_host_name(tmp_path: Path, monkeypatch: pytest.Monke
         def __exit__(self, *_: object) -> None:
             pass
 
-        def get_address(self) -> str:
-            return "http://127.0.0.1:1"
+    def ask(_head: Head, _client: Client, path: str) -> dict[str, Any]:
+        asked.append(path)
+        if not told:
+            raise OSError("500")
+        found = [{"hostname": one.host, "raylet": {"nodeId": one.node_id}} for one in nodes]
+        return {"data": {"summary": found}}
 
-        def _do_request(self, _method: str, path: str) -> httpx.Response:
-            asked.append(path)
-            if not told:
-                raise RuntimeError("500")
-            found = [{"hostname": one.host, "raylet": {"nodeId": one.node_id}} for one in nodes]
-            return httpx.Response(200, json={"data": {"summary": found}})
-
-    executor = RayExecutor(JobsConfig(address="http://127.0.0.1:1"), tmp_path, 20)
+    executor = RayExecutor(Head("http://127.0.0.1:1"), tmp_path, 20, "python", {})
     monkeypatch.setattr(executor, "_client", Client)
-    monkeypatch.setattr(executors_ray, "nodes", lambda *_: nodes)
+    monkeypatch.setattr(Head, "nodes", lambda *_: nodes)
+    monkeypatch.setattr(Head, "ask", ask)
     names = [one.name for one in executor.capacity().nodes]
     assert names == (["head", "worker (000002)", "worker (000003)"] if told else ["10.0.0.1", "10.0.0.2", "10.0.0.3"])
     assert executor.capacity().nodes[0].cpus == 3.0  # one of the head is kept
@@ -276,9 +272,9 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
             raise ServerUnavailable("no API server")
 
     (tmp_path / "token").write_text("secret")
-    config = JobsConfig(address="http://127.0.0.1:1", token_file=str(tmp_path / "token"))
+    head = Head("http://127.0.0.1:1", token_file=str(tmp_path / "token"))
     monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
-    executor = RayExecutor(config, tmp_path, 20)
+    executor = RayExecutor(head, tmp_path, 20, "python", {})
     monkeypatch.setattr(executor, "_client", Client)
     monkeypatch.setattr(ray.util.state, "StateApiClient", State)
     with pytest.raises(ServiceError, match=r"127\.0\.0\.1:1 does not say what it has \(no API server\)"):

@@ -9,14 +9,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from services.jobs.executors.base import Start
+from services.jobs.http.parts import Parts
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Attempt
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
 from services.jobs.states import State
+from services.jobs.up.app import create_app
 from services.telemetry.telemetry import Telemetry
 from services.telemetry.traceparent import parse
 from tests.services.jobs.processes import make_loop, words

@@ -11,17 +11,18 @@ import pytest
 from model.errors import ServiceError, UserError
 from services.jobs.client.admin import owner as owner_verb
 from services.jobs.client.client import JobClient
+from services.jobs.client.settings import JobsConfig
 from services.jobs.executors.rayjob import rayjob
-from services.jobs.job_client import JobsConfig
+from services.jobs.http.parts import Parts
 from services.jobs.kueue_settings import KueueConfig
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.models import shown
-from services.jobs.pages.tracking import Model, Move, Tracking, Version
 from services.jobs.planning.plan import make_plan
-from services.jobs.service.app import Parts, create_app
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.loop import Loop
+from services.jobs.service.tracking import Model, Move, Tracking, Version
 from services.jobs.states import State
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import StubPlanner, make_loop
 
 # Starlette's client would rather have the next httpx.

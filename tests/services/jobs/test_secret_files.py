@@ -7,7 +7,7 @@ import pytest
 from model.errors import UserError
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.secret_files import enter_tokens, read_secret
+from services.jobs.up.secret_files import enter_tokens, read_secret
 
 
 def test_tokens_of_files_let_in_and_a_new_one_takes_the_old_ones_place(ledger: Ledger, tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 
 from services.jobs.client.client import JobClient
+from services.jobs.http.guard import Rate
+from services.jobs.http.parts import Parts
 from services.jobs.records import attempt_of
-from services.jobs.service.app import Parts, create_app
-from services.jobs.service.guard import Rate
 from services.jobs.service.loop import Loop
 from services.jobs.states import State
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -226,7 +227,7 @@ def test_curves_are_thinned_and_steps_trained_again_count_once(loop: Loop) -> No
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("services.jobs.service.guard.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("services.jobs.http.guard.time.monotonic", lambda: now[0])
     rate = Rate(rate=2.0, burst=2)
     assert [rate.take("a") for _ in range(3)] == [0, 0, 0.5]
     now[0] = 0.5

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from model.ports import free_ports
-from services.jobs import serving
-from services.jobs.mlflow_logins import keep_admitting, logins
+from services.jobs.up import serving
+from services.jobs.up.mlflow_logins import keep_admitting, logins
 
 
 def test_a_child_that_answers_late_is_told_and_waited_for(

@@ -10,7 +10,8 @@ import pytest
 import dragoman
 from services.jobs.client import verbs
 from services.jobs.client.client import Detail, JobClient
-from services.jobs.service.app import Parts, create_app
+from services.jobs.http.parts import Parts
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.

@@ -20,7 +20,7 @@ from pipelines.tracking.registry import Registry, RegistryConfig, register_bundl
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
 from services.jobs.client.client import JobClient
-from services.jobs.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
+from services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
@@ -86,7 +86,7 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
     said = tmp_path / "said"
     with said.open("w") as file:
         up = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "up", *quiet, "jobs.auth=disabled"],
+            [sys.executable, "-m", "services.cli", "up", *quiet, "service.auth=disabled"],
             cwd=REPOSITORY,
             env=environment,
             stdout=file,

@@ -9,8 +9,9 @@ import pytest
 
 from model.errors import UserError
 from services.jobs.client.client import JobClient
-from services.jobs.service.app import Parts, create_app
+from services.jobs.http.parts import Parts
 from services.jobs.service.loop import Loop
+from services.jobs.up.app import create_app
 from services.sweeps.pictures import draw, importance
 from services.sweeps.search import Search
 from services.sweeps.settings import SweepConfig

@@ -4,10 +4,10 @@ from tests.services.endpoint.conftest import Stage
 
 
 def test_its_fields_tell_it_from_libretranslate(stage: Stage) -> None:
-    answer = stage.client.post("/translate", json={"text": "a dog", "source_lang": "auto", "target_lang": "DE"}).json()
+    answer = stage.client.post("/translate", json={"text": "a dog.", "source_lang": "auto", "target_lang": "DE"}).json()
     assert answer["code"] == 200
     assert answer["id"] >= 0
-    assert (answer["data"], answer["alternatives"]) == ("A DOG", ["A DOG#1", "A DOG#2"])
+    assert (answer["data"], answer["alternatives"]) == ("A DOG.", ["A DOG.#1", "A DOG.#2"])
     assert (answer["source_lang"], answer["target_lang"]) == ("EN", "DE")
     assert stage.ask(q="a dog", text="x", target_lang="DE").json() == {"translatedText": "A DOG"}
 

@@ -34,8 +34,8 @@ def test_the_last_message_is_translated(stage: Stage) -> None:
 
 
 def test_alternatives_are_further_choices(stage: Stage) -> None:
-    choices = chat(stage, "go", n=2).json()["choices"]
-    assert [(one["index"], one["message"]["content"]) for one in choices] == [(0, "GO"), (1, "GO#1")]
+    choices = chat(stage, "go.", n=2).json()["choices"]
+    assert [(one["index"], one["message"]["content"]) for one in choices] == [(0, "GO."), (1, "GO.#1")]
 
 
 def test_a_stream_says_the_same_in_pieces_and_ends(stage: Stage) -> None:

@@ -15,9 +15,9 @@ from sqlalchemy import insert, update
 from conf import compose
 from services.jobs.client import table
 from services.jobs.ledger.tables import Job
-from services.jobs.pages.logs import clean, cut
 from services.jobs.pages.words import between, span
 from services.jobs.records import attempt_of
+from services.jobs.service.logs import clean, cut
 from services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs

@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from services.http.listening import bind
+from services.jobs.http.listening import serving
+from services.jobs.http.parts import Parts
 from services.jobs.ledger.tables import Job
 from services.jobs.planning.planner import Planner
 from services.jobs.records import attempt_of
-from services.jobs.service.app import Parts, create_app
-from services.jobs.service.listening import serving
 from services.jobs.service.loop import Loop
 from services.jobs.states import State
+from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
 
 LONG = "a-very-long-name-" * 11 + "that-ends-here"  # 201 characters

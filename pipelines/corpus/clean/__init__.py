@@ -1,0 +1,1 @@
+"""Cleans records and finds pairs that are no translations."""

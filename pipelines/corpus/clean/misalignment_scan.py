@@ -1,0 +1,178 @@
+"""Misalignment over a whole corpus: fits the detector to a sample, scans all blocks as tasks, settles the suspects."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from model.files import atomic_open
+from pipelines.corpus.clean.block import load_block
+from pipelines.corpus.clean.misalignment import (
+    LEAST_LINES,
+    SAMPLE_LINES,
+    STRIDE,
+    Lines,
+    Misaligned,
+    MisalignmentDetector,
+    learn,
+    ratios,
+    settle,
+    suspects,
+)
+from pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.read.staging import BLOCK_LINES, Block
+
+_SAMPLED_BLOCKS = 16
+_BLIND = 0.55  # a lower separation on a corpus of _ENOUGH lines: the sides match nowhere
+_ENOUGH = 2_000
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """Checks every STRIDE-th pair of one clean block."""
+
+    block: Block
+    clean: Path  # the folder of clean blocks
+    detector: Path  # the file of `prepare_detector`
+    folder: Path  # of results
+
+
+def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> MisalignmentDetector | None:
+    """Returns this corpus' detector, fitted once and stored at `path`; None if the corpus is too small."""
+    if path.exists():
+        return load_detector(path)
+    detector = learn(_sample(blocks, clean))
+    if detector is not None:
+        with atomic_open(path, durable=False) as file:
+            np.savez(
+                file,
+                mean=detector.similarity.mean,
+                deviation=detector.similarity.deviation,
+                projection=detector.similarity.projection,
+                ratio=detector.ratio,
+                separation=np.float64(detector.separation),
+            )
+    return detector
+
+
+@lru_cache(maxsize=1)
+def load_detector(path: Path) -> MisalignmentDetector:
+    """Loads the detector stored at `path`."""
+    with np.load(path, allow_pickle=False) as arrays:
+        similarity = CanonicalCorrelation(arrays["mean"], arrays["deviation"], arrays["projection"])
+        return MisalignmentDetector(similarity, arrays["ratio"], float(arrays["separation"]))
+
+
+def scan_block(task: ScanTask) -> int:
+    """Writes the log-likelihood ratios of a block's checked pairs, unless that was done; returns the block's number."""
+    path = _scan_path(task.folder, task.block)
+    if not path.exists():
+        clean = load_block(task.clean, task.block.number)
+        source, target = clean.texts()
+        looked = slice(None, None, STRIDE)
+        lines = Lines(clean.line[looked].astype(np.int64) + task.block.first_line, source[looked], target[looked])
+        each = ratios(load_detector(task.detector), lines) if lines.source else np.empty(0, np.float32)
+        with atomic_open(path, durable=False) as file:
+            np.savez(file, number=lines.number, ratio=each)
+    return task.block.number
+
+
+def misaligned_runs(
+    detector: MisalignmentDetector, sources: Sequence[Source], blocks: Sequence[Block], clean: Path, folder: Path
+) -> dict[str, list[Misaligned]]:
+    """Returns source name -> runs, for all sources that have any, from the finished scans."""
+    found: dict[str, list[Misaligned]] = {}
+    lines = sum(block.lines for block in blocks)
+    if lines >= _ENOUGH and detector.separation < _BLIND:
+        return {
+            source.name: [Misaligned(0, sum(block.lines for block in blocks if block.source is source) - 1)]
+            for source in sources
+        }
+    for source in sources:
+        own = [block for block in blocks if block.source == source]
+        if sum(block.lines for block in own) < LEAST_LINES:
+            continue
+        read = _reader(own, clean)
+        settled = (settle(detector, run, read) for run in suspects(_read_scans(own, folder)))
+        runs = _join_runs([run for run in settled if run is not None])
+        if runs:
+            found[source.name] = runs
+    return found
+
+
+def describe(source: Source, run: Misaligned) -> str:
+    """Returns the message to the user about a run."""
+    where = " and ".join(file.name for file in source.files)
+    text = f"{where}: lines {run.first + 1} to {run.last + 1} are not translations of each other (misaligned)"
+    if run.shift:
+        way = "late" if run.shift > 0 else "early"
+        text += f"; there the target side is {abs(run.shift)} line{'s' * (abs(run.shift) > 1)} {way}"
+    return text
+
+
+def _sample(blocks: Sequence[Block], clean: Path) -> Lines:
+    """Samples adjacent pairs of lines (one of each parity), evenly over blocks spread evenly over the corpus."""
+    chosen = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, _SAMPLED_BLOCKS).round().astype(int))]
+    sample = Lines(np.empty(0, np.int64))
+    numbers = []
+    for block in chosen:
+        loaded = load_block(clean, block.number)
+        source, target = loaded.texts()
+        count = min(len(source), SAMPLE_LINES // len(chosen)) // 2
+        first = np.linspace(0, max(0, len(source) - 2), count).astype(np.int64)
+        picked = np.unique(np.concatenate([first, first + 1])) if count else first
+        sample.source += [source[i] for i in picked]
+        sample.target += [target[i] for i in picked]
+        numbers.append(loaded.line[picked].astype(np.int64) + block.first_line)
+    sample.number = np.concatenate(numbers)
+    return sample
+
+
+def _scan_path(folder: Path, block: Block) -> Path:
+    return folder / f"{block.number:06d}.npz"
+
+
+def _read_scans(
+    blocks: Sequence[Block], folder: Path
+) -> Iterator[tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]]:
+    for block in blocks:
+        with np.load(_scan_path(folder, block), allow_pickle=False) as arrays:
+            yield arrays["number"], arrays["ratio"]
+
+
+def _reader(blocks: Sequence[Block], clean: Path) -> Callable[[int, int], Lines]:
+    """Returns a reader of line ranges of one source, whose blocks these are."""
+
+    @lru_cache(maxsize=2)
+    def texts(place: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str], list[str]]:
+        loaded = load_block(clean, blocks[place].number)
+        source, target = loaded.texts()
+        return loaded.line.astype(np.int64) + blocks[place].first_line, source, target
+
+    def read(start: int, stop: int) -> Lines:
+        result = Lines(np.empty(0, np.int64))
+        last = min((stop - 1) // BLOCK_LINES, len(blocks) - 1)
+        for place in range(start // BLOCK_LINES, last + 1):
+            number, source, target = texts(place)
+            low, high = np.searchsorted(number, (start, stop)).tolist()
+            result.number = np.concatenate([result.number, number[low:high]])
+            result.source += source[low:high]
+            result.target += target[low:high]
+        return result
+
+    return read
+
+
+def _join_runs(runs: list[Misaligned]) -> list[Misaligned]:
+    """Joins adjacent runs with the same shift."""
+    joined: list[Misaligned] = []
+    for run in sorted(runs, key=lambda run: run.first):
+        if joined and run.first <= joined[-1].last + STRIDE:
+            before = joined.pop()
+            shift = run.shift if run.shift == before.shift else None
+            run = Misaligned(before.first, max(before.last, run.last), shift)
+        joined.append(run)
+    return joined

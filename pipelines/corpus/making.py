@@ -1,0 +1,97 @@
+"""What the shardings of parallel corpora and of text have in common: the tokenizer, the shards, the manifest."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from model.errors import UserError
+from model.shards.manifest import Manifest, ShardsConfig, Split
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import load_pair
+from pipelines.corpus.pack.packing import shard_tasks
+from pipelines.corpus.pack.spreading import Nodes
+from pipelines.corpus.pack.texts import keep_training_text, write_texts
+from pipelines.corpus.plan.plan import Plan
+from pipelines.corpus.read.scratch import read_json, write_json
+from pipelines.corpus.read.sources import SPLITS, Source
+from pipelines.corpus.settings import CorpusConfig
+from pipelines.settings import ClusterConfig
+
+
+class Places(Protocol):
+    """The places that a sharding uses."""
+
+    def cache_of_node(self) -> str: ...
+
+
+class Sections(Protocol):
+    """The sections of the configuration that a sharding uses."""
+
+    @property
+    def paths(self) -> Places: ...
+
+    corpus: CorpusConfig
+    tokenizer: TokenizerConfig
+    shards: ShardsConfig
+    cluster: ClusterConfig
+    seed: int
+
+
+@dataclass(frozen=True)
+class Sharding:
+    """One sharding: its configuration, its folders, its input, and what identifies its result."""
+
+    config: Sections
+    directory: Path
+    scratch: Path
+    sources: list[Source]
+    languages: tuple[str, ...]
+    values: dict[str, Any]  # which `config_hash` covers
+    config_hash: str
+
+    def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
+        """Returns the description of the corpus' tokenizers; makes and stores them unless that was done before."""
+        path = self.scratch / "tokenizer.json"
+        record = read_json(path)
+        if record is not None:
+            with contextlib.suppress(UserError):  # a file is missing or broken: make it again
+                return load_pair(self.directory, record).describe()
+        pair = make()
+        pair.save(self.directory)
+        write_json(path, pair.describe())
+        return pair.describe()
+
+    def pack(
+        self, clean: Path, plan: Plan, nodes: Nodes, record: dict[str, Any], sizes: ShardsConfig, **facts: Any
+    ) -> Manifest:
+        """Writes the shards and the texts; returns the manifest with further `facts`."""
+        splits = [split for split in SPLITS if plan.records(split)]
+        where = (self.directory, clean, plan)
+        shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
+        entries = nodes.pack(shards)
+        texts = write_texts(*where, self.languages)
+        if self.config.shards.keep_text:
+            texts["train"] = keep_training_text(*where, self.languages)
+        return Manifest(
+            corpus=self.config.corpus.name,
+            languages=list(self.languages),
+            tokenizer=record,
+            dtype=shards[0].dtype,  # type: ignore[arg-type]  # one of the two that the manifest allows
+            splits={split: Split.of(e for e in entries if e.name.startswith(f"{split}-")) for split in splits},
+            seed=self.config.seed,
+            normalisation=self.config.corpus.clean.form,
+            config_hash=self.config_hash,
+            config=self.values,
+            dropped=plan.dropped,
+            texts=texts,
+            **facts,
+        )
+
+
+def check_kept(plan: Plan, what: str, without: str) -> None:
+    """Raises UserError if no record is left for training: `what`, then the drops by rule, or `without`."""
+    if not plan.records("train"):
+        rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped.get("train", {}).items())
+        raise UserError(f"{what} is left; dropped: {rules or without}")

@@ -1,0 +1,1 @@
+"""Packs planned records into shards, vocabularies and reports."""

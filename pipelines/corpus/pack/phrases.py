@@ -1,0 +1,177 @@
+"""Phrases: words that are adjacent more often than by chance become one word, joined by `_`.
+
+Mikolov et al. 2013b, "Distributed Representations of Words and Phrases and their Compositionality", equation 6, times
+the number of words N as in the authors' program, so that a threshold means the same for any corpus size:
+
+    score(a b) = (count(a b) - min_count) * N / (count(a) * count(b))
+
+Words are the tokenizer's. Two are adjacent if only a space is between them, so a phrase never spans a punctuation mark
+or a record's end. Each pass joins pairs, left to right, so passes give phrases of 2, 4, ... words.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from model.errors import UserError
+from model.files import atomic_open
+from model.text import letters
+from model.text.words import WordRules
+from pipelines.corpus.clean.block import block_path, load_block, load_facts, save_block
+from pipelines.corpus.pack.counting import BoundedCounts, Entry, read_run
+from pipelines.corpus.pack.packing import Piece, take_pairs
+from pipelines.corpus.settings import PhrasesConfig
+
+CACHED_STRINGS = 500_000  # strings between spaces whose outer words are cached
+
+
+@dataclass(frozen=True)
+class PairCountingTask:
+    """Counts the words and the adjacent pairs in some blocks' training text."""
+
+    pieces: tuple[Piece, ...]
+    clean: Path  # the folder of clean blocks
+    plan: Path  # the folder of codes
+    rules: WordRules
+    words: Path  # output: the words' counts
+    pairs: Path  # output: the pairs' counts, as `a b`
+
+
+@dataclass(frozen=True)
+class JoiningTask:
+    """Writes one clean block with the phrases joined."""
+
+    block: int
+    clean: Path  # the folder of clean blocks
+    rules: WordRules
+    phrases: Path  # the file of `write_phrases`
+    folder: Path  # of the blocks with phrases
+
+
+def check_phrases(config: PhrasesConfig) -> None:
+    """Refuses invalid numbers.
+
+    Raises:
+        UserError: a negative number of passes, or a threshold or fall that is not above 0.
+    """
+    if config.passes < 0:
+        raise UserError(f"corpus.phrases.passes={config.passes}: expected 0 (no phrases) or more")
+    for name in ("threshold", "fall", "most"):
+        if getattr(config, name) <= 0:
+            raise UserError(f"corpus.phrases.{name}={getattr(config, name)}: expected a number above 0")
+
+
+def count_pairs(task: PairCountingTask) -> tuple[Path, Path]:
+    """Counts unless that was done before; returns the runs of words and of pairs."""
+    if not task.words.exists():  # the words' run is made last
+        outer = OuterWords(task.rules)
+        words, pairs = BoundedCounts(task.words), BoundedCounts(task.pairs)
+        for piece in task.pieces:
+            texts = take_pairs(task.clean, task.plan, "train", piece)[0]
+            words.add(task.rules.count(texts))
+            strings: Counter[tuple[str, str]] = Counter()
+            for text in texts:
+                strings.update(pairwise(task.rules.fold_case(text).split()))
+            found: Counter[str] = Counter()
+            for pair, number in strings.items():
+                phrase = outer.phrase(*pair)
+                if phrase:
+                    found[phrase] += number
+            pairs.add(found)
+        pairs.finish()
+        words.finish()
+    return task.words, task.pairs
+
+
+def write_phrases(path: Path, words: Path, pairs: Path, config: PhrasesConfig, number: int) -> int:
+    """Chooses the phrases of pass `number` (from 0) from both merged runs, best first; returns their number.
+
+    Holds the words and the phrases in memory, at most `config.most` of each.
+    """
+    threshold = config.threshold * config.fall**number
+    total = sum(count for _, count in read_run(words))
+    frequent = (entry for entry in read_run(words) if entry[1] >= config.min_count)
+    counts = dict(heapq.nsmallest(config.most, frequent, key=lambda entry: (-entry[1], entry[0])))
+    scored = _score_pairs(read_run(pairs), counts, total, config.min_count)
+    enough = ((score, phrase) for score, phrase in scored if score > threshold)
+    chosen = heapq.nsmallest(config.most, enough, key=lambda entry: (-entry[0], entry[1]))
+    with atomic_open(path, durable=False) as file:
+        file.write("".join(f"{phrase}\t{score:.6g}\n" for score, phrase in chosen).encode())
+    return len(chosen)
+
+
+def _score_pairs(pairs: Iterable[Entry], counts: dict[str, int], total: int, least: int) -> Iterator[tuple[float, str]]:
+    for phrase, number in pairs:
+        if number >= least:
+            first, second = phrase.split(" ")
+            if first in counts and second in counts:
+                yield (number - least) * total / (counts[first] * counts[second]), phrase
+
+
+@lru_cache(maxsize=1)
+def load_phrases(path: Path) -> frozenset[str]:
+    """Returns the phrases as `a b`."""
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return frozenset(line.partition("\t")[0] for line in file)
+
+
+def join_block(task: JoiningTask) -> int:
+    """Writes the block unless that was done before; returns its number."""
+    path = block_path(task.folder, task.block)
+    if not path.exists():
+        block = load_block(task.clean, task.block)
+        joined = "\n".join(join_phrases(block.texts()[0], load_phrases(task.phrases), OuterWords(task.rules)))
+        facts = load_facts(task.clean, task.block)
+        save_block(path, [joined], block.line, block.source_key, block.pair_key, facts)
+    return task.block
+
+
+def join_phrases(texts: Iterable[str], phrases: frozenset[str], outer: "OuterWords") -> Iterator[str]:
+    """Yields each text with `_` for the space in every phrase, left to right; a word is part of only one phrase."""
+    for text in texts:
+        strings = text.split(" ")
+        folded = outer.rules.fold_case(text).split(" ")
+        found = [outer.phrase(before, after) in phrases for before, after in pairwise(folded)]
+        if True not in found:
+            yield text
+            continue
+        parts, taken_before = [strings[0]], False
+        for string, joins in zip(strings[1:], found, strict=True):
+            taken_before = joins and not taken_before
+            parts += ("_" if taken_before else " ", string)
+        yield "".join(parts)
+
+
+class OuterWords:
+    """The words at both ends of strings between spaces, which can form phrases with their neighbours."""
+
+    def __init__(self, rules: WordRules) -> None:
+        self.rules = rules
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def phrase(self, before: str, after: str) -> str:
+        """Returns `a b` for two adjacent folded strings; empty if a punctuation mark is between them."""
+        first, second = self.of(before)[1], self.of(after)[0]
+        return f"{first} {second}" if first and second else ""
+
+    def of(self, string: str) -> tuple[str, str]:
+        """Returns the first and the last word; empty where a punctuation mark stands there."""
+        found = self._known.get(string)
+        if found is None:
+            if len(self._known) >= CACHED_STRINGS:
+                self._known.clear()
+            found = self._known[string] = self._outer(string)
+        return found
+
+    def _outer(self, string: str) -> tuple[str, str]:
+        if letters.is_plain_word(string):
+            return string, string
+        words = self.rules.split(string)
+        if not words:
+            return "", ""
+        first, last = letters.starts_word(string[0]), letters.ends_word(string[-1])
+        return words[0] if first else "", words[-1] if last else ""

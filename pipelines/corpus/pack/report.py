@@ -1,0 +1,127 @@
+"""Reports on a sharding: the sources in the manifest and the table at the end."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from model.columns import columns
+from model.files import file_sha256
+from model.shards.manifest import Manifest
+from pipelines.corpus.clean.misalignment import Misaligned
+from pipelines.corpus.plan.plan import Plan
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.read.staging import Block
+
+FEW = 100  # records of a held-out split; with fewer, a BLEU has an interval of ten points and more
+WITHOUT = {  # a held-out split -> what its absence means
+    "valid": "word vectors can be trained on these shards, networks cannot",
+    "test": "a network's last scores need evaluate.split=valid",
+}
+CHANGED = {  # changes of cleaning, of the counts in `changed`, that a user must know, for every kind of corpus
+    "cut": "records are longer than corpus.clean.max_words or max_chars allow and were cut into several",
+    "nul": "lines hold the character NUL, which is left out: is this a file of text?",
+    "other_encoding": "lines are not in the first of corpus.encoding and were read in another",
+}
+
+
+def source_records(
+    sources: Sequence[Source],
+    blocks: Sequence[Block],
+    plan: Plan,
+    runs: Mapping[str, Sequence[Misaligned]],
+    values: Mapping[str, Any],
+) -> list[dict[str, Any]]:
+    """Returns the manifest's entry of each corpus file.
+
+    An entry has name, split, sha256, bytes and lines, the changed lines by reason, and the misaligned lines (from 1).
+    """
+    hashes = [entry.get("sha256") for entry in values["files"]]
+    records = []
+    lines_of: Counter[str] = Counter()
+    for block in blocks:
+        lines_of[block.source.name] += block.lines
+    for number, source in enumerate(sources):
+        known = hashes[number] if number < len(hashes) else None
+        lines = lines_of[source.name]
+        for side, file in enumerate(source.files):
+            records.append(
+                {
+                    "name": file.name,
+                    "source": source.name,
+                    "split": source.split,
+                    "sha256": known[side] if known else file_sha256(file),
+                    "bytes": file.stat().st_size,
+                    "lines": lines,
+                    "changed": plan.changed.get(source.name, {}),
+                    "misaligned": [[run.first + 1, run.last + 1] for run in runs.get(source.name, ())],
+                }
+            )
+    return records
+
+
+def too_small(manifest: Manifest, split: str) -> str | None:
+    """Returns the warning about a held-out split that is too small to compare models; None if it is large enough."""
+    there = manifest.splits.get(split)
+    if there is None or there.records >= FEW:
+        return None
+    what = "pairs" if manifest.kind == "parallel" else "records"
+    share = FEW / max(1, sum(one.records for one in manifest.splits.values()))
+    more = (
+        f"a larger share ({_cut(min(0.3, 1.2 * share))}) or files of your own give more"
+        if share < 0.3
+        else "such a corpus is for trying out"
+    )
+    return f"warning: the {split} split has {there.records} {what}: scores on fewer than {FEW} say little; {more}"
+
+
+def _cut(share: float) -> str:
+    """Returns the command line words that cut both held-out splits alike."""
+    return " ".join(f"corpus.cut.{split}={share:.2g}" for split in WITHOUT)
+
+
+def changes(manifest: Manifest) -> list[str]:
+    """Returns a warning for each kind of change in CHANGED that cleaning made to a split."""
+    counts = {(one["split"], one["source"]): one["changed"] for one in manifest.sources}  # a source has several files
+    totals: Counter[tuple[str, str]] = Counter()
+    for (split, _), changed in counts.items():
+        totals.update({(split, kind): changed.get(kind, 0) for kind in CHANGED})
+    return [f"warning: {split}: {number:,} {CHANGED[kind]}" for (split, kind), number in totals.items() if number]
+
+
+def missing(manifest: Manifest, split: str) -> str:
+    """Returns what the absence of a held-out split means, and how to get one."""
+    files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
+    return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
+
+
+def table(directory: Path, manifest: Manifest, digest: str, seconds: float, found: bool) -> str:
+    """Returns one line per split and one for each rule that dropped anything."""
+    parallel = manifest.kind == "parallel"
+    head = ("pairs", "source tokens", "target tokens") if parallel else ("records", "tokens")
+    rows: list[tuple[str, ...]] = [("split", *head, "shards", "chunks")]
+    for name, split in manifest.splits.items():
+        chunks = sum(len(entry.chunks) for entry in split.shards)
+        sides = (split.source_tokens, split.target_tokens) if parallel else (split.source_tokens,)
+        numbers = (split.records, *sides, len(split.shards), chunks)
+        rows.append((name, *(f"{number:,}" for number in numbers)))
+    lines = columns(rows, right=True)
+    for name, rules in manifest.dropped.items():
+        if rules:
+            lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))
+    near = {rule: number for rule, number in manifest.near_words.items() if rule != "mode"}
+    if near and manifest.near_words["mode"] == "mark":
+        lines.append("near a held-out pair and kept: " + ", ".join(f"{rule} {n:,}" for rule, n in near.items()))
+    lines += [f"warning: {warning}" for warning in manifest.warnings] if found else []
+    lines += changes(manifest)
+    lines += [missing(manifest, name) for name in WITHOUT if name not in manifest.splits]
+    lines += [warning for name in WITHOUT if (warning := too_small(manifest, name)) is not None]
+    tokens = sum(split.source_tokens + split.target_tokens for split in manifest.splits.values())
+    if found:
+        lines.append(f"already there and complete ({seconds:.1f} s)")
+    else:
+        lines.append(
+            f"{tokens:,} tokens in {seconds:.1f} s ({tokens / max(seconds, 1e-9) / 1e6:.2f} million per second)"
+        )
+    lines += [f"manifest {digest}", f"in {directory}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,160 @@
+"""Tasks of a sharding on nodes that do not see this machine's disk: inputs travel with the task, results come back.
+
+A cleaning task carries its lines and returns its clean block. A shard's task carries its kept pairs and the tokenizer,
+writes the shard on its node and uploads it to the bucket; its manifest entry comes back. The bytes are those that one
+machine writes. Quick steps, and those that look at everything, run here.
+"""
+
+import contextlib
+import dataclasses
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from model.files import atomic_write
+from model.shards.layout import sidecar_name
+from model.shards.manifest import ShardEntry
+from model.shards.writer import recorded_shard, write_shard, write_sidecar
+from model.storage import mirror, remote
+from model.text.tokenizers import load_pair
+from pipelines.cluster.map import all_of, here
+from pipelines.corpus.clean.block import CleaningTask, block_path
+from pipelines.corpus.clean.text_block import TextCleaningTask
+from pipelines.corpus.pack.packing import ShardTask, pack_shard, take_pairs
+from pipelines.corpus.read.records import block_bytes
+from pipelines.corpus.read.text_staging import index_path
+from pipelines.settings import ClusterConfig
+
+Cleaning = CleaningTask | TextCleaningTask
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes for the tasks of one sharding. `cache`: this machine's; each node uses its own instead."""
+
+    directory: Path
+    cluster: ClusterConfig
+    cache: Callable[[], str]  # runs on a node and returns its cache
+
+    @property
+    def apart(self) -> bool:
+        """Returns True if the nodes share only the bucket with this machine."""
+        return self.cluster.address is not None and mirror.remote_of(self.directory) is not None
+
+    @property
+    def near(self) -> ClusterConfig:
+        """Returns the cluster for tasks that need this machine's disk."""
+        return here() if self.apart else self.cluster
+
+    def clean(self, function: Callable[[Any], int], tasks: Sequence[Cleaning]) -> None:
+        """Makes every block's clean file in the tasks' folder."""
+        if not self.apart:
+            all_of("cleaning", function, tasks, self.cluster)
+            return
+        waiting = [task for task in tasks if not block_path(task.folder, task.block.number).exists()]
+        folders = {task.block.number: task.folder for task in waiting}
+
+        def keep(found: tuple[int, bytes]) -> int:
+            number, content = found
+            atomic_write(block_path(folders[number], number), content, durable=False)
+            return number
+
+        all_of("cleaning", partial(_clean, function), waiting, self.cluster, _attach_lines, keep)
+
+    def pack(self, tasks: Sequence[ShardTask]) -> list[ShardEntry]:
+        """Makes every shard, in the directory or, if nodes share only the bucket, there."""
+        elsewhere = mirror.remote_of(self.directory)
+        if not self.apart or elsewhere is None:
+            return all_of("writing shards", pack_shard, tasks, self.cluster)
+        found = {task: recorded_shard(task.directory, task.split, task.index, task.key) for task in tasks}
+        waiting = [task for task in tasks if found[task] is None]
+
+        def keep(entry: ShardEntry) -> ShardEntry:
+            write_sidecar(self.directory, entry)
+            return entry
+
+        send = partial(_pack, self.cache, elsewhere.address)
+        done = all_of("writing shards", send, waiting, self.cluster, _attach_texts, keep)
+        return [*(entry for entry in found.values() if entry is not None), *done]
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """A cleaning task and its input: its block's bytes per side, and the index that its messages need."""
+
+    task: Cleaning
+    sides: tuple[bytes, ...]
+    index: bytes
+
+
+def _attach_lines(task: Cleaning) -> _Lines:
+    sides = tuple(block_bytes(task.block, side) for side in range(len(task.block.plain)))
+    text = isinstance(task, TextCleaningTask)
+    index = index_path(task.scratch / "plain", task.block.source.name).read_bytes() if text else b""  # type: ignore[union-attr]  # of text
+    return _Lines(task, sides, index)
+
+
+def _clean(function: Callable[[Any], int], lines: _Lines) -> tuple[int, bytes]:
+    """Runs on a node; returns the block's number and its clean file."""
+    task = lines.task
+    with tempfile.TemporaryDirectory(prefix="dragoman-clean-") as name:
+        folder = Path(name)
+        plain = tuple(folder / f"side-{side}" for side in range(len(lines.sides)))
+        for path, content in zip(plain, lines.sides, strict=True):
+            path.write_bytes(content)
+        ranges = tuple((0, len(content)) for content in lines.sides)
+        changes: dict[str, Any] = {"block": dataclasses.replace(task.block, plain=plain, ranges=ranges)}
+        if isinstance(task, TextCleaningTask):
+            (folder / "plain").mkdir()
+            index_path(folder / "plain", task.block.source.name).write_bytes(lines.index)
+            changes["scratch"] = folder
+        number = function(dataclasses.replace(task, folder=folder, **changes))
+        return number, block_path(folder, number).read_bytes()
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """A shard's task and its input: its records per side, joined by line feeds, and the tokenizer's files."""
+
+    task: ShardTask
+    sides: tuple[bytes, ...]
+    tokenizer: dict[str, bytes]
+
+
+def _attach_texts(task: ShardTask) -> _Texts:
+    sides: tuple[list[str], ...] = ()
+    for piece in task.pieces:
+        found = take_pairs(task.clean, task.plan, task.split, piece)
+        sides = tuple([*before, *side] for before, side in zip(sides, found, strict=True)) if sides else found
+    names = [str(entry["file"]) for entry in json.loads(task.tokenizer)["files"]]
+    files = {name: (task.directory / name).read_bytes() for name in names}
+    return _Texts(task, tuple("\n".join(side).encode() for side in sides), files)
+
+
+def _pack(cache: Callable[[], str], address: str, texts: _Texts) -> ShardEntry:
+    """Runs on a node; writes the shard to the bucket and to the node's cache."""
+    task, place = texts.task, mirror.local_folder(address, cache())
+    elsewhere = mirror.remote_of(place)
+    if elsewhere is None:
+        raise ValueError(f"{address}: stands for no folder")
+    place.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=".part-shard-", dir=place)))
+        for name, content in texts.tokenizer.items():
+            (folder / name).write_bytes(content)
+        pair = load_pair(folder, json.loads(task.tokenizer))
+        source, *others = (side.decode().split("\n") if side else [] for side in texts.sides)
+        targets = pair.target.encode(others[0]) if others else repeat(None, len(source))
+        records = zip(pair.source.encode(source), targets, strict=True)
+        entry = write_shard(
+            folder, task.split, task.index, records, task.first_id, task.chunk_records, task.dtype, task.key
+        )
+        remote.upload(folder / entry.name, elsewhere.at(entry.name), elsewhere.patience)
+        elsewhere.cache.adopt(folder / entry.name, entry.bytes, entry.sha256)
+        (folder / sidecar_name(entry.name)).unlink()
+    return entry

@@ -1,0 +1,113 @@
+"""Sharding of a parallel corpus: the steps between the found files and the manifest.
+
+In order: unpack and index the files, clean them block by block, check the alignment, plan every pair, train the
+tokenizers, write the shards.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from model.errors import UserError
+from model.shards.manifest import Manifest
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import train_pair
+from pipelines.cluster.map import all_of, here, workers
+from pipelines.corpus.clean.block import CleaningTask, clean_block
+from pipelines.corpus.clean.misalignment import Misaligned
+from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
+from pipelines.corpus.making import Sections, Sharding, check_kept
+from pipelines.corpus.pack.packing import kept_lines
+from pipelines.corpus.pack.report import source_records
+from pipelines.corpus.pack.spreading import Nodes
+from pipelines.corpus.plan.leaks import RULES as LEAK_RULES
+from pipelines.corpus.plan.leaks import leak_rules
+from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
+from pipelines.corpus.plan.plan import Plan, make_plan
+from pipelines.corpus.read.cutting import fill_auto_cut
+from pipelines.corpus.read.records import encodings_of
+from pipelines.corpus.read.scratch import read_json, write_json
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from pipelines.settings import ClusterConfig
+
+logger = logging.getLogger(__name__)
+MANY_LEAKS = 0.1  # of the training pairs
+
+
+def make_parallel(one: Sharding) -> Manifest:
+    """Writes everything but the manifest, resuming existing work; returns the manifest.
+
+    Raises:
+        UserError: a file that cannot be read, misaligned files, or no pair left.
+    """
+    config, scratch, corpus = one.config, one.scratch, one.config.corpus
+    encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
+    clean = scratch / "clean"
+    for folder in (clean, scratch / "scans"):
+        folder.mkdir(exist_ok=True)
+    all_of("reading files", stage, staging_tasks(one.sources, scratch), here())
+    blocks = blocks_of(one.sources, scratch)
+    lines = sum(block.lines for block in blocks)
+    with workers(config.cluster, lines) as cluster:
+        nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
+        tasks = [CleaningTask(block, corpus.clean, corpus.on_error, clean, encodings, near) for block in blocks]
+        nodes.clean(clean_block, tasks)
+        runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
+        drop = runs if corpus.misaligned == "drop" else {}
+        plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, drop)
+        check_kept(plan, "corpus.clean: no training pair", "none")
+        _warn_of_leaks(plan)
+        record = one.tokenizer_once(lambda: _tokenizers(config, clean, plan, one.languages))
+        return one.pack(
+            *(clean, plan, nodes, record, config.shards),
+            sources=source_records(one.sources, blocks, plan, runs, one.values),
+            warnings=[describe(source, run) for source in one.sources for run in runs.get(source.name, ())],
+            near=near_lines(plan.folder, plan.kept),
+            near_words={"mode": corpus.near_words, **near_pairs(plan.folder)},
+        )
+
+
+def _find_misaligned_runs(
+    policy: str, sources: Sequence[Source], blocks: Sequence[Block], clean: Path, scratch: Path, cluster: ClusterConfig
+) -> dict[str, list[Misaligned]]:
+    """Returns source name -> misaligned runs, and reports each to the user."""
+    path = scratch / "misaligned.json"
+    found = read_json(path)
+    if found is None:
+        detector = prepare_detector(blocks, clean, scratch / "guard.npz")
+        runs: dict[str, list[Misaligned]] = {}
+        if detector is not None:
+            scans = scratch / "scans"
+            tasks = [ScanTask(block, clean, scratch / "guard.npz", scans) for block in blocks]
+            all_of("checking the alignment", scan_block, tasks, cluster)
+            runs = misaligned_runs(detector, sources, blocks, clean, scans)
+        found = {name: [dataclasses.asdict(run) for run in each] for name, each in runs.items()}
+        write_json(path, found)
+    runs = {name: [Misaligned(**run) for run in each] for name, each in found.items()}
+    messages = [describe(source, run) for source in sources for run in runs.get(source.name, ())]
+    if messages and policy == "raise":
+        raise UserError("; ".join(messages) + " (corpus.misaligned=warn or drop goes on)")
+    dropped = "; they are dropped" if policy == "drop" else "; corpus.misaligned=drop leaves them out"
+    for message in messages:
+        logger.warning(f"warning: {message}{dropped}")
+    return runs
+
+
+def _warn_of_leaks(plan: Plan) -> None:
+    """Warns if most of a corpus made of sentence patterns are near-copies, which the guard would drop."""
+    found = sum(plan.dropped["train"].get(rule, 0) for rule in LEAK_RULES)
+    share = found / (found + plan.records("train"))
+    if share > MANY_LEAKS:
+        logger.warning(
+            f"warning: corpus.leaks: {found:,} training pairs ({100 * share:.0f} %) say on a side what a held-out pair "
+            f"says, and are dropped. Where sentences recur by design, corpus.leaks=source compares sources alone"
+        )
+
+
+def _tokenizers(config: Sections, clean: Path, plan: Plan, languages: tuple[str, ...]) -> TokenizerPair:
+    """Trains the tokenizers on the training split."""
+    logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
+    source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
+    return train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]))

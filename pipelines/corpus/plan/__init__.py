@@ -1,0 +1,1 @@
+"""Decides which record goes where."""

@@ -1,0 +1,1 @@
+"""Reads corpus files into records."""

@@ -1,0 +1,78 @@
+"""`tokenizer.same_as`: uses the tokenizer of other shards or of a bundle instead of training one.
+
+Two networks can be decoded together, or one start from the other's weights, only if they share a vocabulary.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from model.bundles.directory import read_facts
+from model.errors import UserError
+from model.languages import languages_of, same_pair
+from model.shards.manifest import has_manifest, read_manifest
+from model.text.tokenizer import TokenizerConfig, TokenizerPair
+from model.text.tokenizers import load_pair
+from pipelines.corpus.read.scratch import write_json
+
+KEY = "tokenizer.same_as"
+
+
+@dataclass(frozen=True)
+class GivenTokenizer:
+    """An existing tokenizer, and the values of the section `tokenizer` that describe it."""
+
+    pair: TokenizerPair
+    settings: TokenizerConfig
+
+    def place(self, directory: Path, scratch: Path) -> None:
+        """Stores it where a resumed sharding finds its tokenizer."""
+        self.pair.save(directory)
+        write_json(scratch / "tokenizer.json", self.pair.describe())
+
+
+def find_tokenizer(
+    settings: TokenizerConfig,
+    wanted_pair: tuple[str, ...],
+    folder_of: Callable[[str], Path],
+    bundle_of: Callable[[str, str], Path],
+) -> GivenTokenizer | None:
+    """Returns the tokenizer that the settings name; None if they name none.
+
+    Args:
+        wanted_pair: the languages of the corpus.
+        folder_of: returns the local folder of a place.
+        bundle_of: returns the directory of the bundle that a setting names, given the name and the setting.
+
+    Raises:
+        UserError: nothing has that name, or the tokenizer has another type or other languages.
+    """
+    wanted = settings.same_as
+    if wanted is None:
+        return None
+    shards = folder_of(wanted)
+    folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(wanted, KEY))
+    pair, asked = load_pair(folder, record), settings.type
+    if pair.source.type != asked:
+        raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
+    if not pair.joint and not same_pair("-".join(languages), "-".join(wanted_pair)):
+        raise UserError(
+            f"{KEY}={wanted}: has a vocabulary for each of {'-'.join(languages)}, and pair={'-'.join(wanted_pair)} is "
+            f"asked for. Choices: shards or a bundle of this pair, or with a joint vocabulary"
+        )
+    content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
+    found = replace(settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content)
+    return GivenTokenizer(pair, found)
+
+
+Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages
+
+
+def _from_shards(folder: Path) -> Found:
+    manifest = read_manifest(folder)
+    return folder, manifest.tokenizer, tuple(manifest.languages)
+
+
+def _from_bundle(folder: Path) -> Found:
+    facts = read_facts(folder)
+    return folder, facts["tokenizer"], languages_of(str(facts["pair"]))

@@ -1,0 +1,112 @@
+"""The inputs of a sharding as plain values: equal values give equal bytes, wherever the files lie."""
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from model.files import file_sha256
+from model.languages import languages_of
+from model.shards.manifest import ShardsConfig
+from model.text.letters import case_language
+from model.text.tokenizer import TokenizerConfig
+from pipelines.corpus.read.sources import Source
+from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
+
+# Keys added later, with the value that applies if they are missing, so that older shards still match.
+_LATER: dict[str, Any] = {
+    "same_as": None,
+    "lowercase": False,
+    "punctuation": True,
+    "segmenter": "auto",
+    "encoding": "utf-8",
+    "records": "line",
+    "between": [],
+    "run": 256,
+    "place": "drawn",
+    "blank": "drop",
+    "keep_text": False,
+    "gate": 0.0,
+    "leaks": "auto",
+    "near_words": "none",
+    "phrases": dataclasses.asdict(PhrasesConfig()),
+}
+# Paths and names of files do not matter: their content identifies them.
+_ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
+_PHRASEBOOK = Path(__file__).parents[1] / "phrasebook"
+
+
+def identity(
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
+    shards: ShardsConfig,
+    pair: str,
+    seed: int,
+    sources: Sequence[Source],
+) -> dict[str, Any]:
+    """Returns the values that `config_hash` covers. Reads the corpus files completely, for their sha256."""
+    values = _given({key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE})
+    values["cut"] = _given(values["cut"])
+    if corpus.format == "phrasebook":
+        files: list[Any] = [{"generator": generator_hash()}]
+    else:
+        files = [
+            {
+                "split": source.split,
+                "places": list(source.places),
+                "sha256": [file_sha256(file) for file in source.files],
+            }
+            for source in sources
+        ]
+    return {
+        "corpus": values,
+        "files": files,
+        "pair": pair,
+        "seed": seed,
+        "shards": _given({key: getattr(shards, key) for key in ("chunk_records", "shard_lines", "keep_text")}),
+        "tokenizer": _given(dataclasses.asdict(tokenizer)) | _cases(tokenizer, pair),
+    }
+
+
+def _cases(tokenizer: TokenizerConfig, pair: str) -> dict[str, Any]:
+    """Returns the languages with their own lower case; shards from before it was followed differ."""
+    found = [case_language(code) for code in languages_of(pair)] if tokenizer.lowercase else []
+    return {"cases": found} if any(found) else {}
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in _LATER or value != _LATER[key]}
+
+
+UNSAID = object()
+
+
+def look_up(there: Mapping[str, Any], key: str) -> Any:
+    """Returns the value of a dotted key in an identity, such as a manifest's; UNSAID if it has none."""
+    value: Any = there
+    for name in key.split("."):
+        value = value.get(name, _LATER.get(name, UNSAID)) if isinstance(value, Mapping) else UNSAID
+    return value
+
+
+def generator_hash() -> str:
+    """Returns the sha256 (hex) of the phrasebook's own source, because another grammar is another corpus."""
+    digest = hashlib.sha256()
+    for path in sorted(_PHRASEBOOK.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:
+    """Returns the first dotted key in which two identities differ, with both values; empty if they are equal."""
+    for key in sorted({*there, *here}):
+        old, new = there.get(key), here.get(key)
+        if old == new:
+            continue
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            return f"{key}.{difference(old, new)}"
+        if key == "files":
+            return "files: the corpus files have other contents"
+        return f"{key}: {old!r} there, {new!r} here"
+    return ""

@@ -1,0 +1,235 @@
+"""Reads a block of lines into two equally long lists of text, and names or counts every bad line."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.inputs.json_rows import parse_row, text_at
+from pipelines.corpus.read.staging import Block
+from pipelines.corpus.settings import CorpusConfig, OnError
+
+_ARRAY = re.compile(r"\s*\[\s*(\{|$)")
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
+
+
+@dataclass
+class Records:
+    """Raw text of both sides, one entry per line. Skipped lines are empty and listed in `bad`."""
+
+    source: list[str]
+    target: list[str]
+    bad: dict[int, str] = field(default_factory=dict)  # line within the block -> reason
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("utf-8",)) -> Records:
+    """Reads the block's lines as text.
+
+    Raises:
+        UserError: `on_error` is raise and a line fits no encoding or is a malformed row; names file and line.
+    """
+    sides = []
+    bad: dict[int, str] = {}
+    counts: Counter[str] = Counter()
+    for side, name in enumerate(block.source.files):
+
+        def place(line: int, name: Path = name) -> str:
+            return f"{name}: line {block.first_line + line + 1}"
+
+        sides.append(decoded_lines(block_bytes(block, side), block, encodings, on_error, bad, counts, place))
+    if block.source.format == "moses":
+        records = Records(sides[0], sides[1], bad, counts)
+    else:
+        parse = _tsv_row(block.source.places) if block.source.format == "tsv" else _json_row(block.source.places)
+        records = _parse_lines(sides[0], parse, block, on_error, bad)
+        records.counts = counts
+    records.counts["nul"] = sum("\0" in text for side in (records.source, records.target) for text in side)
+    return records
+
+
+def block_bytes(block: Block, side: int = 0) -> bytes:
+    """Returns the block's bytes in one file."""
+    start, stop = block.ranges[side]
+    with block.plain[side].open("rb") as file:
+        file.seek(start)
+        return file.read(stop - start)
+
+
+def encodings_of(config: CorpusConfig) -> tuple[str, ...]:
+    """Returns the encodings of staged lines: those of `corpus.encoding`, with UTF-8 in place of UTF-16 and UTF-32.
+
+    An encoding of lines must contain ASCII unchanged, because only then does a byte 0x0A end a line.
+
+    Raises:
+        UserError: an encoding that is not known, or not of that kind.
+    """
+    if config.encoding_is_wide:
+        return ("utf-8",)
+    names = [config.encoding] if isinstance(config.encoding, str) else config.encoding
+    ascii_bytes = bytes(range(128))
+    for name in names:
+        try:
+            fits = ascii_bytes.decode(name) == ascii_bytes.decode("ascii")
+        except (LookupError, ValueError):
+            fits = False
+        if not fits:
+            raise UserError(
+                f"corpus.encoding={name}: expected one that holds ASCII as it is, such as utf-8, or utf-16 alone"
+            )
+    if not names:
+        raise UserError("corpus.encoding: expected at least one, such as utf-8")
+    return tuple(names)
+
+
+def decoded_lines(
+    data: bytes,
+    block: Block,
+    encodings: Sequence[str],
+    on_error: OnError,
+    bad: dict[int, str],
+    counts: Counter[str],
+    place: Callable[[int], str],
+) -> list[str]:
+    """Returns lines without their ends (LF or CRLF); those that no encoding fits are empty and listed in `bad`.
+
+    Raises:
+        UserError: `on_error` is raise and there is such a line; `place` turns its number into a position.
+    """
+    if data.endswith(b"\n"):
+        data = data[:-1]
+    if block.first_line == 0 and data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    try:
+        text = data.decode(encodings[0])
+    except UnicodeDecodeError as problem:
+        if on_error == "raise" and len(encodings) == 1:
+            raise _undecodable(data, problem, block, encodings, place) from problem
+        lines = []
+        for number, line in enumerate(data.split(b"\n")):
+            found = _decode_line(line, encodings, counts)
+            if found is None and on_error == "raise":
+                raise _undecodable(data, problem, block, encodings, place, number) from problem
+            if found is None:
+                bad[number] = "invalid_utf8" if tuple(encodings) == ("utf-8",) else "undecodable"
+            lines.append(found or "")
+        text = "\n".join(lines)
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").removesuffix("\r")
+    return text.split("\n")
+
+
+def _undecodable(
+    data: bytes,
+    problem: UnicodeDecodeError,
+    block: Block,
+    encodings: Sequence[str],
+    place: Callable[[int], str],
+    line: int | None = None,
+) -> UserError:
+    """Returns the error for the undecodable line, or for `line` if several encodings were tried."""
+    number = data.count(b"\n", 0, problem.start) if line is None else line
+    where = ""
+    if line is None:
+        start = data.rfind(b"\n", 0, problem.start) + 1
+        where = f" at byte {problem.start - start + 1} of the line (0x{data[problem.start]:02x})"
+    written = " and ".join(name.upper() for name in encodings)
+    skip = "corpus.on_error=skip leaves such lines out"
+    broken = data.split(b"\n")[number]
+    if _is_text(broken):
+        latin = "corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
+        return UserError(f"{place(number)}: invalid {written}{where}; {skip}, {latin}")
+    why = "it is no text in any encoding of lines, or holds half of a character"
+    return UserError(f"{place(number)}: invalid {written}{where}: {why}; {skip}")
+
+
+def _is_text(line: bytes) -> bool:
+    """Returns True if a line that is not UTF-8 may be Latin-1: no controls, and not UTF-8 with lone surrogates."""
+    if _CONTROLS.search(line):
+        return False
+    try:
+        line.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return True
+    return False
+
+
+def _decode_line(line: bytes, encodings: Sequence[str], counts: Counter[str]) -> str | None:
+    for number, encoding in enumerate(encodings):
+        try:
+            text = line.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        counts["other_encoding"] += number > 0
+        return text
+    return None
+
+
+class _MalformedError(Exception):
+    pass
+
+
+def _parse_lines(
+    lines: list[str], parse: Callable[[str], tuple[str, str]], block: Block, on_error: OnError, bad: dict[int, str]
+) -> Records:
+    source, target = [], []
+    for number, line in enumerate(lines):
+        left, right = "", ""
+        if number not in bad and line.strip():  # an empty row is a blank pair and is counted as such
+            try:
+                left, right = parse(line)
+            except _MalformedError as problem:
+                if on_error == "raise":
+                    raise UserError(
+                        f"{block.source.files[0]}: line {block.first_line + number + 1}: {problem}; "
+                        f"corpus.on_error=skip leaves such lines out"
+                    ) from problem
+                bad[number] = "malformed"
+        source.append(left)
+        target.append(right)
+    return Records(source, target, bad)
+
+
+def _tsv_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
+    left, right = int(places[0]), int(places[1])
+    needed = max(left, right) + 1
+
+    def parse(line: str) -> tuple[str, str]:
+        columns = line.split("\t")
+        if len(columns) < needed:
+            comma = "; columns are separated by tabs, not commas" if len(columns) == 1 and "," in line else ""
+            raise _MalformedError(f"has {len(columns)} column(s), corpus.columns needs {needed}{comma}")
+        return columns[left], columns[right]
+
+    return parse
+
+
+def _json_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
+    paths = [place.split(".") for place in places]
+
+    def parse(line: str) -> tuple[str, str]:
+        if _ARRAY.match(line):
+            raise _MalformedError("begins a JSON array; an object a line is read (jq -c '.[]' FILE writes that)")
+        try:
+            row = parse_row(line)
+        except ValueError as problem:
+            raise _MalformedError(f"is no JSON ({problem})") from problem
+        left, right = (_field(row, path) for path in paths)
+        return left.replace("\n", " "), right.replace("\n", " ")
+
+    return parse
+
+
+def _field(row: Any, path: list[str]) -> str:
+    try:
+        text = text_at(row, path)
+    except TypeError as problem:
+        raise _MalformedError(f"field {'.'.join(path)!r} is no text but {problem}") from None
+    if text is None:
+        there = f" but {', '.join(map(repr, row))}" if isinstance(row, dict) else ""
+        named = "corpus.fields='{source: NAME, target: NAME}' names them"
+        raise _MalformedError(f"has no field {'.'.join(path)!r}{there} ({named})")
+    return text

@@ -1,0 +1,80 @@
+"""Corpus files at an address: downloads them into this machine's cache, and again if they changed."""
+
+import hashlib
+import logging
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
+
+from model.addresses import mask_address
+from model.errors import UserError
+from model.files import PART, atomic_write, exclusive
+from model.storage import remote
+from model.storage.places import is_address, join, local_path
+from model.storage.retry import Patience
+from pipelines.corpus.read.sources import SPLITS, fill_pattern, names_of
+from pipelines.corpus.settings import CorpusConfig, SplitFiles
+
+logger = logging.getLogger(__name__)
+
+
+def with_local_files(config: CorpusConfig, pair: str, cache: str, patience: Patience) -> CorpusConfig:
+    """Returns the same corpus with local copies of all files named by an address or below a remote `corpus.root`.
+
+    Raises:
+        UserError: a forbidden address, a pattern in an address, a missing file, or refused access.
+        AwayError: the server does not answer.
+    """
+    below = config.root if config.root and is_address(config.root) else None
+    splits = {split: getattr(config, split) for split in SPLITS}
+    named = [name for files in splits.values() for key in vars(files) for name in names_of(getattr(files, key))]
+    if below is None and not any("://" in name or name.startswith("pipe:") for name in named):
+        return config
+    folder = Path(cache).expanduser().absolute() / "sources"
+
+    def here(name: str, key: str) -> str:
+        place = fill_pattern(config, pair, name)
+        place = place if below is None or "://" in place else join(below, place)
+        if not is_address(place):
+            return str(local_path(place)) if place.startswith("file://") else name
+        if any(mark in urlsplit(place).path for mark in "*[?"):
+            raise UserError(f"{key}: {mask_address(place)}: a pattern cannot be an address; name each file")
+        return str(_fetch(place, folder, patience))
+
+    local = {
+        split: SplitFiles(
+            **{
+                key: [here(name, f"corpus.{split}.{key}") for name in names_of(getattr(files, key))]
+                for key in vars(files)
+            }
+        )
+        for split, files in splits.items()
+    }
+    return replace(
+        config,
+        root=None if below else config.root,
+        needs_root=config.needs_root and not below,
+        train=local["train"],
+        valid=local["valid"],
+        test=local["test"],
+        gate=local["gate"],
+    )
+
+
+def _fetch(address: str, folder: Path, patience: Patience) -> Path:
+    """Returns the file's local path, under its remote name; downloads it unless the server says it is unchanged."""
+    place = folder / hashlib.sha256(address.encode()).hexdigest()[:16]
+    path = place / (PurePosixPath(urlsplit(address).path).name or "file")
+    with exclusive(place / "lock", wait=True):
+        version = remote.version(address, patience)
+        note = place / "version"
+        if path.is_file() and version and note.is_file() and note.read_text(encoding="utf-8") == version:
+            return path
+        logger.info(f"fetching {mask_address(address)}")
+        part = path.with_name(f"{PART}{path.name}")
+        remote.download_unchecked(address, part, patience)
+        if version != remote.version(address, patience):
+            raise UserError(f"{mask_address(address)}: was changed while it was fetched; start again")
+        part.replace(path)
+        atomic_write(note, version)
+    return path

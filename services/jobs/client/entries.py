@@ -1,0 +1,79 @@
+"""Starts the job commands, which talk to the job service."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from conf import compose
+from model.errors import UserError, unknown
+from services.jobs.client import verbs
+from services.jobs.client.settings import JobsConfig
+from services.jobs.planning.refusals import ELASTIC, VERBS
+from services.verbs import run_verb
+
+OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
+FOLLOW = ("-f", "--follow")
+
+
+@dataclass
+class Root:
+    """The sections that name the service."""
+
+    jobs: JobsConfig
+    paths: dict[str, Any]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns the exit code of the command that is the first word."""
+    verb, *words = argv
+    rest = [word for word in words if not is_ours(word)]
+    first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in FOLLOW), len(words))
+    options = words[first:]  # --cfg job shows a submission's settings as the job would have them
+    settings = [word for word in words[:first] if OURS.match(word) or (options and verb == "submit" and "=" in word)]
+
+    def ask(root: Root) -> int:
+        if options:
+            raise UserError(f"{options[0]}: the commands of jobs take -f and --cfg job")
+        with verbs.client(root.jobs, address(root)) as client:
+            return verbs.VERBS[verb](root.jobs, client, rest)
+
+    def check(_: Root) -> int:
+        return _check_submission(rest) if verb == "submit" else compose.OK
+
+    return compose.run(ask, Root, [*settings, *options], verb, check)
+
+
+def _check_submission(words: Sequence[str]) -> int:
+    """Lets the submitted command check its command line, with the most workers of a range; returns its exit code."""
+    verb, *overrides = verbs.submitted(words)
+    if verb not in VERBS:
+        raise unknown("submit: verb", verb, VERBS)
+    return run_verb(verb, [ELASTIC.sub(r"cluster.workers=\2", word) for word in overrides])
+
+
+def is_ours(word: str) -> bool:
+    """Returns True if a word is for the request itself, and no setting of the job."""
+    return re.match(r"[+~]*jobs[.=]", word) is not None
+
+
+def address(root: Root) -> str:
+    """Returns the address of the job service.
+
+    Raises:
+        UserError: none is named, and none runs here.
+    """
+    if root.jobs.service is not None:
+        if not root.jobs.service.startswith(("http://", "https://")):
+            raise UserError(f"jobs.service={root.jobs.service}: give its address as http://HOST:8300")
+        return root.jobs.service
+    path = Path(root.paths["root"]) / "service" / "address.json"
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["jobs"])
+    except (OSError, ValueError, KeyError):
+        raise UserError(
+            "jobs.service: none is named, and no job service runs here. Start one with `dragoman up`, or name another "
+            "with jobs.service=http://HOST:8300"
+        ) from None

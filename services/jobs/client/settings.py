@@ -1,0 +1,23 @@
+"""The section `jobs`: where the job service is, and what the job commands ask it for."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from model.ranges import Amount, Count, Whole
+
+
+@dataclass
+class JobsConfig:
+    """The job service, and the options of a submission."""
+
+    service: str | None = None  # http://host:8300; null: the one that `dragoman up` runs here
+    key_file: str | None = None  # a file with the service's token
+    owner: str | None = None  # null: this user; counts where the service requires no token
+    priority: Literal["low", "normal", "high"] = "normal"
+    after: list[str] = field(default_factory=list)  # jobs that must succeed before
+    retries: Whole = 0  # failures after which the job is retried
+    max_hours: Amount = 0.0  # of running; 0: unlimited
+    by: str | None = None  # 08:00, or 2030-01-31T08:00: the deadline
+    plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
+    show: Count = 20
+    stop_timeout: Amount = 30.0  # seconds

@@ -1,0 +1,1 @@
+"""The HTTP server of the job service: who asks, and streams."""

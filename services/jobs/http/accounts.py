@@ -1,0 +1,28 @@
+"""Quotas, and the cost of faults."""
+
+from fastapi import APIRouter
+
+from services.jobs.http.parts import Admin, Here, Name, Viewer
+from services.jobs.http.problems import PROBLEMS
+from services.jobs.service import schemas
+
+router = APIRouter(prefix="/v1", responses=PROBLEMS)
+
+
+@router.get("/bill")
+def bill(here: Here, person: Viewer, owner: schemas.Owner | None = None) -> list[schemas.BillRow]:
+    """Returns the tokens and seconds lost, by cause, job and owner."""
+    return here.operations.bill(person, owner)
+
+
+@router.get("/quotas")
+def all_quotas(here: Here, person: Viewer) -> list[schemas.QuotaView]:
+    """Returns the owners' quotas; only an admin sees all of them."""
+    found = sorted((owner, row) for owner, row in here.access.quotas().items() if person.sees(owner))
+    return [schemas.QuotaView(owner=owner, cpus=cpus, gpus=gpus) for owner, (cpus, gpus) in found]
+
+
+@router.put("/quotas/{owner}", status_code=204)
+def set_quota(here: Here, person: Admin, owner: Name, body: schemas.QuotaRequest) -> None:
+    """Sets an owner's quota for all jobs together."""
+    here.access.set_quota(owner, body.cpus, body.gpus, person.owner)

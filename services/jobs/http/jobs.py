@@ -1,0 +1,109 @@
+"""Plans and jobs: submitted, listed, shown, changed, removed."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from services.jobs.http.parts import Here, Id, Submitter, Viewer
+from services.jobs.http.problems import PROBLEMS
+from services.jobs.service import schemas
+from services.jobs.service.curves import read_curves, released, run_of
+from services.jobs.service.report import report
+from services.jobs.states import PRIORITIES, State
+from services.telemetry.telemetry import current
+from services.telemetry.traceparent import parse
+
+PAGE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {}}, "description": "the page"}}
+router = APIRouter(prefix="/v1", responses=PROBLEMS)
+
+
+@router.post("/plans")
+def plan(here: Here, person: Submitter, body: schemas.PlanRequest) -> dict[str, Any]:
+    """Returns the plan of a submission; nothing is queued."""
+    return here.operations.plan(person, body)
+
+
+# The most frequent requests use one thread; FastAPI takes another for the answer of a plain function.
+@router.post("/jobs", status_code=201)
+async def submit(here: Here, request: Request, person: Submitter, body: schemas.Submission) -> schemas.JobView:
+    """Creates a job; it is planned, then it waits. The header `traceparent` is kept for its attempts."""
+    place = current() or parse(request.headers.get("traceparent"))
+    job = await run_in_threadpool(here.operations.submit, person, body, str(place) if place else None)
+    return schemas.JobView.model_validate(job)
+
+
+@router.get("/jobs")
+async def jobs(
+    here: Here,
+    person: Viewer,
+    state: Annotated[list[State] | None, Query(max_length=20)] = None,
+    owner: schemas.Owner | None = None,
+    cursor: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> schemas.JobPage:
+    """Returns jobs, the newest first, one page at a time."""
+    return await run_in_threadpool(here.operations.page, person, state or (), owner, cursor, limit)
+
+
+@router.get("/jobs/{id}")
+def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
+    """Returns a job, its attempts and every change of its state."""
+    detail = schemas.JobDetail.model_validate(here.operations.job(person, id))
+    detail.why = here.operations.waits_for([detail]).get(id, "")
+    detail.attempts = [schemas.AttemptView.model_validate(one) for one in here.ledger.attempts(id)]
+    detail.changes = here.operations.changes(person, id)
+    return detail
+
+
+@router.get("/jobs/{id}/why")
+def why(here: Here, person: Viewer, id: Id) -> schemas.WhyView:
+    """Returns what a job waits for, who holds that, and the range of its expected start."""
+    return here.operations.why(person, id)
+
+
+@router.get("/jobs/{id}/curves")
+def curves(here: Here, person: Viewer, id: Id) -> schemas.CurvesView:
+    """Returns a training's curves (losses, learning rate, speed) and the version that its end released."""
+    found = here.operations.job(person, id)
+    run = run_of(found)
+    return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
+
+
+@router.get("/jobs/{id}/report", responses=PAGE, response_class=Response)
+def page(here: Here, person: Viewer, id: Id) -> Response:
+    """Returns a report of the job: one page that needs no other files."""
+    found = here.operations.job(person, id)
+    text = report(found, here.ledger.attempts(id), here.operations.changes(person, id), here.home)
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
+    return Response(text, headers={"Content-Security-Policy": policy}, media_type="text/html; charset=utf-8")
+
+
+@router.post("/jobs/{id}/stop")
+def stop(here: Here, person: Submitter, id: Id) -> schemas.JobView:
+    """Stops a job in order; a waiting one never starts."""
+    return schemas.JobView.model_validate(here.operations.stop(person, id))
+
+
+@router.post("/jobs/{id}/yield")
+def make_room(here: Here, person: Submitter, id: Id) -> schemas.JobView:
+    """Asks a job to make room: it saves a checkpoint and waits again."""
+    return schemas.JobView.model_validate(here.operations.make_room(person, id))
+
+
+@router.post("/jobs/{id}/retry")
+def retry(here: Here, person: Submitter, id: Id) -> schemas.JobView:
+    """Queues an ended job again; it continues from its newest checkpoint."""
+    return schemas.JobView.model_validate(here.operations.retry(person, id))
+
+
+@router.post("/jobs/{id}/priority")
+def priority(here: Here, person: Submitter, id: Id, body: schemas.PriorityRequest) -> schemas.JobView:
+    """Sets a job's priority."""
+    return schemas.JobView.model_validate(here.operations.set_priority(person, id, PRIORITIES[body.priority]))
+
+
+@router.delete("/jobs/{id}", status_code=204)
+def remove(here: Here, person: Submitter, id: Id) -> None:
+    """Removes an ended job; the audit trail keeps it."""
+    here.operations.remove(person, id)

@@ -1,0 +1,22 @@
+"""The owners of registered models."""
+
+from fastapi import APIRouter
+
+from services.jobs.http.parts import Admin, Here, Name, Viewer
+from services.jobs.http.problems import PROBLEMS
+from services.jobs.service import schemas
+
+router = APIRouter(prefix="/v1/models", responses=PROBLEMS)
+
+
+@router.get("")
+def owned(here: Here, person: Viewer) -> list[schemas.ModelView]:
+    """Returns the owners of registered models; only an admin sees all of them."""
+    names = here.loop.intake.ownership.names.all()
+    return [schemas.ModelView.model_validate(one) for one in names if person.sees(one.owner)]
+
+
+@router.put("/{name}", status_code=204)
+def give(here: Here, person: Admin, name: Name, body: schemas.ModelRequest) -> None:
+    """Gives a registered model to an owner."""
+    here.loop.intake.ownership.give(name, body.owner, person.owner)

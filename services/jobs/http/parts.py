@@ -1,0 +1,80 @@
+"""What every route uses: the service's objects, and the user of the request by the role that is asked for."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path as Folder
+from typing import Annotated, Any
+
+from fastapi import Depends, HTTPException, Path, Request
+from fastapi.concurrency import run_in_threadpool
+
+from services.jobs.http.guard import Guard, Rate
+from services.jobs.ledger.access import Access, Person
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.service import schemas
+from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
+from services.jobs.service.observer import Observer
+from services.jobs.service.operations import Operations
+from services.jobs.settings import ServiceConfig
+
+Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
+Name = Annotated[schemas.Owner, Path()]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The objects that the application uses."""
+
+    ledger: Ledger
+    access: Access
+    loop: Loop
+    config: ServiceConfig
+    home: Folder
+    keys: bool  # True: a token is required even if none was issued
+    metrics: Metrics = field(default_factory=Metrics)
+    tracking: str = ""  # MLflow's address for the service; empty: none
+    tracking_pages: str = ""  # and for browsers, if it is another
+    endpoint: str = ""
+
+    @cached_property
+    def guard(self) -> Guard:
+        return Guard(self.access, self.keys, Rate(self.config.rate, self.config.burst))
+
+    @cached_property
+    def forecaster(self) -> Forecaster:
+        return Forecaster(self.loop)
+
+    @cached_property
+    def operations(self) -> Operations:
+        return Operations(self.ledger, self.loop, self.config, self.forecaster)
+
+    @cached_property
+    def observer(self) -> Observer:
+        return Observer(self.ledger, self.metrics)
+
+
+async def parts_of(request: Request) -> Parts:
+    found: Parts = request.app.state.parts
+    return found
+
+
+def _asks(role: Any) -> Callable[..., Coroutine[Any, Any, Person]]:
+    async def check(request: Request) -> Person:
+        guard = request.app.state.parts.guard
+        # a token is looked up in the ledger; where none is required, a thread would cost more than the answer
+        person: Person = await run_in_threadpool(guard.person, request) if guard.keys else guard.person(request)
+        if not person.may(role):
+            raise HTTPException(403, f"needs the role {role}")
+        return person
+
+    return check
+
+
+Here = Annotated[Parts, Depends(parts_of)]
+Scraper = Annotated[Person, Depends(_asks("metrics"))]
+Viewer = Annotated[Person, Depends(_asks("viewer"))]
+Submitter = Annotated[Person, Depends(_asks("submitter"))]
+Admin = Annotated[Person, Depends(_asks("admin"))]

@@ -1,0 +1,54 @@
+"""The refusals of the REST interface: {"error": ...} with the fitting status."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.exceptions import HTTPException
+
+from model.errors import ServiceError, UserError, reason
+from services.endpoint.answer import refusal
+from services.jobs.ledger.ledger import ConflictError, UnknownJobError
+from services.jobs.service import schemas
+
+WORDS = {
+    400: "the request cannot be carried out",
+    401: "the token is missing or wrong",
+    403: "this person may not do it, or the request is from a foreign page",
+    404: "nothing has that name",
+    409: "its state does not allow it, or it changed in the meantime",
+    413: "the body is too large",
+    415: "the body is not JSON",
+    422: "a field is missing, unknown or out of its bounds",
+    429: "too many requests: Retry-After says when to come again",
+    503: "the ledger, the planner or the cluster does not answer",
+}
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": schemas.Problem, "description": words} for code, words in WORDS.items()
+}
+
+
+# What a problem is answered with, here and on the pages.
+STATUS = {UserError: 400, UnknownJobError: 404, ConflictError: 409, ServiceError: 503, SQLAlchemyError: 503}
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Answers every problem with {"error": ...} and the fitting status."""
+
+    @app.exception_handler(HTTPException)
+    async def refuse(_request: Request, problem: HTTPException) -> Response:
+        return refusal(problem.status_code, str(problem.detail), problem.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, problem: RequestValidationError) -> Response:
+        first = problem.errors()[0]
+        return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+    async def known(_request: Request, problem: Exception) -> Response:
+        if isinstance(problem, UnknownJobError):
+            return refusal(404, f"job {problem.args[0]!r} is not known")
+        return refusal(next(code for kind, code in STATUS.items() if isinstance(problem, kind)), reason(problem))
+
+    for kind in STATUS:
+        app.add_exception_handler(kind, known)

@@ -1,0 +1,34 @@
+"""The health of the service, and its metrics."""
+
+from fastapi import APIRouter, Response
+
+from services.jobs.http.parts import Here, Scraper
+from services.jobs.http.problems import PROBLEMS
+from services.jobs.service import schemas
+from services.telemetry.telemetry import FORMAT
+from services.version import version
+
+router = APIRouter()
+
+
+@router.get("/status", responses={503: PROBLEMS[503]})
+def status(here: Here) -> schemas.StatusView:
+    """Returns the service's health; needs no token and names nobody."""
+    loop = here.loop
+    nodes = [schemas.NodeView.model_validate(node) for node in loop.capacity.nodes] if loop.capacity else []
+    return schemas.StatusView(
+        status="degraded" if loop.trouble else "ok",
+        trouble=loop.trouble,
+        version=version(),
+        counts=here.ledger.counts(),
+        nodes=nodes,
+        keys=here.guard.keys,
+        pass_seconds=loop.scheduler.seconds,
+    )
+
+
+@router.get("/metrics", include_in_schema=False)
+def metrics(here: Here, person: Scraper) -> Response:
+    """Returns metrics for Prometheus, whose token has the role `metrics`; others see no owner but themselves."""
+    here.observer.look()
+    return Response(here.metrics.telemetry.text(person.sees), headers={"Content-Type": FORMAT})

@@ -1,0 +1,1 @@
+"""`dragoman up`: puts the parts of the job service together and runs them."""

@@ -1,0 +1,46 @@
+"""Puts the job service's application together: the REST interface and the pages.
+
+GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
+GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
+GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
+GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
+"""
+
+from fastapi import FastAPI
+
+from services.endpoint.body_limit import BodyLimit
+from services.endpoint.documentation import add_documentation
+from services.jobs.http import accounts, jobs, logs, models, status, tokens
+from services.jobs.http.parts import Parts
+from services.jobs.http.problems import add_handlers
+from services.jobs.pages.routes import add_pages
+from services.jobs.pages.sessions import Sessions
+from services.jobs.pages.site import Site
+from services.jobs.service.tracking import Tracking
+from services.version import version
+
+
+def create_app(parts: Parts) -> FastAPI:
+    """Returns the application. It starts and stops nothing; its caller runs the loop's threads."""
+    app = FastAPI(
+        title="Dragoman jobs",
+        version=version(),
+        docs_url=None,
+        redoc_url=None,
+        telemetry=parts.metrics.telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
+    )
+    app.state.parts = parts
+    app.add_middleware(BodyLimit, limit=parts.config.body, patience=15.0)
+    add_handlers(app)
+    add_documentation(app)
+    parts.loop.scheduler.took = parts.metrics.passes.observe
+    parts.loop.accounts.judged = parts.metrics.judge
+    parts.observer.look()  # counts what happens from now on
+    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
+    for resource in (status, jobs, logs, accounts, models, tokens):
+        app.include_router(resource.router)
+    tracking = Tracking(parts.tracking, parts.tracking_pages)
+    sessions = Sessions(parts.guard, parts.home)
+    add_pages(app, Site(parts.operations, sessions, parts.forecaster, tracking, parts.endpoint, parts.home))
+    return app

@@ -1,0 +1,200 @@
+"""Starts the processes of `dragoman up`, restarts those that end, and ends them with all their descendants.
+
+Every process has a variable in its environment that names its `up`; its own children inherit it. So the processes of
+an `up` are found even when the process that started them is dead. When the `up` itself is killed, a guard
+(`child_guard.py`) ends them. A file tells the next `up` about them, in case the guard was killed too.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from model.files import atomic_write, socket_folder
+
+MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
+PREFIX = "dragoman-"  # of the name of the sockets' folder
+PATIENCE = 20.0  # seconds that a process has to end in order
+LOOK = 0.5  # seconds between two looks at the children
+AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted
+STABLE = 120.0  # seconds after which the count of restarts begins anew
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Child:
+    """A process beside the service."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path
+    log: Path
+    prepare: Callable[[], None] = lambda: None  # before every start
+    process: "subprocess.Popen[bytes] | None" = None
+    starts: int = 0
+    since: float = field(default=0.0)
+    ended: bool = False  # its end was noticed, and its own children are ended
+    replaced: bool = False  # by another command, which starts when the old process has ended
+
+
+class Children:
+    """The processes of one `up`, and the folder of their sockets, which is removed with them."""
+
+    def __init__(self, record: Path) -> None:
+        """`record` is the file that lists them."""
+        self.record = record
+        self.mark = secrets.token_hex(16)
+        self.folder = socket_folder(PREFIX)
+        self.running: list[Child] = []
+        self._ending = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._watch, name="children", daemon=True)
+        atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
+        # In a session of its own: Ctrl-C at the terminal reaches the service, which ends the children in order.
+        self._guard = subprocess.Popen(
+            [sys.executable, "-m", "services.jobs.up.child_guard", self.mark, str(self.folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def start(self, child: Child) -> None:
+        """Starts the process, and restarts it whenever it ends."""
+        self.running.append(child)
+        self._start(child)
+        if not self._thread.is_alive():
+            self._thread.start()
+
+    def replace(self, child: Child) -> None:
+        """Lets the child of this name run another command: ends the process and starts it anew."""
+        with self._lock:
+            one = next(one for one in self.running if one.name == child.name)
+            one.command, one.environment, one.replaced = child.command, child.environment, True
+            if one.process is not None:
+                one.process.terminate()
+
+    def stop(self) -> None:
+        """Ends all processes."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join(10)
+        with self._lock:
+            end_marked(self.mark)
+            for child in self.running:
+                if child.process is not None:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        child.process.wait(5)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.record.unlink(missing_ok=True)
+        self._guard.communicate()
+
+    def _start(self, child: Child) -> None:
+        with self._lock:
+            if self._ending.is_set():
+                return
+            child.prepare()
+            child.log.parent.mkdir(parents=True, exist_ok=True)
+            with child.log.open("ab") as log:
+                child.process = subprocess.Popen(
+                    child.command,
+                    cwd=child.cwd,
+                    env={**child.environment, MARK: f"{self.mark}/{child.name}"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            child.starts += 1
+            child.since, child.ended, child.replaced = time.monotonic(), False, False
+
+    def _watch(self) -> None:
+        while not self._ending.wait(LOOK):
+            for child in list(self.running):
+                try:
+                    self._look_at(child)
+                except (OSError, psutil.Error) as problem:  # no memory, no processes left: the next look tries again
+                    logger.warning("%s could not be started again: %s", child.name, problem)
+
+    def _look_at(self, child: Child) -> None:
+        if child.replaced:  # a process that does not end in order is killed
+            end_marked(f"{self.mark}/{child.name}")
+        code = child.process.poll() if child.process is not None else None
+        if code is None:
+            return
+        if not child.ended:  # a killed process leaves its own children, and they hold its port
+            end_marked(f"{self.mark}/{child.name}")
+            child.ended = True
+        if time.monotonic() - child.since > STABLE:
+            child.starts = 1
+        if child.replaced:
+            logger.info("%s is started again with other settings", child.name)
+        elif time.monotonic() - child.since < AGAIN[min(child.starts, len(AGAIN)) - 1]:
+            return
+        else:
+            logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
+        self._start(child)
+
+
+def end_left_behind(record: Path) -> int:
+    """Ends what a killed `up` has left running and removes its folder; returns the number of processes."""
+    try:
+        found = json.loads(record.read_text(encoding="utf-8"))
+        mark, folder = str(found["mark"]), Path(found["folder"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+    ended = end_marked(mark)
+    if folder.name.startswith(PREFIX) and folder.parent in (Path(tempfile.gettempdir()), Path("/tmp")):
+        shutil.rmtree(folder, ignore_errors=True)
+    record.unlink(missing_ok=True)
+    return ended
+
+
+def end_marked(mark: str) -> int:
+    """Sends SIGTERM to all processes with this mark and their descendants, then SIGKILL; returns their number."""
+    told: set[psutil.Process] = set()
+    began = time.monotonic()
+    while left := marked(mark):
+        waited = time.monotonic() - began
+        if waited > PATIENCE + 5:
+            logger.warning("%d processes do not end: %s", len(left), ", ".join(str(one.pid) for one in left))
+            break
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                if waited > PATIENCE:
+                    one.kill()
+                elif one not in told:
+                    one.terminate()
+        told.update(left)
+        psutil.wait_procs(left, timeout=LOOK)
+    return len(told)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """Returns this user's processes that have this mark, and their descendants."""
+    user = os.getuid()
+    found: dict[int, psutil.Process] = {}
+    parents: dict[psutil.Process, int] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.uids().real != user or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            parents[process] = process.ppid()
+            if process.environ().get(MARK, "").startswith(mark):
+                found[process.pid] = process
+    while more := {one.pid: one for one, parent in parents.items() if parent in found and one.pid not in found}:
+        found |= more
+    return list(found.values())

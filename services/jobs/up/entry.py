@@ -1,0 +1,28 @@
+"""`dragoman up`: job service, Ray, MLflow and endpoint on one machine, until Ctrl-C; a restart resumes the queue.
+
+Prints one line per address on standard output. A first Ctrl-C makes running jobs yield, with a checkpoint, and ends
+everything; a second one does not wait for checkpoints.
+"""
+
+import importlib
+import re
+import sys
+from collections.abc import Sequence
+
+from conf import compose
+from services.jobs.up.settings import UpRoot
+
+
+def main(argv: Sequence[str]) -> int:
+    """Runs the command; returns its exit code. Loads the working modules only when the work begins."""
+    words = [word for word in argv if not re.match(r"[+~]*(service|jobs)[.=]", word)]
+
+    def work(root: UpRoot) -> int:
+        code: int = importlib.import_module("services.jobs.up.serving").up(root, words)
+        return code
+
+    return compose.run(work, UpRoot, argv, "up", lambda root: root.service.check())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

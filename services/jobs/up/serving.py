@@ -1,0 +1,261 @@
+"""`dragoman up`: starts everything, waits, and ends everything."""
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from conf import compose
+from conf.interrupts import handled_by
+from model import landlock
+from model.confinement import RAY_FOLDER
+from model.errors import ServiceError, UserError
+from model.files import atomic_write, exclusive
+from services.http.listening import bind, reserve_descriptors
+from services.jobs.executors.base import Executor
+from services.jobs.executors.kueue import KueueExecutor
+from services.jobs.executors.ray import RayExecutor
+from services.jobs.executors.ray_client import Head
+from services.jobs.http.guard import is_loopback
+from services.jobs.http.listening import serving
+from services.jobs.http.parts import Parts
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.database import Database, answering
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.planning.planner import Planner
+from services.jobs.service.clock import SteadyClock
+from services.jobs.service.intake import Intake
+from services.jobs.service.loop import Loop
+from services.jobs.service.metrics import Metrics
+from services.jobs.service.outbox import Outbox
+from services.jobs.service.tracking import Tracking
+from services.jobs.settings import ServiceConfig
+from services.jobs.up import subprocesses
+from services.jobs.up.app import create_app
+from services.jobs.up.children import Child, Children, end_left_behind
+from services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
+from services.jobs.up.permissions import close_to_others
+from services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from services.jobs.up.settings import UpRoot
+from services.telemetry.telemetry import Telemetry
+
+READY = 120.0  # seconds after which a missing answer is reported
+logger = logging.getLogger(__name__)
+
+
+def up(root: UpRoot, words: Sequence[str]) -> int:
+    """Starts everything, waits for a signal, ends everything. `words` are passed on to the endpoint.
+
+    Raises:
+        UserError: another `up` uses this folder, a port is taken, or others could reach it without a token.
+        ServiceError: the ledger cannot be opened.
+    """
+    root.service.check()
+    home = Path(root.paths["root"]).absolute()
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
+        (home / "service").mkdir(parents=True, exist_ok=True)
+        mine = stack.enter_context(exclusive(home / "service" / "lock"))
+        if not mine:
+            raise UserError(f"paths.root={home}: a job service runs on this folder already")
+        close_to_others(home)  # an earlier version left its files open to others
+        signalled = threading.Event()
+        stack.enter_context(handled_by(lambda *_: signalled.set(), signal.SIGINT, signal.SIGTERM))
+        _serve(root, home, words, signalled, stack)
+    return compose.OK
+
+
+def _serve(
+    root: UpRoot, home: Path, words: Sequence[str], signalled: threading.Event, stack: contextlib.ExitStack
+) -> None:
+    config = root.service
+    reserve_descriptors(config.connections, "service")
+    listening = stack.enter_context(contextlib.closing(bind(config.host, config.port, "service")))
+    left = end_left_behind(home / "service" / "children.json")
+    if left:
+        logger.info("ended %d processes that an earlier start had left behind", left)
+    children = Children(home / "service" / "children.json")
+    stack.callback(children.stop)
+    places = subprocesses.choose_places(home, config, children.folder)
+    subprocesses.write_token(places)
+    variables = subprocesses.environment(places, config, config.tracking)
+    if config.tracking:
+        _, of_jobs = logins(places.service)
+        variables |= of_jobs.variables()  # a server without a login ignores it
+    own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+    os.environ.update({key: variables[key] for key in own if key in variables})
+    keys = not is_loopback(config.host)
+    access = _open_ledger(config, keys, stack)
+    ledger = access.ledger
+    closed = keys or access.issued
+    expected = _start_children(children, root, places, words, variables, closed)
+    if config.tracking:
+        ending = threading.Event()
+        stack.callback(ending.set)
+        admitted = partial(keep_admitting, f"http://127.0.0.1:{places.tracking}", *logins(places.service), ending)
+        if closed:
+            admitted()
+        access.first = partial(_ask_for_login, children, root, places, variables, admitted)
+    planner = Planner([home, *(Path(place).absolute() for place in config.roots)], secrets_of(root))
+    stack.callback(planner.close)
+    planner.prepare()
+    if not landlock.version():
+        logger.warning("this kernel has no Landlock: files are kept from jobs by the check of their settings alone")
+    port = listening.getsockname()[1]
+    host = f"[{config.host}]" if ":" in config.host else config.host
+    address = f"http://{host}:{port}"
+    executor = _executor(root, places, home, config.url or address)
+    where = {"jobs": address, **{name: f"http://127.0.0.1:{number}" for name, number in expected.items()}}
+    neighbours = _neighbours(config, where)
+    tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
+    loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
+    telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
+    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours)
+    _run(parts, listening, where, expected, signalled)
+
+
+def _run(
+    parts: Parts, listening: socket.socket, where: dict[str, str], expected: dict[str, int], signalled: threading.Event
+) -> None:
+    """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
+    config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(
+            serving(create_app(parts), listening, config.connections, config.receive_timeout, parts.metrics.refuse)
+        )
+        if parts.tracking:
+            outbox = Outbox(parts.ledger, parts.tracking)
+            outbox.start()
+            stack.callback(outbox.stop)
+        parts.observer.start()
+        stack.callback(parts.observer.stop)
+        loop.start()
+        stack.callback(loop.stop)
+        atomic_write(record, json.dumps(where))
+        stack.callback(record.unlink, missing_ok=True)
+        _tell(where, expected, signalled)
+        signalled.wait()
+        signalled.clear()
+        active = sum(parts.ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
+        if active:
+            logger.info("%d jobs make room first, each with a checkpoint; Ctrl-C again ends them as they are", active)
+        _quiesce(loop, config.stop_timeout, signalled)
+
+
+def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack) -> Access:
+    """Returns the ledger's access control; prints an admin's token if tokens are needed and none was issued."""
+    secret = config.ledger_password
+    password = None if secret is None else read_secret("service.ledger_password", secret)
+    ledger = Ledger(Database(config.ledger, password), SteadyClock())
+    stack.callback(ledger.database.close)
+    with answering():
+        access = Access(ledger)
+        enter_tokens(access, config.tokens)
+    if keys and not access.issued:
+        name = f"admin-{len(access.tokens()) + 1}"
+        print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
+    return access
+
+
+def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:
+    """Returns the addresses that pages use: of the processes started here, or as configured."""
+    elsewhere = os.environ.get("MLFLOW_TRACKING_URI", "")
+    tracking = where.get("mlflow") or (elsewhere if elsewhere.startswith(("http://", "https://")) else "")
+    endpoint = config.endpoint_url or where.get("endpoint", "")
+    return {"tracking": tracking, "tracking_pages": config.tracking_url or tracking, "endpoint": endpoint}
+
+
+def _start_children(
+    children: Children,
+    root: UpRoot,
+    places: subprocesses.Places,
+    words: Sequence[str],
+    variables: dict[str, str],
+    closed: bool,
+) -> dict[str, int]:
+    """Starts the processes and returns name -> port; `closed`: MLflow asks for a login."""
+    config = root.service
+    wanted: dict[str, tuple[bool, int, Callable[[], Child]]] = {
+        "ray": (
+            config.address is None and config.executor == "ray",
+            *(places.ray, lambda: subprocesses.ray_head(places, config, variables)),
+        ),
+        "mlflow": (config.tracking, places.tracking, lambda: _tracking(root, places, variables, closed)),
+        "endpoint": (config.endpoint, places.endpoint, lambda: subprocesses.endpoint(places, words, variables)),
+    }
+    started = {name: (port, make) for name, (asked, port, make) in wanted.items() if asked}
+    for name, (port, _) in started.items():
+        if subprocesses.answers(port):
+            raise UserError(
+                f"service.ports={config.ports}: {port}, for {name}, is in use; service.ports=0 takes free ones"
+            )
+    for _, make in started.values():
+        children.start(make())
+    return {name: port for name, (port, _) in started.items()}
+
+
+def _tracking(root: UpRoot, places: subprocesses.Places, variables: dict[str, str], closed: bool) -> Child:
+    login = server_variables(places.service, logins(places.service)[0]) if closed else None
+    if closed:
+        logger.info("MLflow asks for a login: the admin's is in %s", places.service / FILES[ADMIN])
+    return subprocesses.tracking(places, Path(root.paths["mlflow"]).absolute(), variables, login)
+
+
+def _ask_for_login(
+    children: Children, root: UpRoot, places: subprocesses.Places, variables: dict[str, str], admit: Callable[[], None]
+) -> None:
+    """Restarts MLflow with a login, because the first token was issued."""
+    children.replace(_tracking(root, places, variables, True))
+    admit()
+
+
+def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str) -> Executor:
+    """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
+    config = root.service
+    environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
+    if config.executor == "ray" and config.address is None:
+        environment[RAY_FOLDER] = str(places.ray_folder)
+    if config.executor == "kueue":
+        return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
+    if config.address is None:
+        head, python = Head(f"http://127.0.0.1:{places.ray}", token_file=str(places.token)), sys.executable
+    else:
+        head, python = Head(config.address, config.auth, config.token_file), config.python
+    return RayExecutor(head, home, config.drivers, python, environment)
+
+
+def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:
+    """Prints a line for each part as soon as it answers, then `ready`; reports a slow part once and waits on."""
+    print(f"jobs      {where['jobs']}", flush=True)
+    waiting = dict(expected)
+    deadline = time.monotonic() + READY
+    while waiting and not signalled.is_set():
+        for name, port in list(waiting.items()):
+            if subprocesses.answers(port):
+                print(f"{name:<9} {where[name]}", flush=True)
+                del waiting[name]
+        if waiting and time.monotonic() > deadline:
+            logger.warning("%s: no answer in %g s; its log lies beside the ledger", ", ".join(waiting), READY)
+            deadline = float("inf")
+        signalled.wait(0.2)
+    if not waiting:
+        print("ready", flush=True)
+
+
+def _quiesce(loop: Loop, patience: float, signalled: threading.Event) -> None:
+    deadline = time.monotonic() + patience
+    while not signalled.is_set() and time.monotonic() < deadline:
+        try:
+            if loop.quiesce(1.0):
+                return
+        except ServiceError as problem:
+            logger.warning("%s", problem)
+            return

@@ -1,0 +1,16 @@
+"""The sections that `dragoman up` reads."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from services.jobs.client.settings import JobsConfig
+from services.jobs.settings import ServiceConfig
+
+
+@dataclass
+class UpRoot:
+    """The sections that the command reads."""
+
+    service: ServiceConfig
+    jobs: JobsConfig
+    paths: dict[str, Any]

@@ -1,0 +1,126 @@
+"""The subprocesses of `dragoman up`: a Ray head behind a token, MLflow, the endpoint."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.ports import free_ports
+from services.jobs.settings import ServiceConfig
+from services.jobs.up.children import Child
+
+# Without the first variable, `ray start` takes 127.0.0.1 for this machine's network address and listens on every
+# interface. With it Ray stays on this machine. The others disable three metrics ports, which need no token: -1 is no
+# port, so Ray logs that it could not open it, and continues.
+ON_LOOPBACK = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_enable_metrics_collection": "0",
+    "AUTOSCALER_METRIC_PORT": "-1",
+    "DASHBOARD_METRIC_PORT": "-1",
+}
+OBJECTS = 256 * 2**20  # bytes of Ray's shared memory, which our data does not use
+
+
+@dataclass(frozen=True)
+class Places:
+    """Ports on the loopback interface, and folders."""
+
+    home: Path
+    tracking: int
+    endpoint: int
+    ray: int
+    sockets: Path  # for this `up` alone
+
+    @property
+    def service(self) -> Path:
+        return self.home / "service"
+
+    @property
+    def token(self) -> Path:
+        return self.service / "ray_token"
+
+    @property
+    def ray_folder(self) -> Path:
+        """Returns a folder within ours, because Ray's own is open to everybody."""
+        return self.sockets / "r"
+
+
+def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
+    """Returns the configured ports, or free ones; `sockets` is the folder of Ray's sockets."""
+    first = config.ports
+    ports = free_ports(3) if first == 0 else [first, first + 1, first + 2]
+    tracking, endpoint, ray = ports
+    return Places(home, tracking, endpoint, ray, sockets)
+
+
+def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
+    """Returns the variables of every subprocess, and so of every job: the token, its file, the tracking server."""
+    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
+    found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
+    found |= ON_LOOPBACK
+    if tracking:
+        found |= {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{places.tracking}", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    return found
+
+
+def write_token(places: Places) -> None:
+    """Writes a token that only this user can read; it gives full rights on the cluster."""
+    places.service.mkdir(parents=True, exist_ok=True)
+    if not places.token.is_file():
+        descriptor = os.open(places.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_hex(32))
+
+
+def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
+    """Returns the Ray head, with one CPU more than jobs may use, for starting them."""
+    (client,) = free_ports(1)
+    cpus = config.cpus or os.cpu_count() or 1
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus + 1}"),
+        *("--port=0", "--node-ip-address=127.0.0.1", f"--object-store-memory={OBJECTS}", "--disable-usage-stats"),
+        *("--dashboard-host=127.0.0.1", f"--dashboard-port={places.ray}", "--dashboard-agent-listen-port=0"),
+        *(f"--ray-client-server-port={client}", "--min-worker-port=0", "--max-worker-port=0"),
+        *("--metrics-export-port=0", f"--temp-dir={places.ray_folder}"),
+    ]
+
+    def clear() -> None:
+        shutil.rmtree(places.ray_folder, ignore_errors=True)
+
+    return Child("Ray", command, variables, Path.cwd(), places.service / "ray.log", clear)
+
+
+def tracking(
+    places: Places, folder: Path, variables: Mapping[str, str], login: Mapping[str, str] | None = None
+) -> Child:
+    """Returns MLflow on the same files that are used without it; `login`: variables for a server with a login."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", *(["--app-name=basic-auth"] if login else [])),
+        *("--host=127.0.0.1", f"--port={places.tracking}", "--workers=1"),
+        *(f"--backend-store-uri=sqlite:///{folder}/mlflow.db", f"--artifacts-destination={folder}/artifacts"),
+    ]
+    # MLflow's background jobs (six processes that judge prompts) are for language model applications
+    quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
+
+
+def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
+    """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
+    command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
+    return Child(
+        "endpoint", [*command, f"serve.port={places.endpoint}"], variables, Path.cwd(), places.service / "endpoint.log"
+    )
+
+
+def answers(port: int) -> bool:
+    """Returns True if a program listens there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False

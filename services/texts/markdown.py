@@ -1,0 +1,169 @@
+"""Markdown as runs: the inline parts of its blocks are translated, everything else stays as written."""
+
+import itertools
+from collections.abc import Sequence
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from services.texts.markup import read_html
+from services.texts.options import TextOptions
+from services.texts.pairing import pair_tags
+from services.texts.protected import find_masks, has_letter
+from services.texts.runs import Mask, Node, Run, Tag
+
+
+def read_markdown(text: str, options: TextOptions) -> list[Node]:
+    """Returns a document as runs and what stands between them."""
+    body, head = text, ""
+    if text.startswith(("---\n", "---\r\n")) and (end := text.find("\n---", 4)) >= 0:  # front matter
+        end = text.find("\n", end + 1)
+        head, body = (text[: end + 1], text[end + 1 :]) if end >= 0 else (text, "")
+    parser = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"]).disable("text_join")
+    lines = body.splitlines(keepends=True)
+    starts = [0]
+    for line in lines:
+        starts.append(starts[-1] + len(line))
+    nodes: list[Node] = [head] if head else []
+    place = 0
+    row, column = -1, 0  # where the last cell of a table's row was found
+    for token in parser.parse(body):
+        if token.type == "html_block" and token.map:
+            begin, end = starts[token.map[0]], starts[min(token.map[1], len(lines))]
+            if begin >= place:
+                nodes += [body[place:begin], *read_html(body[begin:end], options)]
+                place = end
+        if token.type != "inline" or not token.map or not token.content:
+            continue
+        first, last = token.map
+        if row != first:
+            row, column = first, 0
+        found = _find_content(lines, starts, token.content, first, last, max(column, place - starts[first]))
+        if found is None:
+            continue
+        column = found[-1][1] - starts[first] if len(found) == 1 else 0
+        begin, end = found[0][0], found[-1][1]
+        glue = [_line_end(body, *one) + body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
+        nodes += [body[place:begin], _make_run(token, glue)]
+        place = end
+    nodes.append(body[place:])
+    return [node for node in nodes if node != ""]
+
+
+def _find_content(
+    lines: Sequence[str], starts: Sequence[int], content: str, first: int, last: int, column: int
+) -> list[tuple[int, int]] | None:
+    """Returns where the lines of a block's content stand in the document, without the marks before them."""
+    spans = []
+    wanted = content.split("\n")
+    number = first
+    for part in wanted:
+        while number < last:
+            at = lines[number].find(part, column if number == first else 0)
+            if at >= 0:
+                spans.append((starts[number] + at, starts[number] + at + len(part)))
+                number += 1
+                break
+            number += 1
+        else:
+            return None
+    return spans
+
+
+def _line_end(body: str, start: int, end: int) -> str:
+    """Returns the blanks or the backslash at a line's end, which its content has lost."""
+    line = body[start:end]
+    return line[len(line.rstrip(" ")) :] or ("\\" if line.endswith("\\") else "")
+
+
+class _Inline:
+    """The children of an inline token as one text with masks and tags."""
+
+    def __init__(self, glue: Sequence[str]) -> None:
+        self.glue = list(glue)
+        self.text: list[str] = []
+        self.length = 0
+        self.masks: list[Mask] = []
+        self.tags: list[Tag] = []
+        self.open: list[Tag] = []
+
+    def add(self, text: str) -> None:
+        self.text.append(text)
+        self.length += len(text)
+
+    def mask(self, raw: str, anchor: bool, kind: str = "code", inner: Sequence[Node] = ()) -> None:
+        self.masks.append(Mask(self.length, self.length + 1, kind, raw, anchor, inner))
+        self.add({"soft": "\n", "border": "\u2029"}.get(kind, "\ufffc"))
+
+    def start(self, opening: str) -> None:
+        tag = Tag(self.length, self.length, opening, "", len(self.open) + 1)
+        self.tags.append(tag)
+        self.open.append(tag)
+
+    def end(self, closing: str) -> None:
+        if self.open:
+            tag = self.open.pop()
+            tag.end, tag.closing = self.length, closing
+
+
+def _make_run(token: Token, glue: Sequence[str]) -> Run:
+    found = _Inline(glue)
+    ends: list[str] = []
+    skipped = 0
+    for child in token.children or ():
+        if child.type == "link_close":
+            closing = ends.pop()
+            if closing:
+                found.end(closing)
+            skipped -= not closing
+        elif skipped:
+            continue
+        elif child.type == "link_open" and child.markup == "autolink":
+            found.mask(f"<{child.attrGet('href')}>".replace("<mailto:", "<"), False, "url")
+            ends.append("")
+            skipped += 1
+        elif child.type == "link_open":
+            found.start("[")
+            ends.append(f"]({_address(child, 'href')})")
+        elif child.type.endswith("_open"):
+            found.start(child.markup)
+        elif child.type.endswith("_close"):
+            found.end(child.markup)
+        elif child.type == "code_inline":
+            found.mask(_code(child), False)
+        elif child.type == "image":
+            alt = child.content
+            inner: list[Node] = ["![", Run(alt, list(find_masks(alt)), name="alt"), f"]({_address(child, 'src')})"]
+            raw = f"![{alt}]({_address(child, 'src')})"
+            found.mask(raw, True, "image", inner if has_letter(alt) else ())
+        elif child.type == "softbreak":
+            found.mask(found.glue.pop(0) if found.glue else "\n", True, "soft")
+        elif child.type == "hardbreak":
+            found.mask(found.glue.pop(0) if found.glue else "  \n", True, "border")
+        elif child.type == "html_inline":
+            found.mask(child.content, True, "tag")
+        elif child.type == "text_special":
+            found.mask(child.markup, not child.content.isalnum(), "escape")
+        else:
+            found.add(child.content)
+    text = "".join(found.text)
+    taken = [(mask.start, mask.end) for mask in found.masks]
+    for mask in find_masks(text):
+        if not any(begin < mask.end and mask.start < end for begin, end in taken):
+            found.masks.append(mask)
+    return pair_tags(Run(text, sorted(found.masks, key=lambda mask: mask.start), found.tags))
+
+
+def _code(token: Token) -> str:
+    body = token.content
+    pad = " " if body.startswith("`") or body.endswith("`") else ""
+    return f"{token.markup}{pad}{body}{pad}{token.markup}"
+
+
+def _address(token: Token, name: str) -> str:
+    """Returns an address with its title as they stand in brackets."""
+    address = str(token.attrGet(name) or "")
+    if any(sign in address for sign in " ()<>") or not address:
+        address = f"<{address}>"
+    title = token.attrGet("title")
+    return f'{address} "{str(title).replace(chr(34), chr(92) + chr(34))}"' if title else address

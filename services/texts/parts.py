@@ -1,0 +1,255 @@
+"""A run's parts on their way through the model: asked, checked, asked again around what it lost."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import regex
+
+from model.inference.translator import Translation
+from model.languages import base_language
+from model.text.loops import collapse
+from services.texts import casing, lines
+from services.texts.lines import Line, Target
+from services.texts.options import TextOptions
+from services.texts.protected import has_letter
+from services.texts.runs import Mask, Run, Span
+from services.texts.segmentation import find_segments, shadow, trim
+from services.texts.stand_ins import StandIns
+
+TURNS = 1  # other stand-ins are tried so often before a sentence is cut
+MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}_]+(?:[-'’.][\p{L}\p{M}\p{N}_]+)*")
+
+
+@dataclass(eq=False)
+class Part:
+    """A sentence of a run, or what is left of one that was cut."""
+
+    span: Span
+    tries: int = 0
+    hidden: set[Mask] = field(default_factory=set)  # masks that the model did not copy as they are
+    turn: int = 0  # how many stand-ins of the list it has tried
+    named: bool = False  # its names are masked, since the model went round in them
+    line: Line | None = None
+    translation: Translation | None = None
+    text: str = ""  # the translation's, without loops
+    target: Target | None = None  # once it is final
+    looped: bool = False
+    truncated: bool = False
+
+
+@dataclass(eq=False)
+class RunState:
+    """A run and its parts, in order; what lies between parts stays as it is."""
+
+    run: Run
+    options: TextOptions
+    language: str
+    target: str
+    longest: int
+    parts: list[Part] = field(default_factory=list)
+    cut: set[Mask] = field(default_factory=set)  # masks that a sentence was cut around
+    limited: list[str] = field(default_factory=list)  # sentences that were cut at the model's limit
+
+    def __post_init__(self) -> None:
+        found = find_segments(self.run, self.options, self.language, self.longest)
+        self.parts = [Part(span) for span in found]
+
+    def masks(self, span: Span) -> list[Mask]:
+        """Returns the masks inside of a part."""
+        return [mask for mask in self.run.masks if span[0] <= mask.start and mask.end <= span[1]]
+
+    def masked(self) -> bool:
+        """Returns True if a part needs stand-ins."""
+        waiting = (part for part in self.parts if part.target is None)
+        return any(
+            not mask.anchor and (not mask.verbatim or mask in part.hidden)
+            for part in waiting
+            for mask in self.masks(part.span)
+        )
+
+    def waiting(self, stand_ins: StandIns) -> list[Part]:
+        """Returns the parts to ask the model for, with their lines."""
+        ready: list[Part] = []
+        for part in list(self.parts):
+            if part.target is not None:
+                continue
+            masks = self.masks(part.span)
+            part.line = self._make_line(part, stand_ins)
+            if part.line is None:
+                around = [mask for mask in masks if not mask.anchor and (not mask.verbatim or mask in part.hidden)]
+                ready += self._lined(self._cut(part, around), stand_ins)
+            else:
+                ready.append(part)
+        return ready
+
+    def _make_line(self, part: Part, stand_ins: StandIns) -> Line | None:
+        turned = stand_ins.turned(part.turn)
+        return lines.make_line(self.run, part.span, self.masks(part.span), turned, frozenset(part.hidden))
+
+    def _lined(self, parts: Iterable[Part], stand_ins: StandIns) -> Iterator[Part]:
+        for part in parts:
+            part.line = self._make_line(part, stand_ins)
+            if part.line is not None:
+                yield part
+
+    def needs_alignment(self, part: Part) -> bool:
+        """Returns True if something has to be put between the words of the translation."""
+        start, end = part.span
+        if any((mask.anchor and mask.kind != "soft") or mask.kind == "term" for mask in self.masks(part.span)):
+            return True
+        for tag in self.run.tags:
+            inside = max(start, tag.start), min(end, tag.end)
+            if start <= tag.start and tag.end <= end and tag.start == tag.end:
+                return True
+            if inside[0] < inside[1] and inside != (start, end):
+                rest = self.run.text[start : inside[0]], self.run.text[inside[1] : end]
+                if any(map(has_letter, rest)):
+                    return True
+        return False
+
+    def take(self, part: Part, translation: Translation) -> None:
+        """Takes a part's translation: it is final, or the part is cut or asked again."""
+        assert part.line is not None
+        part.tries += 1
+        part.translation = translation
+        if translation.error:
+            part.target = Target("", lost=self.masks(part.span))
+            return
+        part.text, part.looped = translation.text, False
+        if translation.loops:
+            part.text = collapse(translation.text)
+            part.looped = part.text != translation.text
+        last = part.tries >= MOST_TRIES
+        if translation.truncated and not last and self._halve(part):
+            return
+        part.truncated = translation.truncated
+        if translation.missing and not last and self._hide_missing(part, translation.missing):
+            return
+        if translation.loops and not last and not part.named and self._hide_names(part):
+            return
+        found = lines.read_translation(part.line, translation, part.text, self.target)
+        if found.lost and not last:
+            if any(mask.verbatim and mask not in part.hidden for mask in found.lost):
+                part.hidden.update(mask for mask in found.lost if mask.verbatim)
+            elif part.turn < TURNS:
+                part.turn += 1
+            else:
+                self._cut(part, found.lost)
+            return
+        part.target = found
+        if part.looped:
+            part.translation = replace(translation, text=part.text, loops=False, loop_broken=True)
+
+    def settle(self) -> None:
+        """Makes what has no translation yet final: cut around what is lost, the rest untranslated."""
+        for part in list(self.parts):
+            if part.target is not None:
+                continue
+            if part.line is not None and part.translation is not None:
+                part.target = lines.read_translation(part.line, part.translation, part.text, self.target)
+            else:
+                self.parts.remove(part)
+
+    def _replace(self, part: Part, spans: Sequence[Span]) -> list[Part]:
+        at = self.parts.index(part)
+        found = [Part(span, part.tries, set(part.hidden)) for span in spans]
+        self.parts[at : at + 1] = found
+        return found
+
+    def _cut(self, part: Part, around: Sequence[Mask]) -> list[Part]:
+        """Cuts a part around masks; what is between them is translated by itself."""
+        self.cut.update(around)
+        spans, place = [], part.span[0]
+        shade = shadow(self.run)
+        for mask in [*sorted(around, key=lambda mask: mask.start), None]:
+            span = trim(self.run, shade, place, mask.start if mask else part.span[1])
+            if span is not None:
+                spans.append(span)
+            place = mask.end if mask else place
+        return self._replace(part, spans)
+
+    def _halve(self, part: Part) -> bool:
+        """Cuts a part that is too long for the model in two, at a clause or a blank near its middle."""
+        start, end = part.span
+        shade = shadow(self.run)
+        masks = self.masks(part.span)
+        places = [
+            match.end()
+            for pattern in (r"[,;:–—]\s+", r"\s+", r"(?<=\p{L})(?=\p{Han}|\p{Hiragana}|\p{Katakana})")
+            for match in regex.finditer(pattern, shade, pos=start + 1, endpos=end - 1)
+            if not any(mask.start < match.end() < mask.end for mask in masks)
+        ]
+        middle = (start + end) // 2
+        near = [place for place in places if abs(place - middle) <= (end - start) / 4] or places
+        if not near:
+            if end - start < 16 or any(mask.start < middle < mask.end for mask in masks):
+                return False
+            near = [middle]
+        cut = near[0] if len(near) < 3 else min(near, key=lambda place: abs(place - middle))
+        self.limited.append(self.run.text[start:end])
+        spans = [trim(self.run, shade, *span) for span in ((start, cut), (cut, end))]
+        self._replace(part, [span for span in spans if span is not None])
+        return True
+
+    def _hide_missing(self, part: Part, missing: Iterable[str]) -> bool:
+        """Masks the words that the vocabulary lacks; returns False if none is found."""
+        start, end = part.span
+        text = self.run.text
+        taken = [(mask.start, mask.end) for mask in self.masks(part.span)]
+        spans: set[Span] = set()
+        shown = list(part.line.shown) if part.line else []
+        for word in missing:
+            if not word.strip() or word == "…":
+                continue
+            pattern = regex.escape(word, special_only=True)
+            for match in regex.finditer(pattern, text, regex.IGNORECASE, pos=start, endpos=end):
+                hit = next((m for m in shown if m.start < match.end() and match.start() < m.end), None)
+                if hit is not None:
+                    part.hidden.add(hit)
+                    spans.add((-1, -1))
+                elif not any(begin < match.end() and match.start() < stop for begin, stop in taken):
+                    spans.add(self._whole_word(match.span(), part.span))
+        found = bool(spans)
+        for begin, stop in sorted(spans - {(-1, -1)}):
+            if any(one < stop and begin < other for one, other in taken):
+                continue
+            taken.append((begin, stop))
+            word = text[begin:stop]
+            anchor = not any(sign.isalnum() for sign in word)
+            self.run.masks.append(Mask(begin, stop, "mark" if anchor else "word", self.run.escape(word), anchor))
+        if not found:
+            return False
+        self.run.masks.sort(key=lambda mask: mask.start)
+        span = trim(self.run, shadow(self.run), start, end)
+        if span is None:
+            self.parts.remove(part)
+        else:
+            part.span = span
+        return True
+
+    def _hide_names(self, part: Part) -> bool:
+        """Masks the words with a capital inside of a sentence that went round; returns False if there is none."""
+        part.named = True
+        start, end = part.span
+        if base_language(self.language or "und") in casing.NOUN_CAPITALS or (part.line and part.line.shouted):
+            return False
+        masks = self.masks(part.span)
+        names = [
+            match.span()
+            for match in _WORD.finditer(self.run.text, start, end)
+            if match.start() > start
+            and match.group()[0].isupper()
+            and len(match.group()) > 1
+            and not any(mask.start < match.end() and match.start() < mask.end for mask in masks)
+        ]
+        for begin, stop in names:
+            self.run.masks.append(Mask(begin, stop, "word", self.run.escape(self.run.text[begin:stop])))
+        self.run.masks.sort(key=lambda mask: mask.start)
+        return bool(names)
+
+    def _whole_word(self, span: Span, within: Span) -> Span:
+        for match in _WORD.finditer(self.run.text, *within):
+            if match.start() < span[1] and span[0] < match.end():
+                return min(match.start(), span[0]), max(match.end(), span[1])
+        return span

@@ -1,0 +1,11 @@
+"""Plain text as one run: what must not change is masked, tags that stand in it stay around their words."""
+
+from services.texts.options import TextOptions
+from services.texts.pairing import pair_tags
+from services.texts.protected import find_masks
+from services.texts.runs import Node, Run
+
+
+def read_plain(text: str, options: TextOptions) -> list[Node]:
+    """Returns the text as a run."""
+    return [pair_tags(Run(text, list(find_masks(text))))]

@@ -1,0 +1,225 @@
+"""A user's text on its way through a translation model: `prepare`, translate the lines, `rebuild`.
+
+    prepared = prepare(text, options, "en", 400, "de")
+    while prepared.lines:
+        prepared.take(translate(prepared.lines))
+    prepared.rebuild()  # the text and its certificate
+
+A line comes again in another form where the model lost what must not change. `rebuild(translations)` after the first
+lines works too: what was lost is then put where it belongs by alignment, or by a guess, and the report says so.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from model.errors import UserError
+from model.inference.translator import Translation
+from services.models.loaded_model import LoadedModel
+from services.texts.assembly import Writer, Written, assemble, place_tags
+from services.texts.lines import Target, read_translation
+from services.texts.markdown import read_markdown
+from services.texts.markup import read_html, read_xml
+from services.texts.options import Format, Glossary, TextOptions
+from services.texts.parts import Part, RunState
+from services.texts.plain import read_plain
+from services.texts.report import make_report
+from services.texts.runs import Mask, Node, Run, Tag
+from services.texts.stand_ins import StandIns, stand_ins_of
+
+FLAGS = (False, True)
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A translated text, and what became of everything in it that must not change."""
+
+    text: str
+    report: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Parts of texts to translate, with or without alignment."""
+
+    aligned: bool
+    parts: Sequence[tuple[RunState, Part]]
+
+    @property
+    def lines(self) -> list[str]:
+        """Returns what the model gets."""
+        return [part.line.text for _, part in self.parts if part.line is not None]
+
+    def take(self, translations: Sequence[Translation]) -> None:
+        """Takes one translation per line."""
+        for (state, part), translation in zip(self.parts, translations, strict=True):
+            state.take(part, translation)
+
+
+@dataclass(eq=False)
+class Prepared:
+    """A text cut into what the model is given, and what is kept from it."""
+
+    nodes: Sequence[Node]
+    states: list[RunState]  # of every run, those inside of masks too
+    stand_ins: StandIns = field(default_factory=StandIns)
+
+    @property
+    def masked(self) -> bool:
+        """Returns True if `stand_ins` are of use; without, sentences are cut around what must not change."""
+        return any(state.masked() for state in self.states)
+
+    @property
+    def waiting(self) -> list[tuple[RunState, Part]]:
+        """Returns the parts that wait for a translation."""
+        return [(state, part) for state in self.states for part in state.waiting(self.stand_ins)]
+
+    @property
+    def finished(self) -> bool:
+        """Returns True once every part is translated."""
+        return all(part.target is not None for state in self.states for part in state.parts)
+
+    @property
+    def lines(self) -> list[str]:
+        """Returns what the model gets now; empty once everything is translated."""
+        return Asked(False, self.waiting).lines
+
+    @property
+    def needs_alignment(self) -> bool:
+        """Returns True if a line's translation needs an alignment."""
+        return any(state.needs_alignment(part) for state, part in self.waiting)
+
+    def take(self, translations: Sequence[Translation]) -> None:
+        """Takes one translation per line."""
+        Asked(False, self.waiting).take(translations)
+
+    def rebuild(self, translations: Sequence[Translation] = (), rank: int = 0) -> Rebuilt:
+        """Returns the text, with the rank-th best translation of every sentence where it kept everything."""
+        if translations:
+            self.take(translations)
+        for state in self.states:
+            state.settle()
+        chosen = self._alternatives(rank) if rank else {}
+        written: list[tuple[Run, Written]] = []
+        by_run = {state.run: state for state in self.states}
+        text = _write(self.nodes, by_run, chosen, written, 0)
+        return Rebuilt(text, make_report(self.states, written))
+
+    def translations(self) -> Iterator[tuple[str, Translation]]:
+        """Yields the lines that were translated, with their translations."""
+        for state in self.states:
+            for part in state.parts:
+                if part.line is not None and part.translation is not None:
+                    yield part.line.text, part.translation
+
+    def _alternatives(self, rank: int) -> dict[Part, Target]:
+        chosen = {}
+        for state in self.states:
+            for part in state.parts:
+                nbest = part.translation.nbest if part.translation else []
+                if not nbest or part.line is None or part.translation is None:
+                    continue
+                text = nbest[min(rank, len(nbest) - 1)].text
+                found = read_translation(part.line, part.translation, text, state.target)
+                if not found.lost:
+                    chosen[part] = found
+        return chosen
+
+
+def _write(
+    nodes: Sequence[Node],
+    states: dict[Run, RunState],
+    chosen: dict[Part, Target],
+    written: list[tuple[Run, Written]],
+    base: int,
+) -> str:
+    out: list[str] = []
+    length = base
+    for node in nodes:
+        if isinstance(node, str):
+            out.append(node)
+        else:
+            out.append(_write_run(node, states, chosen, written, length))
+        length += len(out[-1])
+    return "".join(out)
+
+
+def _write_run(
+    run: Run, states: dict[Run, RunState], chosen: dict[Part, Target], written: list[tuple[Run, Written]], base: int
+) -> str:
+    state = states[run]
+    found = assemble(state, chosen)
+    writer = Writer(state, found, base)
+    inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
+    for one in run.kept:
+        if one.inner:
+            inside[one] = []
+            writer.inner[one] = _write(one.inner, states, chosen, inside[one], 0)
+    writer.write(place_tags(state, found), 0, len(found.text))
+    for place in writer.written:
+        written.append((run, place))
+        for other, each in inside.get(place.what, ()):
+            written.append((other, replace(each, start=each.start + place.start, end=each.end + place.start)))
+    return "".join(writer.out)
+
+
+def prepare(text: str, options: TextOptions, source_language: str, longest: int, target_language: str = "") -> Prepared:
+    """Returns the text as lines for a model. `longest`: characters of a sentence before it is cut further.
+
+    Raises:
+        UserError: markup that cannot be read, or that is refused.
+    """
+    nodes = READERS[options.format](text, options)
+    states: list[RunState] = []
+    runs = [node for node in nodes if isinstance(node, Run)]
+    while runs:
+        run = runs.pop(0)
+        _mask_terms(run, options.glossary)
+        states.append(RunState(run, options, source_language, target_language, longest))
+        runs += [node for one in run.kept for node in one.inner if isinstance(node, Run)]
+    return Prepared(nodes, states)
+
+
+def _mask_terms(run: Run, glossary: Glossary | None) -> None:
+    if glossary is None:
+        return
+    taken = [(mask.start, mask.end) for mask in run.masks]
+    for start, end, target in glossary.find(run.text):
+        if not any(begin < end and start < stop for begin, stop in taken):
+            run.masks.append(Mask(start, end, "term", run.escape(target)))
+    run.masks.sort(key=lambda mask: mask.start)
+
+
+READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
+    "text": read_plain,
+    "html": read_html,
+    "xml": read_xml,
+    "markdown": read_markdown,
+}
+
+
+def pending(texts: Sequence[Prepared]) -> list[Asked]:
+    """Returns what to ask the model next for these texts, in at most two groups; nothing once all are translated."""
+    waiting = [(state, part) for text in texts for state, part in text.waiting]
+    groups = [
+        Asked(aligned, [one for one in waiting if one[0].needs_alignment(one[1]) is aligned]) for aligned in FLAGS
+    ]
+    return [group for group in groups if group.parts]
+
+
+def translate_all(texts: Sequence[Prepared], served: LoadedModel, nbest: int = 1) -> None:
+    """Translates the texts' lines, again where the model lost what must not change."""
+    while not all(text.finished for text in texts):
+        if any(text.masked for text in texts):
+            for text in texts:
+                text.stand_ins = stand_ins_of(served)
+        for asked in pending(texts):
+            model = _aligning(served) if asked.aligned else served
+            asked.take(model.translate(asked.lines, nbest))
+
+
+def _aligning(served: LoadedModel) -> LoadedModel:
+    try:
+        return served.aligning
+    except UserError:  # no attention: places are guessed
+        return served

@@ -1,0 +1,87 @@
+"""Finds what must not change in plain text: links, addresses, numbers, placeholders, code, emoji."""
+
+from collections.abc import Callable, Iterator
+
+import regex
+
+from services.texts import icu
+from services.texts.runs import Mask, Run
+
+_DOMAINS = "com|org|net|edu|gov|int|info|io|dev|app|eu|de|at|ch|fr|es|it|nl|pl|uk|us|ru|cn|jp|br"
+_UNITS = (
+    "kg|g|mg|µg|t|km|m|cm|mm|µm|nm|l|ml|cl|km/h|mph|m/s|ms|ns|h|min|s|kWh|Wh|kW|MW|W|V|A|Hz|kHz|MHz|GHz|"
+    "kB|KB|MB|GB|TB|PB|KiB|MiB|GiB|Kbit/s|Mbit/s|Gbit/s|px|pt|em|rem|dpi|fps|EUR|USD|GBP|CHF|JPY|CNY|RUB|PLN|"
+    "Mio|Mrd|hPa|bar|kJ|J|kcal|dB|ha|m²|m³|km²|cm²|am|pm|AM|PM|a\\.m\\.|p\\.m\\."
+)
+_DIGITS = r"\p{Nd}+(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}+)*"
+_TAG = r"""[A-Za-z][\w:.-]*(?:\s+[^<>]*?)?"""
+# By name: the kind of what is found. The first that fits at a place wins.
+_KINDS = {
+    "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?[^\s<>"“”«»`]*[^\s<>"“”«»`.,;:!?…'’)\]}*_]"""
+    rf"""|(?<![\w@.])(?:www\.[^\s<>"]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"]*[\w/])?)""",
+    "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+    "code": r"(?<!`)(?P<tick>`{1,3})(?!`)[^`\n]+(?P=tick)(?!`)",
+    "placeholder": r"\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%[^\n]*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
+    r"|\{[^{}\s,;]{0,80}\}|\{\s?[\w.]+\s?(?:,\s?\w+\s?){1,2}\}"
+    r"|%(?:\(\w+\)|\d+\$)?[#0+-]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGcrsaA@](?![A-Za-z])"
+    r"|%\w+%|%%|\$\w+\$|(?<![\w$])\$[A-Za-z_]\w*",
+    "element": rf"<{_TAG}/>",
+    "tag": rf"</?{_TAG}>|<!--.*?-->",
+    "entity": r"&(?:[A-Za-z]\w*|#\d+|#x[0-9A-Fa-f]+);",
+    "shortcode": r"(?<![\w:]):[a-z][a-z0-9_+-]*:(?![\w:])",
+    "emoji": r"(?:\p{RI}\p{RI}|[0-9#*]\ufe0f?\u20e3"
+    r"|(?:\p{Emoji_Presentation}|\p{Emoji}\ufe0f|\p{Emoji}(?=\p{Emoji_Modifier})"
+    r"|(?!\p{N}|[#*©®™])\p{Extended_Pictographic})[\p{Emoji_Modifier}\ufe0f\u20e3\U000e0020-\U000e007f]*"
+    r"(?:\u200d(?:\p{Emoji}[\p{Emoji_Modifier}\ufe0f]*))*)+"
+    r"|(?<![^\s(])(?:[:;=8xX][-o']?[)(\]\[DPpOo/\\|*3]|<3|\^\^|:-?'\()(?![\w/])",
+    "path": r"(?<![\w/.<])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"<>|]*",
+    "mention": r"(?<![\w@#/])[@#](?!\d+\b)\w[\w.-]*\w",
+    "number": rf"(?<![\w])(?:[-+−±~≈]|[<>≤≥]=?\s?)?(?:\p{{Sc}}\s?)?(?:{_DIGITS})"
+    rf"(?:\s?(?:{_UNITS})(?![\w])|\s?[%‰\p{{Sc}}]|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
+    r"|(?<!\w)[\p{L}_]+[\w-]*?\p{Nd}[\w-]*",
+    "symbol": r"[[\p{So}\p{Sm}\p{Co}]--[+<>=|~°]]+",
+}
+ANCHORS = frozenset(("tag", "shortcode", "emoji", "symbol"))
+PATTERN = regex.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS.items()), regex.VERSION1)
+LETTER = regex.compile(r"\p{L}")
+
+
+def has_letter(text: str) -> bool:
+    """Returns True if there is something to translate."""
+    return LETTER.search(text) is not None
+
+
+def find_masks(text: str, start: int = 0, end: int | None = None) -> Iterator[Mask]:
+    """Yields what must not change in a plain text, in order."""
+    end = len(text) if end is None else end
+    place = start
+    brace = text.find("{", start, end)
+    while brace >= 0:
+        message = icu.read_message(text[:end], brace)
+        if message is None:
+            brace = text.find("{", brace + 1, end)
+            continue
+        parts, close = message
+        yield from _plain_masks(text, place, brace)
+        yield Mask(brace, close, "message", text[brace:close], inner=[make_branch(*part) for part in parts])
+        place = close
+        brace = text.find("{", place, end)
+    yield from _plain_masks(text, place, end)
+
+
+def make_branch(translatable: bool, text: str, escape: Callable[[str], str] | None = None) -> "str | Run":
+    """Returns a branch of a message as a run, in which # stands for the number."""
+    if not translatable or not has_letter(text):
+        return text
+    masks = list(find_masks(text))
+    taken = [(mask.start, mask.end) for mask in masks]
+    for place, sign in enumerate(text):
+        if sign == "#" and not any(begin <= place < end for begin, end in taken):
+            masks.append(Mask(place, place + 1, "count", "#"))
+    return Run(text, sorted(masks, key=lambda mask: mask.start), escape=escape or str)
+
+
+def _plain_masks(text: str, start: int, end: int) -> Iterator[Mask]:
+    for match in PATTERN.finditer(text, start, end):
+        kind = match.lastgroup or ""
+        yield Mask(match.start(), match.end(), kind, match.group(), anchor=kind in ANCHORS)

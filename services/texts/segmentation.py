@@ -1,0 +1,166 @@
+"""Where a run is cut: lines, cells, markers of lists and sentences. What lies between segments stays as it is."""
+
+from collections.abc import Iterator
+
+import regex
+
+from model.text.sentences import split
+from services.texts.options import TextOptions
+from services.texts.protected import has_letter
+from services.texts.runs import Mask, Run, Span
+
+# What begins a line and is not of its sentence: bullets, numbers, headings, quoted lines, boxes to tick.
+_MARKER = regex.compile(
+    r"(?:(?:[-–—*+•◦▪‣·»>]+|\#{1,6}|\(?\p{Nd}{1,3}[.)]|\(?[A-Za-z]\)|\[[ xX]?\])(?:\s+|$)|[>•◦▪‣]+(?=\p{L}))+"
+)
+_BULLET = regex.compile(r"(?:[-–—*•◦▪‣]\s+)+")
+_CELL = regex.compile(r"\t+|\s*\|\s*|(?<=\S)[ \u00a0]{3,}(?=\S)")
+_SOFT_END = regex.compile(r"[\p{L}\p{M}\p{N},’'\"“”)%€$-]$")
+_LOWER = regex.compile(r"[\"'“„‘«(]*\p{Ll}")
+_PAIRS = {
+    '"': '"',
+    "“": "”“",
+    "„": "“”",
+    "«": "»",
+    "»": "«",
+    "‘": "’",
+    "‚": "‘",
+    "(": ")",
+    "[": "]",
+    "「": "」",
+    "『": "』",
+    "（": "）",
+}
+_CLOSERS = frozenset("".join(_PAIRS.values()))
+WRAPPED = 50  # characters of a line that was probably broken to fit a width
+
+
+def find_segments(run: Run, options: TextOptions, language: str, longest: int) -> list[Span]:
+    """Returns the parts of a run that are translated, one sentence each, in order."""
+    shade = shadow(run)
+    if options.split_sentences == "nonewlines" or not run.split_lines:
+        chunks: Iterator[Span] = iter([(0, len(shade))])
+        flat = shade.replace("\r", " ").replace("\n", " ")
+    else:
+        chunks = _chunks(shade)
+        flat = shade
+    found = []
+    for start, end in chunks:
+        text = flat[start:end].replace("\r", " ").replace("\n", " ")
+        place = start
+        for piece in split(text, longest, language, sentences=options.split_sentences != "off"):
+            span = trim(run, shade, place, place + len(piece.text))
+            if span:
+                found.append(span)
+            place += len(piece.text) + len(piece.after)
+    return found
+
+
+def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
+    """Returns the part of a sentence that is translated, without what only surrounds it; None if there is no letter."""
+    before: Span | None = None
+    while before != (start, end):
+        before = (start, end)
+        while start < end and shade[start].isspace():
+            start += 1
+        while start < end and shade[end - 1].isspace():
+            end -= 1
+        if bullet := _BULLET.match(shade, start, end):
+            start = bullet.end()
+        for mask in run.masks:
+            if mask.anchor and mask.start == start and mask.end <= end:
+                start = mask.end
+            elif mask.anchor and mask.end == end and mask.start >= start:
+                end = mask.start
+        start, end = _unwrap(shade, start, end)
+    inside = [mask for mask in run.masks if start <= mask.start and mask.end <= end]
+    return (start, end) if has_letter(_without(run.text, start, end, inside)) else None
+
+
+def _unwrap(text: str, start: int, end: int) -> Span:
+    """Returns the span without a quote or bracket that opens at its start or closes at its end, around it or alone."""
+    if end - start < 2:
+        return start, end
+    body = text[start:end]
+    closing = _PAIRS.get(body[0], "")
+    if closing and body[-1] in closing and not any(sign in closing + body[0] for sign in body[1:-1]):
+        return start + 1, end - 1
+    if closing and not any(sign in closing for sign in body[1:]):
+        return start + 1, end
+    last = body[-1]
+    openers = [sign for sign, ends in _PAIRS.items() if last in ends]
+    if last in _CLOSERS and not any(sign in openers or sign == last for sign in body[:-1]):
+        return start, end - 1
+    return start, end
+
+
+def _without(text: str, start: int, end: int, masks: list[Mask]) -> str:
+    kept, place = [], start
+    for mask in masks:
+        kept.append(text[place : mask.start])
+        place = mask.end
+    return " ".join([*kept, text[place:end]])
+
+
+def shadow(run: Run) -> str:
+    """Returns the text in the same length, in which no border lies inside of a mask or of a message."""
+    signs = list(run.text)
+    for mask in run.masks:
+        if mask.kind in ("emoji", "soft", "border"):
+            continue
+        first = "" if mask.kind == "number" or mask.anchor else "X"
+        body = first + run.text[mask.start + len(first) : mask.end]
+        signs[mask.start : mask.end] = [sign if sign.isalnum() else "x" for sign in body]
+        if mask.anchor:  # a tag is no word
+            signs[mask.start : mask.end] = "\u2063" * (mask.end - mask.start)
+    return "".join(signs)
+
+
+def _chunks(text: str) -> Iterator[Span]:
+    """Yields the parts of a text that lines, markers and cells leave; lines of one sentence are one part."""
+    open_start, last = -1, (0, 0)  # the part that may go on in the next line, and its last line
+    indent = 0
+    place = 0
+    for line in text.splitlines(keepends=True):
+        body = line.rstrip()
+        inner = len(body) - len(body.lstrip())
+        marker = _MARKER.match(body, inner)
+        start, end = place + (marker.end() if marker else inner), place + len(body)
+        cells = [] if start >= end else list(_cells(text, start, end))
+        joins = open_start >= 0 and not marker and len(cells) == 1 and inner == indent
+        joins = joins and text[place - 1 : place] != "\u2029"  # a break that somebody wanted
+        if joins and _goes_on(text[last[0] : last[1]], text[start:end]):
+            last = (start, end)
+        else:
+            if open_start >= 0:
+                yield open_start, last[1]
+            open_start = -1
+            if len(cells) == 1:
+                open_start, last = cells[0][0], cells[0]
+                indent = inner + (len(marker.group()) if marker else 0)
+            yield from cells if len(cells) > 1 else ()
+        if not cells:
+            open_start = -1
+        place += len(line)
+    if open_start >= 0:
+        yield open_start, last[1]
+
+
+def _cells(text: str, start: int, end: int) -> Iterator[Span]:
+    bars = text.count("|", start, end) >= 2 or text[start] == "|"
+    place = start
+    for match in _CELL.finditer(text, start, end):
+        if "|" in match.group() and not bars:
+            continue
+        if place < match.start():
+            yield place, match.start()
+        place = match.end()
+    if place < end:
+        yield place, end
+
+
+def _goes_on(line: str, following: str) -> bool:
+    """Returns True if a sentence goes on in the next line."""
+    if not line or not following or not _SOFT_END.search(line):
+        return False
+    return _LOWER.match(following) is not None or len(line) >= WRAPPED

@@ -1,0 +1,105 @@
+"""Words that a model brings back as expected: they stand in a sentence for what the model must not see.
+
+Models here have no tokens for placeholders. What a model copies is found by asking it: names in short sentences, and
+numbers whose translation is known from two sentences that differ by one word.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from model.languages import base_language
+from services.models.loaded_model import LoadedModel
+
+NAMES = ("Peter", "Anna", "Martin", "Maria", "Paul", "Emma", "Karl", "Julia", "Otto", "Eva", "Berlin", "Madrid")
+DIGITS = ("7", "12", "35", "48", "63", "91")
+# Sentences of a name or a number, by language; the numbers in words, two or more.
+NAMED = {
+    "en": ("I see {}.", "{} sees the man.", "The man sees {} today."),
+    "de": ("Ich sehe {}.", "{} sieht den Mann.", "Der Mann sieht heute {}."),
+    "fr": ("Je vois {}.", "{} voit la femme."),
+    "es": ("Veo a {}.", "{} ve la casa."),
+    "": ("{}.",),
+}
+COUNTED = {
+    "en": ("I see {} men.", "The man has {} dogs."),
+    "de": ("Ich sehe {} Männer.", "Der Mann hat {} Hunde."),
+    "fr": ("Je vois {} hommes.",),
+    "es": ("Veo {} casas.",),
+    "": (),
+}
+NUMBERS = {
+    "en": ("three", "four", "five", "seven", "two"),
+    "de": ("drei", "vier", "fünf", "sieben", "zwei"),
+    "fr": ("trois", "quatre", "cinq", "sept", "deux"),
+    "es": ("tres", "cuatro", "cinco", "siete", "dos"),
+}
+Pair = tuple[str, str]  # what stands in the source, and what it becomes
+
+
+@dataclass(frozen=True)
+class StandIns:
+    """What stands for a noun, and for a number; none: a sentence is cut around what must not change."""
+
+    names: tuple[Pair, ...] = ()
+    numbers: tuple[Pair, ...] = ()
+
+    def turned(self, turn: int) -> "StandIns":
+        """Returns them in another order."""
+        if not turn:
+            return self
+        return StandIns(_turned(self.names, 3 * turn), _turned(self.numbers, 3 * turn))
+
+
+def _turned(pairs: tuple[Pair, ...], by: int) -> tuple[Pair, ...]:
+    place = by % len(pairs) if pairs else 0
+    return (*pairs[place:], *pairs[:place])
+
+
+_FOUND: WeakKeyDictionary[LoadedModel, StandIns] = WeakKeyDictionary()
+
+
+def stand_ins_of(served: LoadedModel) -> StandIns:
+    """Returns the stand-ins of a model; the first call asks it."""
+    if served not in _FOUND:
+        _FOUND[served] = find_stand_ins(lambda lines: [one.text for one in served.translate(lines, 1)], served.source)
+    return _FOUND[served]
+
+
+def find_stand_ins(translate: Callable[[list[str]], Sequence[str]], source: str) -> StandIns:
+    """Returns what a model from this language brings back as expected; `translate` gives the texts of lines."""
+    base = base_language(source)
+    named, counted = NAMED.get(base, NAMED[""]), COUNTED.get(base, COUNTED[""])
+    words = (*DIGITS, *NUMBERS.get(base, ()))
+    asked = [line.format(name) for name in NAMES for line in named]
+    asked += [line.format(word) for word in words for line in counted]
+    found = [text.split() for text in translate(asked)]
+    names, numbers = found[: len(NAMES) * len(named)], found[len(NAMES) * len(named) :]
+    kept = [
+        (name, name)
+        for place, name in enumerate(NAMES)
+        if all(_bare(line).count(name) == 1 for line in names[place * len(named) : (place + 1) * len(named)])
+    ]
+    pairs = []
+    for place, word in enumerate(words if counted else ()):
+        lines = numbers[place * len(counted) : (place + 1) * len(counted)]
+        target = _only_difference(lines, [numbers[at * len(counted)] for at in range(len(words)) if at != place])
+        if target and (target == word or word.isalpha()):
+            pairs.append((word, target))
+    return StandIns(tuple(kept), tuple(pairs))
+
+
+def _bare(words: Sequence[str]) -> list[str]:
+    return [word.strip(".,!?;:\"'") for word in words]
+
+
+def _only_difference(lines: Sequence[Sequence[str]], others: Sequence[Sequence[str]]) -> str:
+    """Returns the word by which the first line differs from all others of its length, if it is in all lines once."""
+    first = _bare(lines[0])
+    alike = [_bare(other) for other in others if len(other) == len(first)]
+    places = [[at for at, word in enumerate(first) if word != other[at]] for other in alike]
+    single = {found[0] for found in places if len(found) == 1}
+    if len(single) != 1:
+        return ""
+    word = first[single.pop()]
+    return word if all(_bare(line).count(word) == 1 for line in lines) else ""

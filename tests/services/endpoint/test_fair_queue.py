@@ -1,0 +1,168 @@
+"""The order of the work, by itself and in a simulation with a clock of its own."""
+
+import random
+import statistics
+
+import pytest
+
+from model.text.sentences import split
+from services.endpoint.batcher import QUIET
+from services.endpoint.fair_queue import Lane, Request, is_long, tokens_of
+
+TURN, LINES, TOKENS = 512, 64, 4096
+STRAIN = random.Random(1)
+HOSTILE = {
+    "a": "a" * 4990,
+    "no blanks": "".join(STRAIN.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=4990)),
+    "many lines": "Go.\n" * 1000,
+}
+
+
+def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0) -> Request[str, int]:
+    return Request(engine, list(range(len(costs))), list(costs), nbest, priority)
+
+
+def test_requests_take_turns_by_tokens() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    many, few = request(*[10] * 6), request(*[30] * 2)
+    lane.add(many)
+    lane.add(few)
+    order = [lane.take()[0][0] for _ in range(8)]
+    assert order == [many, few, many, many, few, many, many, many]
+    assert (lane.queued, lane.cost, lane.take()) == (0, 0, [])
+
+
+def test_a_new_request_does_not_wait_for_what_others_were_given() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    old = request(*[10] * 5)
+    lane.add(old)
+    for _ in range(3):
+        lane.take()
+    new = request(10)
+    lane.add(new)
+    assert [lane.take()[0][0] for _ in range(3)] == [new, old, old]
+
+
+def test_a_priority_is_twice_the_share_a_step() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    usual, urgent = request(*[10] * 50), request(*[10] * 50, priority=2)
+    lane.add(usual)
+    lane.add(urgent)
+    order = [lane.take()[0][0] for _ in range(50)]
+    assert order.count(urgent) == 40
+
+
+def test_a_batch_ends_at_its_tokens_and_takes_any_first_line() -> None:
+    lane: Lane[Request[str, int]] = Lane(64, 100)
+    lane.add(request(500, 60, 40, 1))
+    assert [lane.take()[0][1] for _ in range(3)] == [[0], [1, 2], [3]]
+
+
+def test_a_batch_is_of_one_engine_and_one_nbest() -> None:
+    lane: Lane[Request[str, int]] = Lane(64, 100)
+    asked = [request(1, engine=engine, nbest=nbest) for engine, nbest in [("a", 1), ("b", 1), ("a", 1), ("a", 2)]]
+    for each in asked:
+        lane.add(each)
+    assert [[one for one, _ in lane.take()] for _ in range(3)] == [[asked[0], asked[2]], [asked[1]], [asked[3]]]
+
+
+def test_what_is_dropped_is_not_taken() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    gone, stays = request(1, 1, 1), request(1)
+    lane.add(gone)
+    lane.add(stays)
+    assert lane.take() == [(gone, [0])]
+    lane.drop(gone)
+    lane.drop(gone)
+    assert (lane.queued, lane.cost) == (1, 1)
+    assert lane.take() == [(stays, [0])]
+    assert lane.take() == []
+
+
+def test_tokens_are_estimated_from_words_and_from_what_are_none() -> None:
+    assert tokens_of("The dog sees the man.") == 8
+    assert tokens_of("a" * 400) == 401
+    assert tokens_of("") == 1
+
+
+class Machine:
+    """Two cores, a clock and an engine that takes 2 ms a batch and 0.2 ms a token on one core.
+
+    A batch of several lines has two parts; the cores are shared evenly by the parts at work.
+    """
+
+    def __init__(self, turn: int) -> None:
+        self.turn = turn
+        self.now = 0.0
+        self.quiet = 0.0  # when the last short batch had ended for QUIET
+        self.lanes: list[Lane[Request[str, str]]] = [Lane(LINES, TOKENS), Lane(LINES, min(turn, TOKENS))]
+        self.work: list[tuple[list[tuple[Request[str, str], list[str]]], int, float]] = [([], 0, 0.0), ([], 0, 0.0)]
+        self.done: dict[Request[str, str], float] = {}
+
+    def submit(self, text: str) -> Request[str, str]:
+        lines = [piece.text for piece in split(text, 400, "en") if piece.text]
+        asked = Request("a", lines, [tokens_of(line) for line in lines])
+        self.lanes[is_long(asked.costs, self.turn)].add(asked)
+        return asked
+
+    def step(self, until: float) -> None:
+        """Goes on to the next end of a batch, at most to `until`."""
+        contended = self.now < self.quiet or self.lanes[0].queued > 0
+        for number, lane in enumerate(self.lanes):
+            if not self.work[number][0] and (batch := lane.take(1 if number and contended else None)):
+                lines = [line for _, part in batch for line in part]
+                self.work[number] = (batch, min(2, len(lines)), 0.002 + 0.0002 * sum(map(tokens_of, lines)))
+        parts = sum(own for _, own, _ in self.work)
+        if not parts:
+            self.now = until
+            return
+        speed = min(1.0, 2 / parts)  # of a part
+        passed = min(until - self.now, *(left / (own * speed) for _, own, left in self.work if own))
+        self.now += passed
+        for number, (batch, own, left) in enumerate(self.work):
+            left -= passed * own * speed
+            if not batch or left > 1e-12:
+                self.work[number] = (batch, own, left)
+                continue
+            self.work[number] = ([], 0, 0.0)
+            self.done |= {one: self.now for one, _ in batch if not one.left}
+            if number == 0:
+                self.quiet = self.now + QUIET
+
+
+def neighbours(hostile: str | None, turn: int = TURN, clients: int = 1) -> float:
+    """Returns the 99th percentile of the seconds that neighbours wait, beside a client that sends `hostile` again and
+    again, or alone."""
+    machine, seconds, began = Machine(turn), [], {}
+    strain = random.Random(2)
+
+    def sentence() -> str:
+        return " ".join(["word"] * strain.randrange(5, 25)) + "."
+
+    free = [strain.random() * 0.02 for _ in range(clients)]
+    asked: list[Request[str, str] | None] = [None] * clients
+    attack: Request[str, str] | None = None
+    while len(seconds) < 1000:
+        if hostile is not None and (attack is None or attack in machine.done):
+            attack = machine.submit(hostile)
+        for number in range(clients):
+            mine = asked[number]
+            if mine is not None and mine in machine.done:
+                seconds.append(machine.done[mine] - began[number])
+                asked[number], free[number] = None, machine.now + strain.random() * 0.02
+            if asked[number] is None and free[number] <= machine.now:
+                asked[number], began[number] = machine.submit(sentence()), machine.now
+        machine.step(min([time for time in free if time > machine.now], default=float("inf")))
+    return statistics.quantiles(seconds, n=100)[98]
+
+
+@pytest.mark.parametrize("clients", [1, 8])
+@pytest.mark.parametrize("hostile", HOSTILE)
+def test_beside_a_hostile_text_a_neighbour_waits_at_most_twice_as_long(hostile: str, clients: int) -> None:
+    alone = neighbours(None, clients=clients)
+    assert neighbours(HOSTILE[hostile], clients=clients) <= 2 * alone
+
+
+def test_without_a_lane_of_its_own_a_hostile_text_is_waited_for() -> None:
+    """The simulation above can fail."""
+    assert neighbours(HOSTILE["a"], turn=1 << 30) > 5 * neighbours(None)

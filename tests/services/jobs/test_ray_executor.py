@@ -1,0 +1,164 @@
+"""The executor for Ray: what a head refuses, and one round against a real head with token authentication."""
+
+import contextlib
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from model.errors import ServiceError, UserError
+from model.ports import free_ports
+from services.jobs.executors.base import Start
+from services.jobs.executors.ray import RayExecutor
+from services.jobs.executors.ray_client import Head
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+def test_a_missing_address_or_token_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(UserError, match="there is no token"):
+        Head("http://127.0.0.1:8265").connect()
+    with pytest.raises(UserError, match=r"service\.token_file: .* is not a file"):
+        Head("http://127.0.0.1:8265", token_file=str(tmp_path / "none")).connect()
+
+
+class GoneHead:
+    """A client whose head has gone, as Ray's own tells it."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+    def get_job_info(self, _job: str) -> Any:
+        raise self.problem
+
+    submit_job = get_job_info
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (
+            RuntimeError("Request failed with status code 500: No available agent to submit job, please try again."),
+            "accepts no jobs: no agent of its nodes answers",
+        ),
+        (ConnectionRefusedError(111, "Connection refused"), "has gone or failed ([Errno 111] Connection refused)"),
+    ],
+)
+def test_a_head_that_goes_or_takes_no_jobs_is_named(
+    problem: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Head, "connect", lambda _: GoneHead(problem))
+    with pytest.raises(ServiceError, match=re.escape(message)):
+        executor(Head("http://127.0.0.1:9"), tmp_path).observe([START])
+
+
+def executor(head: Head, home: Path) -> RayExecutor:
+    return RayExecutor(head, home, 20, sys.executable, {"PYTHONPATH": str(REPOSITORY)})
+
+
+START = Start("check", 1, "doctor", (), "anna", 0, 1, 1.0, 0.0, False)
+
+
+@pytest.fixture
+def head(tmp_path: Path) -> Iterator[Head]:
+    """`ray start --head` on loopback, one CPU, with a token; ended with every process that it started."""
+    (tmp_path / "token").write_text(secrets.token_hex(16))
+    dashboard, client = free_ports(2)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    process = subprocess.Popen(
+        [
+            *(
+                sys.executable,
+                "-m",
+                "ray.scripts.scripts",
+                "start",
+                "--head",
+                "--block",
+                "--num-cpus=1",
+                "--num-gpus=0",
+            ),
+            *("--port=0", "--node-ip-address=127.0.0.1", "--object-store-memory=80000000"),
+            *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}", "--dashboard-agent-listen-port=0"),
+            *(f"--ray-client-server-port={client}", "--min-worker-port=0", "--max-worker-port=0"),
+            # Ray's sockets lie below its folder and may not have long names.
+            *("--metrics-export-port=0", f"--temp-dir=/tmp/ray-{os.getpid()}", "--disable-usage-stats"),
+        ],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until_it_answers(process, dashboard)
+        yield Head(f"http://127.0.0.1:{dashboard}", token_file=str(tmp_path / "token"))
+    finally:
+        end_tree(process, f"/tmp/ray-{os.getpid()}")
+
+
+def wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int) -> None:
+    for _ in range(1800):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        assert process.poll() is None, "ray start ended by itself"
+        time.sleep(0.1)
+    raise AssertionError("the head's dashboard does not answer")
+
+
+def end_tree(process: "subprocess.Popen[bytes]", folder: str) -> None:
+    """The processes of this head only: they all name its folder."""
+    import shutil
+
+    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    process.terminate()
+    process.wait(60)
+    _gone, left = psutil.wait_procs(family, timeout=5)
+    for one in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_job_runs_on_a_real_head_with_token_authentication(
+    head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "RAY_API_SERVER_ADDRESS"):
+        monkeypatch.setenv(name, "")  # `connect` sets them for this process
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    (tmp_path / "other").write_text("f" * 32)
+    with pytest.raises(ServiceError, match=r"service\.auth=token: the cluster at .* refuses us"):
+        executor(Head(head.address, token_file=str(tmp_path / "other")), tmp_path).capacity()
+
+    here = executor(head, tmp_path)
+    assert here.incarnation().startswith("session_")
+    wait(lambda: here.capacity().nodes)  # the dashboard answers before the node has joined
+    assert [node.cpus for node in here.capacity().nodes] == [0.0]  # the head keeps its one CPU for starting jobs
+    assert here.observe([START])[START.id].state == "absent"
+    here.submit(START)
+    here.submit(START)  # again, after a crash: nothing changes
+    wait(lambda: here.observe([START])[START.id].state == "ended")
+    found = here.observe([START])[START.id]
+    assert found.code in (0, 1), found  # what the doctor finds is this machine's
+    assert b"cores" in here.logs(START, 0, 100_000)
+
+
+def wait(until: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
