@@ -1,6 +1,7 @@
 """The clients that are npm packages: a script each, which node runs in the folder where they are installed."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -51,4 +52,6 @@ def _ask(node: str, name: str, script: str, version: str, server: Server, folder
             expected = server.expected if found["translates"] else None
             yield judge(name, version, found["asked"], found.get("answer"), expected)
     if done.returncode:
-        yield Outcome(name, version, "", "failed", " ".join(done.stderr.split())[-300:])
+        said = [line for line in done.stderr.splitlines() if line.strip()] or [f"node ended with {done.returncode}"]
+        reason = next((line for line in said if re.match(r"\w*Error\b", line)), said[-1])
+        yield Outcome(name, version, "", "failed", reason)

@@ -4,6 +4,7 @@ A language of the model is offered under the regional names that DeepL's clients
 English. Which of them is asked for makes no difference.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from services.endpoint.answer import as_json
 from services.endpoint.answer import deepl as form
 from services.endpoint.dialects.deepl_requests import WORDING, TranslationRequest, is_on, tags
 from services.endpoint.dialects.questions import (
+    MarkupError,
     admit,
     ask,
     check_pair,
@@ -71,7 +73,13 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         languages = asked.source_lang, asked.target_lang
         check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
         options = options_of(asked, await terms_of(request, asked))
-        found, headers = await ask(endpoint, asked.texts, *languages, options)
+        try:
+            found, headers = await ask(endpoint, asked.texts, *languages, options)
+        except MarkupError:
+            if options.format != "xml" or asked.tag_handling_version == "v2":
+                raise
+            html = dataclasses.replace(options, format="html")  # version 1 takes what is nearly XML
+            found, headers = await ask(endpoint, asked.texts, *languages, html)
         records = [translation_record(asked, *pair) for pair in zip(asked.texts, found, strict=True)]
         return as_json({"translations": records}, headers=headers | asked.ignored())
 

@@ -8,12 +8,17 @@ from typing import Any
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
+from model.errors import UserError
 from model.languages import nearest, standard_code
 from services.endpoint.dialects.credentials import given_key
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.requests import check_key, parameters
 from services.endpoint.translation import Answer, Question
 from services.texts.options import TextOptions
+
+
+class MarkupError(HTTPException):
+    """A text is not in the format that its client says."""
 
 
 async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
@@ -44,9 +49,13 @@ async def ask(
 
     Raises:
         HTTPException: as `Endpoint.translate`.
+        MarkupError: 400, a text has not the format that is said.
     """
     question = Question(texts, source, target, alternatives, options=options or TextOptions())
-    answers, served = await endpoint.translate(question)
+    try:
+        answers, served = await endpoint.translate(question)
+    except UserError as problem:
+        raise MarkupError(400, str(problem)) from None
     return answers, served.origin.headers()
 
 

@@ -1,8 +1,10 @@
 """`dragoman clients` over a server on a socket: every unmodified client that is installed gets what the server says."""
 
+import gc
 import shutil
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,6 +41,9 @@ def url(stage: Stage) -> Iterator[str]:
 def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
     server = find_server(ClientsConfig(url=url))
     found = list(ask_python_clients(server, [name]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sockets that clients leave open
+        gc.collect()
     if found[0].state == "not installed":
         pytest.skip(f"{name} is not installed: {found[0].answer}")
     assert [one for one in found if one.state != "ok"] == []
@@ -92,4 +97,5 @@ def test_a_script_that_breaks_is_a_failure(url: str, tmp_path: Path) -> None:
     package.mkdir(parents=True)
     (package / "package.json").write_text('{"version": "0", "main": "missing.js"}')
     (found,) = ask_node_clients(Server(url, "", "en", "de", "a", "A", []), tmp_path, ["translate"])
-    assert (found.state, "missing.js" in found.answer or "translate" in found.answer) == ("failed", True)
+    assert (found.state, found.answer[:5]) == ("failed", "Error")
+    assert "translate" in found.answer

@@ -59,6 +59,15 @@ def test_parameters_without_an_effect_are_named(stage: Stage) -> None:
     assert "X-Ignored-Parameters" not in translate(stage).headers
 
 
+def test_version_one_takes_what_is_nearly_xml(stage: Stage) -> None:
+    text = "<b>a dog<br> runs</b>"
+    found = translate(stage, text=[text], tag_handling="xml")
+    assert found.json()["translations"][0]["text"] == "<b>A DOG<br> RUNS</b>"
+    strict = translate(stage, text=[text], tag_handling="xml", tag_handling_version="v2")
+    assert strict.status_code == 400
+    assert "mismatched tag" in strict.json()["message"]
+
+
 def test_sizes_have_their_own_codes(stage: Stage) -> None:
     assert translate(stage, text=["a" * 201]).status_code == 413
     long = stage.client.post("/v2/translate", json={"text": ["a" * 2000], "target_lang": "DE"})
