@@ -39,6 +39,8 @@ WORDS_FIRST = {
     "neighbours",
     "analogy",
     "export",
+    "keys",
+    "memory",
     "bill",
     "drill",
     "quota",

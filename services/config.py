@@ -10,6 +10,8 @@ from services.clients.clients import ClientsConfig
 from services.commands.clean import CleanConfig
 from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
+from services.commands.keys import KeysConfig
+from services.commands.memory import MemoryConfig
 from services.commands.query import QueryConfig
 from services.commands.runs import RunsConfig
 from services.jobs.client.settings import JobsConfig
@@ -21,7 +23,7 @@ from services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`,
-    `export`, `inspect`, `clients`, `runs`, `clean`, `up`, `sweep` and the job commands read."""
+    `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`, `sweep` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -43,3 +45,5 @@ class Config:
     service: ServiceConfig = field(default_factory=ServiceConfig)
     runs: RunsConfig = field(default_factory=RunsConfig)
     clean: CleanConfig = field(default_factory=CleanConfig)
+    keys: KeysConfig = field(default_factory=KeysConfig)
+    memory: MemoryConfig = field(default_factory=MemoryConfig)

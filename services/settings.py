@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from model.alignment.attention_map import AlignmentConfig
-from model.ranges import Amount, Count, Interval, Port, Range, Seed, Whole
+from model.ranges import Amount, Count, Interval, Port, Range, Seed, Share, Whole
 from model.settings import DecodeConfig, EngineName, GenerateConfig
 
 
@@ -148,10 +148,15 @@ class Limits:
 class ServeConfig(ModelSource):
     """The endpoint and its models. Times are in seconds."""
 
+    models: list[str] = field(default_factory=list)  # instead of `model`: several, models:/NAME@ALIAS or directories
+    weights: list[Amount] = field(default_factory=list)  # shares of requests of `models` of one pair; none: the first
+    memory: Count | None = None  # bytes of weights in memory; the least used model is unloaded; null: no limit
+    pivot: bool = True  # translate over a language in the middle where no model has the pair
+    check_language: bool = True  # report texts that are not in the language that the client names
+    hook: str | None = None  # a file with the secret of MLflow's webhooks, POST /hooks/mlflow; null: no such route
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     runs: str = "artifacts/runs"
-    state: str = "artifacts/endpoint"  # the folder of what users store: glossaries
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
@@ -165,7 +170,10 @@ class ServeConfig(ModelSource):
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
-    keys: str | None = None  # a file of API keys, one per line, readable only by its owner; null: no key is needed
+    keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
+    database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # keys, known texts, glossaries; null: none
+    fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
+    suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
     origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none

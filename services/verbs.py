@@ -69,6 +69,18 @@ VERBS: dict[str, Verb] = {
     "runs": _verb("services.commands.runs", "list the runs: state, score, age, size", "runs"),
     "models": _verb("services.commands.models", "list the registered versions: alias, score, age, size", "tracking"),
     "clean": _verb("services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", "clean"),
+    "keys": _verb(
+        "services.commands.keys",
+        "manage the API keys of `dragoman serve`: add, list, show, revoke",
+        "keys",
+        "[add NAME | list | show NAME | revoke NAME]",
+    ),
+    "memory": _verb(
+        "services.commands.memory",
+        "manage the translation memory of `dragoman serve`: list, import, export, clear",
+        "memory",
+        "[list | import FILE.tmx | export FILE.tmx | clear]",
+    ),
     "up": _verb("services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
     "submit": _job("plan a verb and queue it as a job", "VERB"),
     "jobs": _job("list the jobs (-f: live)", "[-f]"),

@@ -85,7 +85,9 @@ DOORS = {
         "services/jobs/up/app.py",
     ],
     "optuna": ["services/sweeps"],
-    "sqlalchemy": ["services/jobs"],
+    "py3langid": ["services/endpoint/detection.py"],
+    "rapidfuzz": ["services/endpoint/memory.py"],
+    "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "alembic": ["services/jobs/ledger"],
     "opentelemetry": ["services/telemetry"],
 }

@@ -26,6 +26,7 @@ class Engine(Protocol):
     """Source ids (with the end of sentence) -> the best hypotheses of each, best first."""
 
     name: str
+    bytes: int  # of its weights in memory
 
     def search(
         self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
@@ -47,6 +48,7 @@ class TorchEngine:
 
     def __init__(self, network: TranslationNetwork) -> None:
         self.network = network
+        self.bytes = sum(one.numel() * one.element_size() for one in network.parameters())
 
     def search(
         self, sources: Sequence[np.ndarray], config: DecodeConfig, scored: bool = True
@@ -73,6 +75,7 @@ class CTranslate2Engine:
         import ctranslate2
 
         self.name = f"ctranslate2 ({folder.name})"
+        self.bytes = (folder / "model.bin").stat().st_size
         self.source_tokens, self.target_tokens = distinct(source_tokens), distinct(target_tokens)
         self.target_ids = {token: number for number, token in enumerate(self.target_tokens)}
         self.source_positions, self.target_positions = source_positions, target_positions

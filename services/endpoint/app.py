@@ -2,7 +2,7 @@
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings      (libretranslate.py)
     GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy              (vector_routes.py)
-    GET /health   GET /status   GET /metrics   GET /spec
+    GET /health   GET /status   GET /models   GET /metrics   GET /spec
 
 An answer's headers name the model version, the run, and the manifest of the shards that it was trained on.
 """
@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
-from services.endpoint.answer import as_json, refusal
+from services.endpoint.answer import OVER_QUOTA, as_json, refusal
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.dialects.deepl import add_deepl_routes
 from services.endpoint.dialects.deepl_glossaries import add_glossary_routes
@@ -25,6 +25,8 @@ from services.endpoint.dialects.openai import add_openai_routes
 from services.endpoint.dialects.scoring import add_scoring_routes
 from services.endpoint.documentation import add_documentation
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.hooks import add_hooks
+from services.endpoint.keys import KeyRefusedError
 from services.endpoint.lean_routes import LeanRoutes
 from services.endpoint.libretranslate import add_libretranslate_routes
 from services.endpoint.metrics import Refusals
@@ -74,7 +76,8 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, problem: HTTPException) -> Response:
-        return refusal(problem.status_code, problem.detail, problem.headers, request.url.path)
+        over = isinstance(problem, KeyRefusedError) and problem.reason == "characters"
+        return refusal(OVER_QUOTA if over else problem.status_code, problem.detail, problem.headers, request.url.path)
 
     @app.get(
         "/health",
@@ -89,6 +92,10 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     async def status() -> Response:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
+
+    @app.get("/models", summary="The translation models", responses=openapi.answers(openapi.array_of(openapi.MODEL)))
+    async def models() -> Response:
+        return as_json([] if endpoint.models is None else [one.facts() for one in endpoint.models.models])
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
@@ -107,5 +114,6 @@ def create_app(endpoint: Endpoint) -> FastAPI:
     add_scoring_routes(app, endpoint)
     add_openai_routes(app, endpoint)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
+    add_hooks(app, endpoint)
     add_documentation(app)
     return app

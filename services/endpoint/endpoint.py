@@ -1,6 +1,7 @@
 """The endpoint's parts, and one question to its translation model, whatever the client's dialect."""
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,15 +14,21 @@ from starlette.exceptions import HTTPException
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
-from model.languages import nearest, standard_code
+from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import ASKING, Keys
+from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
+from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
 from services.endpoint.vector_routes import VectorsQueue
+from services.models.catalogue import Catalogue, NotServedError, Route
 from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
+from services.models.served import Served
 from services.settings import Limits
+from services.texts.options import TextOptions
 from services.texts.prepare import Prepared, pending, prepare
 from services.texts.stand_ins import stand_ins_of
 
@@ -30,7 +37,17 @@ logger = logging.getLogger(__name__)
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
 
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
-NOTHING: dict[str, Any] = {"status": "off", "model": None, "reload_error": None, "queued": 0}  # /status without one
+NOTHING: dict[str, Any] = {
+    "status": "off",
+    "model": None,
+    "reload_error": None,
+    "queued": 0,
+    "models": [],
+}  # /status without one
+
+
+class MarkupError(HTTPException):
+    """A text is not in the format that its client says."""
 
 
 @dataclass
@@ -40,14 +57,25 @@ class Endpoint:
     translations: InferenceQueue[LoadedModel, str, Translation] | None
     vectors: VectorsQueue | None = None
     limits: Limits = field(default_factory=Limits)
-    keys: Sequence[str] = ()  # API keys; none: no key is needed
+    keys: Keys = field(default_factory=Keys)  # none: no key is needed
     longest: int = 400  # characters of a sentence before it is cut further
     receive_timeout: float = 15.0  # seconds for a request's body to arrive
     access_log: bool = False  # log one line per request
     metrics: Metrics = field(default_factory=Metrics)
+    models: Catalogue | None = None  # of `translations`; None: the one model of its queue
+    detector: Detector = field(default_factory=Detector)
+    memory: Memory = field(default_factory=Memory)
+    suggestions: bool = False  # True: /suggest stores translations
+    hook: bytes | None = None  # secret of MLflow's webhooks; None: they are not taken
+    check_language: bool = True  # report texts that are not in the language that the client names
+
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
+
+    def __post_init__(self) -> None:
+        if self.models is None and self.translations is not None:
+            self.models = Catalogue([Served("", QueuesModel(self.translations))])
 
     def queue(self) -> InferenceQueue[LoadedModel, str, Translation]:
         """Returns the queue of translations.
@@ -63,35 +91,152 @@ class Endpoint:
         """Returns the pairs of languages that are translated, spelled as in BCP 47.
 
         Raises:
-            HTTPException: 404, no translation model is served; 503, none is loaded.
+            HTTPException: as `served`.
         """
-        served = self.queue().model()
-        return [(standard_code(served.source), standard_code(served.target))]
+        return [(source, target) for source, targets in self.served().targets().items() for target in targets]
 
     def model_names(self) -> dict[str, float]:
         """Returns the names of the translation models, with the time when each was loaded."""
-        if self.translations is None:
-            return {}
-        origin = self.translations.model().origin
-        return {origin.name: origin.loaded}
+        cards = [one.card for one in self.models.models] if self.models is not None else []
+        return {card.origin.name: card.origin.loaded for card in cards if card is not None}
 
-    async def translate(self, question: Question) -> tuple[list[Answer], LoadedModel]:
-        """Returns one answer per text, and the model that gave them.
+    def served(self) -> Catalogue:
+        """Returns the served translation models, at least one of which was loaded.
 
         Raises:
-            HTTPException: a language that the model lacks, a full queue, or a timeout.
+            HTTPException: 404 no translation model is served, 503 none is loaded yet or no request is answered.
         """
-        served = self.queue().model()
-        if question.source is not None and not nearest(question.source, (served.source,)):
-            raise HTTPException(400, f"{question.source} is not supported")
-        if not nearest(question.target, (served.target,)):
+        queue = self.queue()
+        assert self.models is not None, "set with the queue"
+        queue.model()  # says why there is no answer
+        return self.models
+
+    async def translate(self, question: Question) -> tuple[list[Answer], Route]:
+        """Returns one answer per text, and the models that gave them (none: every text was copied).
+
+        Texts of several languages in one question go to the models of their languages. The request's key pays for the
+        characters, unless there is no answer.
+
+        Raises:
+            HTTPException: a language or a version that no model has, a full queue, or a timeout.
+        """
+        models = self.served()
+        if not models.sources(question.target):
             raise HTTPException(400, f"{question.target} is not supported")
-        prepared = [
-            prepare(text, question.options, served.source, self.longest, served.target) for text in question.texts
+        key, characters = ASKING.get(), sum(map(len, question.texts))
+        self.keys.charge(key, characters, (question.source or question.target, question.target))
+        try:
+            answers, route = await self._answer(question, models)
+        except BaseException:
+            self.keys.give_back(key, characters)
+            raise
+        self.metrics.characters.labels("in").inc(characters)
+        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
+        return answers, route
+
+    async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
+        """Returns the answers of `translate`."""
+        spoken = await languages_of(question, models, self.detector, self.check_language)
+        owner = ASKING.get().name
+        if self.memory.due:
+            await asyncio.to_thread(self.memory.look)
+        answers: list[Answer | None] = [
+            _copy(text, one) if one.copied else None if question.aligned else self._recall(text, one, question, owner)
+            for text, one in zip(question.texts, spoken, strict=True)
         ]
-        most = min(question.alternatives, served.most_alternatives)
-        await self._translate(prepared, served, question.aligned, most + 1)
-        source = standard_code(question.source or served.source)  # assumed, not detected
+        routes = []
+        for language in dict.fromkeys(one.language for one, known in zip(spoken, answers, strict=True) if not known):
+            self.keys.allow(ASKING.get(), [language])
+            places = [place for place, one in enumerate(spoken) if one.language == language and not answers[place]]
+            routes.append(await self.find(language, question.target, question.version))
+            texts = [question.texts[place] for place in places]
+            own = [spoken[place] for place in places]
+            found = await self._ask(routes[-1], texts, own, question)
+            if self.memory.fuzzy is not None:
+                found = await asyncio.to_thread(self._add_similar, texts, found, language, question.target, owner)
+            for place, answer in zip(places, found, strict=True):
+                answers[place] = answer
+        return [answer for answer in answers if answer], routes[0] if routes else Route(())
+
+    def _recall(self, text: str, spoken: Spoken, question: Question, owner: str) -> Answer | None:
+        """Returns the known translation of a text; None if there is none."""
+        match = self.memory.exact(spoken.language, question.target, text, owner)
+        if match is None:
+            return None
+        self.keys.allow(ASKING.get(), [spoken.language])
+        translation = _with_ends(match.translation, text)
+        return Answer(translation, spoken.language, spoken.confidence, [], spoken.report(), memory=match.record())
+
+    def _add_similar(
+        self, texts: Sequence[str], answers: Sequence[Answer], source: str, target: str, owner: str
+    ) -> list[Answer]:
+        """Returns the answers with the known translations of similar texts."""
+        matches = [self.memory.similar(source, target, text, owner) for text in texts]
+        return [
+            answer if match is None else dataclasses.replace(answer, memory=match.record())
+            for answer, match in zip(answers, matches, strict=True)
+        ]
+
+    async def find(self, source: str, target: str, version: str | None = None) -> Route:
+        """Returns the models that translate from `source` into `target`; a model that must be loaded holds up no
+        other request.
+
+        Raises:
+            HTTPException: 400 no model has the languages or the version, 503 none is loaded or can be.
+        """
+        models = self.served()
+        try:
+            chosen = models.choose(source, target, version)
+            if all(one.loaded for one in chosen):
+                return Route(tuple(map(models.load, chosen)))
+            return Route(await asyncio.to_thread(lambda: tuple(map(models.load, chosen))))
+        except NotServedError as problem:
+            raise HTTPException(400, str(problem)) from None
+        except UserError as problem:
+            raise HTTPException(503, str(problem), {"Retry-After": "5"}) from None
+
+    async def detect(self, text: str) -> list[Guess]:
+        """Returns the languages that the text may be in, most probable first."""
+        self.keys.charge(ASKING.get(), len(text))
+        if not self.detector.loaded:
+            await asyncio.to_thread(self.detector.load)
+        return self.detector.rank(text, list(self.served().targets()))
+
+    async def _ask(
+        self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
+    ) -> list[Answer]:
+        """Returns the answers to texts of one language; over a language in the middle, one model after the other."""
+        if question.aligned and route.via:
+            raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
+        answers: list[Answer] = []
+        for model in route.models:
+            before, most = answers, question.alternatives if model is route.models[-1] else 0
+            given = [one.text for one in before] or texts
+            answers = await self._ask_model(model, given, question.options, question.aligned, most)
+            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
+                answers[place] = dataclasses.replace(second, losses=_merge(first.losses, second.losses))
+        return [
+            dataclasses.replace(
+                answer,
+                source=one.language,
+                confidence=one.confidence,
+                losses=_merge(answer.losses, one.report()),
+                via=route.via,
+                origin=route.origin,
+            )
+            for answer, one in zip(answers, spoken, strict=True)
+        ]
+
+    async def _ask_model(
+        self, served: LoadedModel, texts: Sequence[str], options: TextOptions, aligned: bool, most: int
+    ) -> list[Answer]:
+        """Returns one model's answers, with at most `most` alternatives."""
+        try:
+            prepared = [prepare(text, options, served.source, self.longest, served.target) for text in texts]
+        except UserError as problem:
+            raise MarkupError(400, f"Invalid request: {problem}") from None
+        most = min(most, served.most_alternatives)
+        await self._translate(prepared, served, aligned, most + 1)
         answers, losses = [], []
         for text in prepared:
             losses.append(Losses("sentence"))
@@ -100,14 +245,11 @@ class Endpoint:
             best = text.rebuild()
             others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
             others.pop(best.text, None)
-            maps = (
-                [one.record() for _, part in text.translations() for one in part.attention] if question.aligned else []
-            )
-            answers.append(Answer(best.text, source, 0.0, list(others), losses[-1].record(), maps, best.report))
+            maps = [one.record() for _, part in text.translations() for one in part.attention] if aligned else []
+            record = losses[-1].record()
+            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
         self.metrics.lose(losses)
-        self.metrics.characters.labels("in").inc(sum(map(len, question.texts)))
-        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
-        return answers, served
+        return answers
 
     async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
         """Translates the texts' lines, again where the model lost what must not change."""
@@ -150,6 +292,10 @@ class Endpoint:
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""
         translations = self.translations.facts() if self.translations else NOTHING
+        if self.models is not None:
+            loading = translations["status"] == "ok" and bool(self.models.missing)
+            served = [one.facts() for one in self.models.models]
+            translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
         encoder = self.encoder.facts() if self.encoder else None
         states = [found["status"] for found in (translations, vectors, encoder) if found and found is not NOTHING]
@@ -157,3 +303,44 @@ class Endpoint:
         others = {"vectors": vectors, "encoder": encoder}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
+
+
+@dataclass(frozen=True)
+class QueuesModel:
+    """The model that a queue has, as the only one of a catalogue."""
+
+    queue: InferenceQueue[LoadedModel, str, Translation]
+
+    @property
+    def current(self) -> LoadedModel | None:
+        return self.queue.current()
+
+    @property
+    def error(self) -> str | None:
+        return self.queue.trouble()
+
+    def unload(self) -> None: ...
+
+    def load_again(self) -> LoadedModel:
+        return self.queue.model()
+
+    def wake(self) -> None: ...
+
+
+def _copy(text: str, spoken: Spoken) -> Answer:
+    return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
+
+
+def _with_ends(translation: str, text: str) -> str:
+    """Returns the translation with the blanks that the text begins and ends with."""
+    body = text.strip()
+    start = text.index(body) if body else 0
+    return f"{text[:start]}{translation.strip()}{text[start + len(body) :]}"
+
+
+def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Returns two records as one: numbers are added, lists are joined."""
+    merged = dict(losses)
+    for name, value in more.items():
+        merged[name] = merged[name] + value if name in merged else value
+    return merged

@@ -1,23 +1,22 @@
-"""Glossaries that users store: terms by pair of languages, in one SQLite file of the endpoint's state folder.
+"""Glossaries that users store: terms by pair of languages, in the database that `serve.database` names.
 
-A glossary belongs to the key that made it, and other keys do not see it. The file is made with the first glossary.
+A glossary belongs to the key that made it, and other keys do not see it.
 """
 
-import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
-from pathlib import Path
 
-from sqlalchemy import JSON, Engine, ForeignKey, StaticPool, create_engine, func, select
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
+from sqlalchemy import JSON, BigInteger, ForeignKey, String, Text, func, select
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 
 from model.languages import nearest
+from services.endpoint.key_store import SETTING, KeyStore, Tables
+from services.store.database import answering
 
-FILE = "glossaries.db"
 MOST = 1000  # glossaries of one owner
 
 
@@ -26,7 +25,7 @@ class GlossaryNotFoundError(Exception):
 
 
 class TooManyGlossariesError(Exception):
-    """The owner has the most glossaries already."""
+    """The owner has the most glossaries already, or the server stores none."""
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,14 @@ class Dictionary:
     terms: Mapping[str, str]
 
 
-class Table(DeclarativeBase):
-    """The base of the tables."""
-
-
-class Glossary(Table):
+class Glossary(Tables):
     """A stored glossary."""
 
     __tablename__ = "glossaries"
-    id: Mapped[str] = mapped_column(primary_key=True)
-    owner: Mapped[str] = mapped_column(index=True)
-    name: Mapped[str]
-    created: Mapped[str]  # ISO 8601
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(64), index=True)  # the digest of a key; empty: nobody's
+    name: Mapped[str] = mapped_column(Text)
+    created: Mapped[str] = mapped_column(String(40))  # ISO 8601
     dictionaries: Mapped[list["StoredDictionary"]] = relationship(
         cascade="all, delete-orphan", order_by="StoredDictionary.id", lazy="selectin"
     )
@@ -66,14 +61,14 @@ class Glossary(Table):
         raise GlossaryNotFoundError(f"Glossary has no dictionary from {source} to {target}")
 
 
-class StoredDictionary(Table):
+class StoredDictionary(Tables):
     """A stored dictionary; its terms are read only where they are used."""
 
-    __tablename__ = "dictionaries"
-    id: Mapped[int] = mapped_column(primary_key=True)
+    __tablename__ = "glossary_dictionaries"
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(sqlite.INTEGER, "sqlite"), primary_key=True)
     glossary: Mapped[str] = mapped_column(ForeignKey("glossaries.id"), index=True)
-    source: Mapped[str]
-    target: Mapped[str]
+    source: Mapped[str] = mapped_column(String(35))
+    target: Mapped[str] = mapped_column(String(35))
     entries: Mapped[int]
     terms: Mapped[dict[str, str]] = mapped_column(JSON, deferred=True)
 
@@ -83,12 +78,11 @@ class StoredDictionary(Table):
 
 
 class Glossaries:
-    """The store. `folder` is the endpoint's state folder; None keeps glossaries in memory."""
+    """The store, in the database of the keys; None: nothing can be stored."""
 
-    def __init__(self, folder: Path | None = None, most: int = MOST) -> None:
-        self.folder = folder
+    def __init__(self, store: KeyStore | None = None, most: int = MOST) -> None:
+        self.store = store
         self.most = most
-        self._lock = threading.Lock()  # what is changed is read first
 
     def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
         """Stores and returns a new glossary.
@@ -96,7 +90,7 @@ class Glossaries:
         Raises:
             TooManyGlossariesError: the owner has the most already.
         """
-        with self._open() as session:
+        with self._write() as session:
             if (session.scalar(select(func.count()).where(Glossary.owner == owner)) or 0) >= self.most:
                 raise TooManyGlossariesError(f"There are {self.most} glossaries already: delete one first")
             created = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -107,7 +101,9 @@ class Glossaries:
 
     def list(self, owner: str) -> Sequence[Glossary]:
         """Returns the owner's glossaries, the oldest first."""
-        with self._open() as session:
+        with self._read() as session:
+            if session is None:
+                return []
             return session.scalars(select(Glossary).where(Glossary.owner == owner).order_by(Glossary.created)).all()
 
     def get(self, owner: str, id_: str) -> Glossary:
@@ -116,7 +112,7 @@ class Glossaries:
         Raises:
             GlossaryNotFoundError: the owner has none with this id.
         """
-        with self._open() as session:
+        with self._read() as session:
             return _glossary(session, owner, id_)
 
     def terms(self, owner: str, id_: str, source: str, target: str) -> dict[str, str]:
@@ -125,7 +121,7 @@ class Glossaries:
         Raises:
             GlossaryNotFoundError: there is no such glossary or dictionary.
         """
-        with self._open() as session:
+        with self._read() as session:
             return _glossary(session, owner, id_).find(source, target).terms
 
     def change(
@@ -136,7 +132,7 @@ class Glossaries:
         Raises:
             GlossaryNotFoundError: the owner has none with this id.
         """
-        with self._open() as session:
+        with self._write() as session:
             glossary = _glossary(session, owner, id_)
             glossary.name = name or glossary.name
             for one in (*add, *put):
@@ -155,7 +151,7 @@ class Glossaries:
         Raises:
             GlossaryNotFoundError: the owner has none with this id.
         """
-        with self._open() as session:
+        with self._write() as session:
             session.delete(_glossary(session, owner, id_))
 
     def delete_dictionary(self, owner: str, id_: str, source: str, target: str) -> None:
@@ -164,29 +160,30 @@ class Glossaries:
         Raises:
             GlossaryNotFoundError: there is no such glossary or dictionary.
         """
-        with self._open() as session:
+        with self._write() as session:
             glossary = _glossary(session, owner, id_)
             glossary.dictionaries.remove(glossary.find(source, target))
 
     @contextmanager
-    def _open(self) -> Iterator[Session]:
+    def _write(self) -> Iterator[Session]:
         """Yields a transaction that is committed if the block ends well, and rolled back otherwise."""
-        with self._lock, Session(self._engine, expire_on_commit=False) as session, session.begin():
+        if self.store is None:
+            raise TooManyGlossariesError("This server stores no glossaries: its setting serve.database is null")
+        with answering(SETTING), self.store.open().write() as session:
             yield session
 
-    @cached_property
-    def _engine(self) -> Engine:
-        if self.folder is None:
-            engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-        else:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            engine = create_engine(f"sqlite:///{self.folder / FILE}")
-        Table.metadata.create_all(engine)
-        return engine
+    @contextmanager
+    def _read(self) -> Iterator[Session | None]:
+        """Yields a transaction that changes nothing; None where nothing was ever stored."""
+        if self.store is None or not self.store.there():
+            yield None
+            return
+        with answering(SETTING), self.store.open().read() as session:
+            yield session
 
 
-def _glossary(session: Session, owner: str, id_: str) -> Glossary:
-    glossary = session.get(Glossary, id_)
+def _glossary(session: Session | None, owner: str, id_: str) -> Glossary:
+    glossary = None if session is None else session.get(Glossary, id_)
     if glossary is None or glossary.owner != owner:
         raise GlossaryNotFoundError("Glossary not found")
     return glossary

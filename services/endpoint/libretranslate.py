@@ -1,25 +1,35 @@
 """LibreTranslate's routes: /translate, /detect, /languages and /frontend/settings."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from model.languages import standard_code
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from services.endpoint.dialects.questions import admit
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
-from services.endpoint.requests import DetectionRequest, TranslationRequest, parameters, validate
+from services.endpoint.memory_store import Unit
+from services.endpoint.requests import (
+    DetectionRequest,
+    SuggestionRequest,
+    TranslationRequest,
+    parameters,
+    validate,
+)
 from services.endpoint.translation import Answer
+
+VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
 
 
 def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with LibreTranslate's parameters, answers and messages."""
     translation_request = TranslationRequest.within(endpoint.limits)
+    suggestion_request = SuggestionRequest.within(endpoint.limits)
 
     @app.post(
         "/translate",
@@ -33,55 +43,69 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
             return await answer_deeplx(request, endpoint, values)
         admit(request, endpoint, values)
         asked = validate(translation_request, values)
-        answers, served = await endpoint.translate(asked.question())
-        return as_json(_body(asked, answers), headers=served.origin.headers())
+        answers, route = await endpoint.translate(asked.question(request.headers.get(VERSION)))
+        return as_json(_body(asked, answers), headers=route.headers())
+
+    @app.post(
+        "/suggest",
+        summary="Store a better translation, which answers the same text from then on",
+        responses=openapi.answers(openapi.SUGGESTED),
+        openapi_extra=openapi.in_body(suggestion_request),
+    )
+    async def suggest(request: Request) -> Response:
+        values = await parameters(request)
+        key = admit(request, endpoint, values)
+        if not endpoint.suggestions:
+            raise HTTPException(403, "Suggestions are disabled on this server.")
+        asked = validate(suggestion_request, values)
+        endpoint.keys.charge(key, 0, (asked.source, asked.target))
+        unit = Unit(asked.source, asked.target, asked.q, asked.s)
+        await asyncio.to_thread(endpoint.memory.suggest, unit, key.name)
+        return as_json({"success": True})
 
     @app.post(
         "/detect",
-        summary="The language that texts are assumed to be in",
-        responses=openapi.answers(openapi.array_of(openapi.DETECTED), origin=True),
+        summary="The languages that a text may be in, most probable first",
+        responses=openapi.answers(openapi.array_of(openapi.DETECTED)),
         openapi_extra=openapi.in_body(DetectionRequest),
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
         admit(request, endpoint, values)
-        validate(DetectionRequest, values)
-        served = endpoint.queue().model()
-        return as_json([{"confidence": 0.0, "language": standard_code(served.source)}], headers=served.origin.headers())
-
-    @app.post("/suggest", include_in_schema=False)
-    async def suggest() -> Response:
-        raise HTTPException(403, "Suggestions are disabled on this server.")
+        found = await endpoint.detect(validate(DetectionRequest, values).q)
+        return as_json([guess._asdict() for guess in found])
 
     @app.post("/translate_file", include_in_schema=False)
     async def translate_file() -> Response:
         raise HTTPException(403, "Files translation are disabled on this server.")
 
-    @app.get("/languages", summary="The model's pair", responses=openapi.answers(openapi.LANGUAGES))
+    @app.get(
+        "/languages",
+        summary="The languages, and those that each is translated into",
+        responses=openapi.answers(openapi.LANGUAGES),
+    )
     async def languages() -> Response:
-        served = endpoint.queue().model()
-        source, target = map(standard_code, (served.source, served.target))
-        pairs = {source: [target], target: []}
+        reached = endpoint.served().targets()
         return as_json(
-            [{"code": code, "name": language_name(code), "targets": targets} for code, targets in pairs.items()]
+            [{"code": code, "name": language_name(code), "targets": list(targets)} for code, targets in reached.items()]
         )
 
     @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(openapi.SETTINGS))
     async def settings() -> Response:
-        served = endpoint.queue().model()
+        pair = endpoint.served().pairs()[0]
         language = {
             side: {"code": code, "name": language_name(code)}
-            for side, code in (("source", standard_code(served.source)), ("target", standard_code(served.target)))
+            for side, code in zip(("source", "target"), pair, strict=True)
         }
         return as_json(
             {
-                "apiKeys": bool(endpoint.keys),
+                "apiKeys": endpoint.keys.needed,
                 "charLimit": endpoint.limits.characters,
                 "filesTranslation": False,
                 "frontendTimeout": 500,
-                "keyRequired": bool(endpoint.keys),
+                "keyRequired": endpoint.keys.needed,
                 "language": language,
-                "suggestions": False,
+                "suggestions": endpoint.suggestions,
                 "supportedFilesFormat": [],
             }
         )
@@ -100,6 +124,10 @@ def _body(asked: TranslationRequest, answers: Sequence[Answer]) -> dict[str, Any
         body["alternatives"] = field(lambda answer: answer.alternatives)
     if any(answer.losses for answer in answers):  # LibreTranslate's clients know no such field
         body["losses"] = field(lambda answer: answer.losses)
+    if any(answer.memory for answer in answers):
+        body["memory"] = field(lambda answer: answer.memory)
+    if any(answer.via for answer in answers):
+        body["via"] = field(lambda answer: answer.via)
     if asked.reported:
         body["report"] = field(lambda answer: answer.report)
     if asked.aligned:

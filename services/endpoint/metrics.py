@@ -8,7 +8,10 @@
 | dragoman_characters_total{direction}   | characters of translated texts, in and out
 | dragoman_lost_sentences_total{what}    | sentences cut, with unknown words, with translations that repeat themselves
 | dragoman_refused_total{reason}         | requests answered with an error
-| dragoman_model_info{kind,name,version} | 1 for the current model
+| dragoman_model_info{kind,name,version} | 1 for each model that answers now
+| dragoman_model_loaded{name,version}    | 1 while a translation model is in memory, 0 while it is unloaded
+| dragoman_model_bytes{name,version}     | bytes of a translation model's weights
+| dragoman_model_requests_total{name,version} | requests that a translation model has got
 | dragoman_model_swaps_total{kind,result}| versions that were swapped in (ok) or could not be (failed)
 | dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
 """
@@ -20,13 +23,15 @@ from typing import Any, Protocol
 
 from opentelemetry.metrics import CallbackOptions, Observation
 from prometheus_client import Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model.inference.losses import KINDS as LOSSES
 from model.inference.losses import Losses
+from services.models.catalogue import Catalogue
+from services.models.served import Served
 from services.telemetry.disk import disks
 from services.telemetry.telemetry import MEASURED, Telemetry
 
@@ -109,9 +114,10 @@ class Metrics:
         """Returns the metrics for the batcher and the follower of one kind of model."""
         return ModelMetrics(self, kind)
 
-    def show(self, queues: Mapping[str, Queue | None], cache: Path) -> None:
-        """Registers values that are read at each fetch: the queue, the current model and the disk."""
-        self.telemetry.registry.register(_State({kind: queue for kind, queue in queues.items() if queue}, cache))
+    def show(self, queues: Mapping[str, Queue | None], cache: Path, models: Catalogue | None = None) -> None:
+        """Registers values that are read at each fetch: the queues, the current models and the disk."""
+        state = _State({kind: queue for kind, queue in queues.items() if queue}, cache, models)
+        self.telemetry.registry.register(state)
 
     def lose(self, losses: Iterable[Losses]) -> None:
         """Counts the losses of answers; an answer of which a sentence failed counts as a refusal."""
@@ -216,19 +222,32 @@ class HttpMetrics:
 class _State(Collector):
     """Values that are read when metrics are fetched."""
 
-    def __init__(self, queues: Mapping[str, Queue], cache: Path) -> None:
-        self.queues, self.cache = queues, cache
+    def __init__(self, queues: Mapping[str, Queue], cache: Path, models: Catalogue | None) -> None:
+        self.queues, self.cache, self.models = queues, cache, models
 
     def collect(self) -> Iterable[Metric]:
         lines = GaugeMetricFamily("dragoman_queue_lines", "Lines or questions that wait", labels=["kind"])
         model = GaugeMetricFamily("dragoman_model_info", "The model that answers", labels=["kind", "name", "version"])
         for kind, queue in self.queues.items():
             lines.add_metric([kind], queue.batcher.queued)
-            facts = queue.facts()["model"]
+            several = self.models is not None and kind == "translation"
+            facts = None if several else queue.facts()["model"]
             if facts is not None:
                 model.add_metric([kind, str(facts["name"]), str(facts["version"])], 1)
         yield lines
-        yield model
+        loaded = GaugeMetricFamily("dragoman_model_loaded", "1: the model is in memory", labels=["name", "version"])
+        size = GaugeMetricFamily("dragoman_model_bytes", "Bytes of its weights", labels=["name", "version"])
+        asked = CounterMetricFamily("dragoman_model_requests", "Requests to the model", labels=["name", "version"])
+        known: dict[tuple[str, str], list[Served]] = {}  # two references may name one version
+        for one in self.models.models if self.models else ():
+            if one.card is not None:
+                known.setdefault((one.card.origin.name, one.card.origin.version), []).append(one)
+        for names, same in known.items():
+            model.add_metric(["translation", *names], 1)
+            loaded.add_metric(names, any(one.loaded for one in same))
+            size.add_metric(names, max(one.card.bytes for one in same if one.card))
+            asked.add_metric(names, sum(one.requests for one in same))
+        yield from (model, loaded, size, asked)
         yield from disks({"cache": self.cache})
 
 

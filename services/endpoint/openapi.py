@@ -33,6 +33,7 @@ ORIGIN = {
     "X-Model-Version": "its version, or the first digits of the bundle's hash",
     "X-Run-Id": "the MLflow run that made it",
     "X-Manifest-Hash": "the shards that it was trained on",
+    "X-Dragoman-Via": "the language in the middle, if two models translated one after the other",
 }
 
 
@@ -69,10 +70,17 @@ LOSSES = record(
         "missing": array_of(TEXT),
         "loops": COUNT,
         "loops_broken": COUNT,
+        "copied": COUNT,
+        "wrong_language": COUNT,
+        "language": TEXT,
         "warnings": array_of(TEXT),
     },
-    optional=("truncated", "unknown", "missing", "loops", "loops_broken", "warnings"),
+    optional=(
+        *("truncated", "unknown", "missing", "loops", "loops_broken", "copied", "wrong_language", "language"),
+        "warnings",
+    ),
 )
+MATCH = record({"text": TEXT, "translation": TEXT, "score": NUMBER, "origin": TEXT})
 KEPT = array_of(
     record(
         {"text": TEXT, "source": TEXT, "kind": TEXT, "how": TEXT, "start": COUNT, "end": COUNT},
@@ -94,11 +102,14 @@ TRANSLATION = record(
         "detectedLanguage": one_or_list(DETECTED),
         "alternatives": {"anyOf": [array_of(TEXT), array_of(array_of(TEXT))]},
         "losses": one_or_list(LOSSES),
+        "via": one_or_list(TEXT),
+        "memory": one_or_list({"anyOf": [MATCH, {"type": "null"}]}),
         "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
         "report": one_or_list(REPORT),
     },
-    optional=("detectedLanguage", "alternatives", "losses", "alignment", "report"),
+    optional=("detectedLanguage", "alternatives", "losses", "via", "memory", "alignment", "report"),
 )
+SUGGESTED = record({"success": {"type": "boolean"}})
 LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))
 SETTINGS = record(
     {
@@ -114,9 +125,21 @@ SETTINGS = record(
 )
 STATE = {"status": TEXT, "model": {"type": ["object", "null"]}, "reload_error": OR_NULL, "queued": COUNT}
 HEALTH = record({"status": TEXT})
+MODEL = record(
+    {
+        "reference": TEXT,
+        **dict.fromkeys(("source", "target", "name", "version", "run_id", "manifest_hash"), OR_NULL),
+        "weight": NUMBER,
+        "loaded": {"type": "boolean"},
+        "bytes": COUNT,
+        "requests": COUNT,
+        "error": OR_NULL,
+    }
+)
 STATUS = record(
     {
         **STATE,
+        "models": array_of(MODEL),
         "translation": TEXT,
         **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder")},
         "dragoman": TEXT,

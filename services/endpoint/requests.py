@@ -6,10 +6,9 @@ the field's title. The OpenAPI document is made from the same classes.
 Parameters and error messages and codes are LibreTranslate's, so that its clients work unchanged.
 """
 
-import hmac
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 import orjson
@@ -20,6 +19,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from services.endpoint.keys import Key, Keys
 from services.endpoint.translation import Question
 from services.settings import Limits
 from services.texts.options import TextOptions
@@ -79,6 +79,21 @@ class DetectionRequest(Parameters):
     q: Text
 
 
+class SuggestionRequest(Parameters):
+    """The parameters of /suggest."""
+
+    q: Text
+    s: Text = Field(description="the translation of q", examples=["Der Hund sieht den Mann."])
+    source: Language = Field(examples=["en"])
+    target: Language = Field(examples=["de"])
+
+    @classmethod
+    def within(cls, limits: Limits) -> "type[SuggestionRequest]":
+        """Returns the class with the limit on characters."""
+        text = Annotated[str, Field(min_length=1, max_length=limits.characters, title="a string within the limit")]
+        return pydantic.create_model(cls.__name__, __base__=cls, q=text, s=text)
+
+
 class TranslationRequest(Parameters):
     """The parameters of /translate."""
 
@@ -89,6 +104,7 @@ class TranslationRequest(Parameters):
     alternatives: int = 0
     source: Language = Field(description="or auto", examples=["en"])
     target: Language = Field(examples=["de"])
+    version: str | None = Field(None, title="a string", description="of several models of a pair, the one to ask")
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
     report: Switch = Field(False, title="true or false", description="also what was kept in the texts, and how")
 
@@ -112,11 +128,12 @@ class TranslationRequest(Parameters):
         """Returns True if the request asks for the certificate."""
         return self.report in TRUE
 
-    def question(self) -> Question:
-        """Returns what the endpoint is asked."""
+    def question(self, version: str | None = None) -> Question:
+        """Returns what the endpoint is asked; `version` asks for one of several models."""
         source = None if self.source == "auto" else self.source
         options = TextOptions(format=self.format or "text")
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options)
+        version = version or self.version
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options, version)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":
@@ -186,11 +203,13 @@ async def parameters(request: Request) -> dict[str, Any]:
     return values | content
 
 
-def check_key(values: Mapping[str, Any], keys: Sequence[str]) -> None:
-    """Raises 403 unless one of `keys` is given as `api_key`; without keys every request passes."""
-    given = str(values.get("api_key") or "").encode("utf-8", "replace")
-    if keys and not any(hmac.compare_digest(given, key.encode()) for key in keys):
-        raise HTTPException(403, "Invalid API key" if given else "Please contact the server operator to get an API key")
+def check_key(values: Mapping[str, Any], keys: Keys) -> Key:
+    """Returns the key that is given as `api_key`.
+
+    Raises:
+        KeyRefusedError: 403, it is missing or wrong, and the server needs one.
+    """
+    return keys.admit(str(values.get("api_key") or ""))
 
 
 def _parse_json(body: bytes) -> Any:

@@ -1,6 +1,7 @@
 """`dragoman serve`: the endpoint for translations, word vectors or both, from bundles or registry aliases."""
 
 import contextlib
+import dataclasses
 import logging
 import signal
 import socket
@@ -23,14 +24,20 @@ from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import Answering, InferenceQueue
-from services.endpoint.metrics import Metrics, ModelMetrics
+from services.endpoint.key_store import KeyStore
+from services.endpoint.keys import Keys
+from services.endpoint.memory import Memory
+from services.endpoint.memory_store import MemoryStore
+from services.endpoint.metrics import Metrics
 from services.endpoint.vector_routes import VectorsQueue
 from services.http.listening import Server, bind, reserve_descriptors
+from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
+from services.models.served import Served
 from services.models.source import Loader
 from services.models.vectors_source import VectorsLoader, is_registered
 from services.settings import ServeConfig
@@ -56,13 +63,20 @@ def serve(
     reserve_descriptors(config.connections)
     if alignment is not None:
         alignment.check()
-    keys = read_keys(config.keys)
+    listed = read_keys(config.keys)
     listening = bind(config.host, config.port)
     with contextlib.closing(listening), contextlib.ExitStack() as stack:
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
+        models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
+        store = KeyStore(config.database) if config.database else None
+        if store is not None:
+            stack.callback(store.close)
+        keys = Keys(listed, store)
+        stack.callback(keys.stop)
+        keys.start()
         endpoint = Endpoint(
-            translations=stack.enter_context(translations(config, decode, overrides, alignment, metrics)),
+            translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),
             encoder=stack.enter_context(encoder(config, metrics)),
             limits=config.limits,
@@ -71,11 +85,16 @@ def serve(
             receive_timeout=config.receive_timeout,
             access_log=config.access_log,
             metrics=metrics,
-            glossaries=Glossaries(Path(config.state)),
+            models=models,
+            check_language=config.check_language,
+            memory=Memory(MemoryStore(store) if store else None, config.fuzzy),
+            suggestions=config.suggestions,
+            hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
+            glossaries=Glossaries(store),
             origins=config.origins,
         )
         queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
-        metrics.show(queues, Path(config.cache))
+        metrics.show(queues, Path(config.cache), models)
         server = Server(
             create_lean_app(endpoint),
             listening,
@@ -95,19 +114,12 @@ def serve(
 
 @contextlib.contextmanager
 def translations(
-    config: ServeConfig,
-    decode: DecodeConfig,
-    overrides: Sequence[str],
-    alignment: AlignmentConfig | None = None,
-    metrics: Metrics | None = None,
+    config: ServeConfig, models: Catalogue | None, metrics: Metrics | None = None
 ) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
-    """Yields the queue of translations during the block; None if no model is named."""
-    fixed = config.bundle is not None or bool(config.ensemble)
-    reference = None if fixed else config.model
-    if not fixed and reference is None:
+    """Yields the queue of translations during the block; None if there are no models."""
+    if models is None:
         yield None
         return
-    loader = Loader(config, decode, overrides, alignment)
     watch = (metrics or Metrics()).watch("translation")
     translator = Batcher(
         partial(LoadedModel.translate, scored=False),  # no client sees scores
@@ -119,11 +131,53 @@ def translations(
         most_tokens=config.limits.tokens,
         watch=watch,
     )
-    with (
-        follow_model(config, loader.registry, reference, loader.load, loader.load_version, watch) as follower,
-        run_batcher(config, translator) as batcher,
-    ):
-        yield open_queue(config, "model", "Cannot translate text", follower, batcher)
+    with run_batcher(config, translator) as batcher:
+        yield InferenceQueue("model", "Cannot translate text", models.current, batcher, models.trouble, config.timeout)
+
+
+@contextlib.contextmanager
+def translation_models(
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+    metrics: Metrics | None = None,
+) -> Iterator[Catalogue | None]:
+    """Yields the translation models, each following its reference, during the block; None if none is named."""
+    sources = model_sources(config)
+    if not sources:
+        yield None
+        return
+    watch = (metrics or Metrics()).watch("translation")
+    models = Catalogue(memory=config.memory, pivot=config.pivot)
+
+    def swapped(good: bool) -> None:
+        watch.swapped(good)
+        models.fit()
+
+    with contextlib.ExitStack() as stack:
+        for number, source in enumerate(sources):
+            loader = Loader(source, decode, overrides, alignment)
+            reference = source.model if is_followed(source) else None
+            follower = stack.enter_context(
+                follow_model(config, loader.registry, reference, loader.load, loader.load_version, swapped)
+            )
+            name = reference or source.bundle or "+".join(source.ensemble)
+            models.add(Served(name, follower, config.weights[number] if config.weights else 0.0))
+        yield models
+
+
+def model_sources(config: ServeConfig) -> list[ServeConfig]:
+    """Returns the source of each translation model that the settings name."""
+    if config.bundle is not None or config.ensemble:
+        return [config]
+    references = config.models or ([config.model] if config.model is not None else [])
+    return [dataclasses.replace(config, model=one, bundle=None if is_registered(one) else one) for one in references]
+
+
+def is_followed(source: ServeConfig) -> bool:
+    """Returns True if the source is a reference to the registry."""
+    return source.bundle is None and not source.ensemble
 
 
 @contextlib.contextmanager
@@ -139,7 +193,7 @@ def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Vec
     searcher = Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue, watch=watch)
     load = partial(loader.load, named)
     with (
-        follow_model(config, loader.registry, reference, load, loader.load_version, watch) as follower,
+        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
         run_batcher(config, searcher) as batcher,
     ):
         yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
@@ -158,7 +212,7 @@ def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Enc
     reader = Batcher(LoadedEncoder.encode, limit=config.batch, capacity=config.queue, watch=watch)
     load = partial(loader.load, named)
     with (
-        follow_model(config, loader.registry, reference, load, loader.load_version, watch) as follower,
+        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
         run_batcher(config, reader) as batcher,
     ):
         yield open_queue(config, "encoder", "Cannot make vectors", follower, batcher)
@@ -178,13 +232,13 @@ def follow_model(
     reference: str | None,
     load: Callable[[], Model],
     load_version: Callable[[ModelVersion], Model],
-    watch: ModelMetrics,
+    swapped: Callable[[bool], None],
 ) -> Iterator[Follower[Model]]:
     """Follows the model that `reference` names during the block; without a reference, the one that `load` returns."""
     follower = Follower(registry, reference or "", load_version, config.poll)
-    follower.swapped = watch.swapped
+    follower.swapped = swapped
     if reference is None:
-        follower.current = load()
+        follower.hold(load)
         yield follower
         return
     if not config.wait:
@@ -212,18 +266,26 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if not any((config.bundle, config.model, config.ensemble, config.vectors, config.encoder)):
+    if not any((config.bundle, config.model, config.models, config.ensemble, config.vectors, config.encoder)):
         raise UserError(
-            "serve: nothing to serve: serve.model, serve.bundle, serve.ensemble, serve.vectors or serve.encoder must "
-            "name something"
+            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors or "
+            "serve.encoder must name something"
+        )
+    if config.models and (config.bundle is not None or config.ensemble):
+        raise UserError(
+            "serve.models: cannot be set with serve.bundle or serve.ensemble; put the directory into the list"
+        )
+    if config.weights and len(config.weights) != len(config.models):
+        raise UserError(
+            f"serve.weights: {len(config.weights)} numbers for {len(config.models)} of serve.models; one each is needed"
         )
     if config.traces is not None:
         check_address(config.traces)
     check_ranges("serve", config)
 
 
-def read_keys(path: str | None) -> list[str]:
-    """Reads the API keys of a file, one per line.
+def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
+    """Reads the secrets of a file, one per line; `key` is the setting for messages.
 
     Raises:
         UserError: the file cannot be read, others can read it, or it has no keys (which would admit nobody, or all).
@@ -234,16 +296,14 @@ def read_keys(path: str | None) -> list[str]:
         mode = Path(path).stat().st_mode
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except OSError as problem:
-        raise UserError(f"serve.keys: {path} cannot be read ({problem.strerror})") from None
+        raise UserError(f"{key}: {path} cannot be read ({problem.strerror})") from None
     except UnicodeDecodeError:
-        raise UserError(f"serve.keys: {path} is not text in UTF-8") from None
+        raise UserError(f"{key}: {path} is not text in UTF-8") from None
     if mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise UserError(
-            f"serve.keys: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}"
-        )
+        raise UserError(f"{key}: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}")
     keys = [line.strip() for line in lines if line.strip()]
     if not keys:
-        raise UserError(f"serve.keys: {path} holds no key; one per line is expected")
+        raise UserError(f"{key}: {path} holds no key; one per line is expected")
     return keys
 
 

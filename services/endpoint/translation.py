@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.models.origin import Origin
 from services.texts.options import TextOptions
 
 
@@ -17,6 +18,7 @@ class Question:
     alternatives: int = 0  # other translations of each text
     aligned: bool = False  # with attention
     options: TextOptions = field(default_factory=TextOptions)
+    version: str | None = None  # of the model: its version, name, alias or reference; None: any
 
 
 @dataclass(frozen=True)
@@ -28,5 +30,8 @@ class Answer:
     confidence: float  # of the detection, 0 to 100
     alternatives: Sequence[str]
     losses: dict[str, Any]  # what was not translated completely, `Losses.record`
-    alignment: Sequence[dict[str, Any]]  # one record a sentence; empty unless asked for
+    alignment: Sequence[dict[str, Any]] = ()  # one record a sentence; empty unless asked for
     report: dict[str, Any] = field(default_factory=dict)  # the certificate: what was kept and how, `texts.report`
+    via: str = ""  # the language in the middle, if two models translated
+    origin: Origin | None = None  # of the models; None: no model was asked
+    memory: dict[str, Any] | None = None  # the known translation of this text or a similar one, `memory.Match`

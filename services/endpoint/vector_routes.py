@@ -4,7 +4,7 @@ Search is exact, one matrix product for all waiting questions, on the thread of 
 translations go on beside it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from fastapi import FastAPI, Request, Response
@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import Keys
 from services.endpoint.requests import check_key, parameters, validate
 from services.endpoint.vector_requests import AnalogyRequest, NeighboursRequest, SearchRequest
 from services.models.loaded_vectors import LoadedVectors, Refused
@@ -24,7 +25,7 @@ VectorsQueue: TypeAlias = InferenceQueue[LoadedVectors, Question, dict[str, Any]
 NO_VECTORS = "This endpoint has no word vectors (the server's setting serve.vectors names some)"
 
 
-def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, keys: Sequence[str]) -> None:
+def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, keys: Keys) -> None:
     """Adds the routes; without a queue they answer that there are no vectors here."""
 
     def open_queue() -> VectorsQueue:
@@ -41,7 +42,7 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
 
     async def check_request(request: Request) -> dict[str, Any]:
         values = await parameters(request)
-        check_key(values, keys)
+        keys.charge(check_key(values, keys))
         open_queue()
         return values
 

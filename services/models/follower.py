@@ -2,13 +2,15 @@
 
 A new version is downloaded, loaded and tested while the old one answers, and then replaces it. If it fails, `error`
 names it and the last good model stays. An invalid bundle is not tried again until the reference moves; an error that
-may pass (a server is away, a disk is full) is retried after growing pauses.
+may pass (a server is away, a disk is full) is retried after growing pauses. A model can be unloaded to free its memory;
+`load_again` brings back the same version.
 """
 
 import logging
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from model.errors import UserError
@@ -42,10 +44,13 @@ class Follower(Generic[Model]):
         self._load = load
         self._seconds = seconds
         self._version: ModelVersion | None = None  # loaded now
+        self._reload: Callable[[], Model] | None = None  # loads the current model again
         self._failed: ModelVersion | None = None
         self._pause = 0.0  # seconds
         self._again = 0.0  # time for another try of `_failed`, monotonic clock
+        self._loading = threading.Lock()  # one load at a time
         self._stop = threading.Event()
+        self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
 
     def load_now(self) -> None:
@@ -67,12 +72,38 @@ class Follower(Generic[Model]):
                 logger.warning("%s: %s", self._reference, message)
             self.error = message
 
+    def hold(self, load: Callable[[], Model]) -> None:
+        """Loads the model that `load` returns, in this thread, for a model that follows no reference."""
+        self.current, self._reload = load(), load
+
+    def unload(self) -> None:
+        """Forgets the current model, which goes once no request uses it."""
+        self.current = None
+
+    def load_again(self) -> Model:
+        """Returns the current model; loads its version again if it was unloaded. Errors propagate.
+
+        Raises:
+            UserError: nothing was ever loaded.
+        """
+        with self._loading:
+            if self.current is None:
+                if self._reload is None:
+                    raise UserError(f"{self._reference}: {self.error or 'is not loaded yet'}")
+                self.current = self._reload()
+            return self.current
+
     def start(self) -> None:
         self._thread.start()
+
+    def wake(self) -> None:
+        """Makes the thread look now."""
+        self._wake.set()
 
     def stop(self, timeout: float = 5.0) -> None:
         """Ends the thread; a load in progress is abandoned and ends with the process."""
         self._stop.set()
+        self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
@@ -89,12 +120,15 @@ class Follower(Generic[Model]):
             raise
 
     def _take(self, version: ModelVersion) -> None:
-        model = self._load(version)
-        self.current, self._version, self._failed, self.error = model, version, None, None
+        with self._loading:
+            model = self._load(version)
+            self.current, self._version, self._failed, self.error = model, version, None, None
+            self._reload = partial(self._load, version)
         self.swapped(True)
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")
 
     def _run(self) -> None:
         while not self._stop.is_set():
+            self._wake.clear()
             self.look()
-            self._stop.wait(self._seconds)
+            self._wake.wait(self._seconds)

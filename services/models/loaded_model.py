@@ -40,6 +40,7 @@ class LoadedModel:
     target: str
     open_aligner: Callable[[], Aligner] | None = None  # for the same bundle; loads the network in PyTorch
     aligner: Aligner | None = None  # if set, every translation carries its attention
+    bytes: int = 0  # of its weights in memory
     _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once requested
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -107,6 +108,7 @@ def load_model(
         origin=Origin.of(bundle, version),
         source=source,
         target=target,
+        bytes=translator.engine.bytes,
         open_aligner=partial(open_aligner, bundle, alignment, device),
     )
     check_answers(served)
@@ -142,6 +144,7 @@ def load_several(
         origin=Origin.of(bundle, ModelVersion(names, numbers, runs)),
         source=source,
         target=target,
+        bytes=translator.engine.bytes,
     )
     check_answers(served)
     return served

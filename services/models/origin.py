@@ -1,7 +1,7 @@
 """The origin of an answer: the model version, the run and the shards, for /status and every answer's headers."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,17 @@ class Origin:
             run_id=version.run_id or str(run.get("id") or ""),
             manifest_hash=str(bundle.facts.get("manifest_hash") or ""),
         )
+
+    @classmethod
+    def joined(cls, origins: Sequence["Origin"]) -> "Origin":
+        """Returns the origin of an answer that several models gave, one after the other: their facts, joined by +."""
+        if len(origins) == 1:
+            return origins[0]
+        names, versions, runs, manifests = (
+            "+".join(str(getattr(one, field)) for one in origins)
+            for field in ("name", "version", "run_id", "manifest_hash")
+        )
+        return cls(names, versions, runs, manifests, max((one.loaded for one in origins), default=0.0))
 
     def headers(self) -> dict[str, str]:
         """Returns the headers that name the origin of an answer."""

@@ -180,6 +180,28 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     return Prepared(nodes, states)
 
 
+def spoken_text(text: str, options: TextOptions) -> str:
+    """Returns the part of a text that is in a language: without markup and what must not change.
+
+    Markup that cannot be read is returned as it is.
+    """
+    if options.format == "text":
+        return text
+    try:
+        nodes = READERS[options.format](text, options)
+    except UserError:
+        return text
+    parts = []
+    for run in nodes:
+        if isinstance(run, Run):
+            place = 0
+            for mask in run.masks:
+                parts.append(run.text[place : mask.start])
+                place = mask.end
+            parts.append(run.text[place:])
+    return " ".join(parts)
+
+
 def _mask_terms(run: Run, glossary: Glossary | None) -> None:
     if glossary is None:
         return

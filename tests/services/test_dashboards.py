@@ -85,7 +85,8 @@ def endpoint(bundle: Path, vectors: Path) -> Iterator[int]:
     metrics = Metrics()
     config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
     with (
-        serve.translations(config, DecodeConfig(), (), None, metrics) as translations,
+        serve.translation_models(config, DecodeConfig(), (), None, metrics) as models,
+        serve.translations(config, models, metrics) as translations,
         serve.vectors(config, metrics) as words,
     ):
         metrics.show({"translation": translations, "vectors": words}, bundle)

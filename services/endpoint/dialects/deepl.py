@@ -18,7 +18,6 @@ from services.endpoint.answer import as_json
 from services.endpoint.answer import deepl as form
 from services.endpoint.dialects.deepl_requests import WORDING, TranslationRequest, is_on, tags
 from services.endpoint.dialects.questions import (
-    MarkupError,
     admit,
     ask,
     check_pair,
@@ -29,7 +28,7 @@ from services.endpoint.dialects.questions import (
     usage,
     use_glossaries,
 )
-from services.endpoint.endpoint import Endpoint
+from services.endpoint.endpoint import Endpoint, MarkupError
 from services.endpoint.glossaries import GlossaryNotFoundError
 from services.endpoint.languages import language_name
 from services.endpoint.requests import validate
@@ -72,7 +71,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         check_size(asked.texts, endpoint, 413)
         languages = asked.source_lang, asked.target_lang
         check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
-        options = options_of(asked, await terms_of(request, asked))
+        options = options_of(asked, await terms_of(asked))
         try:
             found, headers = await ask(endpoint, asked.texts, *languages, options)
         except MarkupError:
@@ -83,12 +82,12 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         records = [translation_record(asked, *pair) for pair in zip(asked.texts, found, strict=True)]
         return as_json({"translations": records}, headers=headers | asked.ignored())
 
-    async def terms_of(request: Request, asked: TranslationRequest) -> dict[str, str]:
+    async def terms_of(asked: TranslationRequest) -> dict[str, str]:
         if not asked.glossary_id:
             return {}
         languages = asked.source_lang, asked.target_lang
         try:
-            found: dict[str, str] = await use_glossaries(endpoint, "terms", request, asked.glossary_id, *languages)
+            found: dict[str, str] = await use_glossaries(endpoint, "terms", asked.glossary_id, *languages)
             return found
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None

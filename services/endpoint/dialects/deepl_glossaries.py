@@ -104,14 +104,14 @@ answers = partial(openapi.answers, form=form)
 def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes of both versions."""
 
-    async def call(method: str, request: Request, *values: Any, **more: Any) -> Any:
+    async def call(method: str, *values: Any, **more: Any) -> Any:
         """Calls the store.
 
         Raises:
             HTTPException: 400 too many glossaries or a wrong id, 404 an unknown one.
         """
         try:
-            return await use_glossaries(endpoint, method, request, *values, **more)
+            return await use_glossaries(endpoint, method, *values, **more)
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
         except TooManyGlossariesError as problem:
@@ -142,11 +142,11 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
     async def create_v2(request: Request) -> Response:
         values = await read_request(request, endpoint)
         name = validate(NamedRequest, values, WORDING).name
-        return as_json(record_v2(await call("create", request, name, [dictionary(values)])), 201)
+        return as_json(record_v2(await call("create", name, [dictionary(values)])), 201)
 
     async def list_v2(request: Request) -> Response:
         await read_request(request, endpoint)
-        found = [record_v2(one) for one in await call("list", request) if len(one.dictionaries) == 1]
+        found = [record_v2(one) for one in await call("list") if len(one.dictionaries) == 1]
         return as_json({"glossaries": found})
 
     async def get_v2(request: Request) -> Response:
@@ -154,54 +154,54 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
 
     async def entries_v2(request: Request) -> Response:
         one = (await single(request)).dictionaries[0]
-        terms = await call("terms", request, glossary_id(request), one.source, one.target)
+        terms = await call("terms", glossary_id(request), one.source, one.target)
         return Response(write_tsv(terms), media_type=TSV)
 
     async def single(request: Request) -> Glossary:
         """Returns the glossary that the path names, if it has one dictionary."""
         await read_request(request, endpoint)
-        found: Glossary = await call("get", request, glossary_id(request))
+        found: Glossary = await call("get", glossary_id(request))
         if len(found.dictionaries) != 1:
             raise HTTPException(404, "Glossary not found: it has several dictionaries, which /v3/glossaries shows")
         return found
 
     async def delete(request: Request) -> Response:
         await read_request(request, endpoint)
-        await call("delete", request, glossary_id(request))
+        await call("delete", glossary_id(request))
         return Response(status_code=204)
 
     async def create_v3(request: Request) -> Response:
         asked = validate(GlossaryRequest, await read_request(request, endpoint), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
-        return as_json(record_v3(await call("create", request, asked.name, given)), 201)
+        return as_json(record_v3(await call("create", asked.name, given)), 201)
 
     async def list_v3(request: Request) -> Response:
         await read_request(request, endpoint)
-        return as_json({"glossaries": [record_v3(one) for one in await call("list", request)]})
+        return as_json({"glossaries": [record_v3(one) for one in await call("list")]})
 
     async def get_v3(request: Request) -> Response:
         await read_request(request, endpoint)
-        return as_json(record_v3(await call("get", request, glossary_id(request))))
+        return as_json(record_v3(await call("get", glossary_id(request))))
 
     async def entries_v3(request: Request) -> Response:
         asked = validate(PairRequest, await read_request(request, endpoint), WORDING)
-        terms = await call("terms", request, glossary_id(request), asked.source_lang, asked.target_lang)
+        terms = await call("terms", glossary_id(request), asked.source_lang, asked.target_lang)
         languages = {"source_lang": base_language(asked.source_lang), "target_lang": base_language(asked.target_lang)}
         return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
 
     async def change_v3(request: Request) -> Response:
         asked = validate(ChangeRequest, await read_request(request, endpoint), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
-        return as_json(record_v3(await call("change", request, glossary_id(request), name=asked.name, add=given)))
+        return as_json(record_v3(await call("change", glossary_id(request), name=asked.name, add=given)))
 
     async def put_v3(request: Request) -> Response:
         given = dictionary(await read_request(request, endpoint))
-        found: Glossary = await call("change", request, glossary_id(request), put=[given])
+        found: Glossary = await call("change", glossary_id(request), put=[given])
         return as_json(dictionary_record(found.find(given.source, given.target)))
 
     async def delete_dictionary(request: Request) -> Response:
         asked = validate(PairRequest, await read_request(request, endpoint), WORDING)
-        await call("delete_dictionary", request, glossary_id(request), asked.source_lang, asked.target_lang)
+        await call("delete_dictionary", glossary_id(request), asked.source_lang, asked.target_lang)
         return Response(status_code=204)
 
     routes: tuple[Route, ...] = (

@@ -13,11 +13,11 @@ from pydantic import Field
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import google as form
+from services.endpoint.detection import Guess
 from services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    detect,
     read_request,
     sources,
     targets,
@@ -32,7 +32,7 @@ WORDING = Wording(
 )
 PATH = "/language/translate/v2"
 RELIABLE = 50.0  # percent; Google's clients are told to ignore the field
-LANGUAGE = Field(title="a language code")
+UNDETERMINED = Guess("und", 0.0)  # BCP 47's code for a text without letters
 
 
 class TranslationRequest(Parameters):
@@ -83,7 +83,7 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         asked = validate(DetectionRequest, await read_request(request, endpoint), WORDING)
         texts = as_list(asked.q)
         check_size(texts, endpoint)
-        found = [[detection(code, percent) for code, percent in await detect(endpoint, text)] for text in texts]
+        found = [[detection(*next(iter(await endpoint.detect(text)), UNDETERMINED))] for text in texts]
         return as_json({"data": {"detections": found}})
 
     async def languages(request: Request) -> Response:

@@ -19,7 +19,6 @@ from services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    detect,
     read_request,
     sources,
     targets,
@@ -89,19 +88,19 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         found, headers = await records(plain)
         body: dict[str, Any] = {"translations": found}
         if asked.glossaryConfig:
-            terms = await terms_of(request, asked)
+            terms = await terms_of(asked)
             config = {"glossaryConfig": asked.glossaryConfig}
             with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
             body["glossaryTranslations"] = [{**one, **config} for one in with_terms]
         return as_json(body, headers=headers)
 
-    async def terms_of(request: Request, asked: TranslationRequest) -> dict[str, str]:
+    async def terms_of(asked: TranslationRequest) -> dict[str, str]:
         if not asked.sourceLanguageCode:
             raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
         name = str(asked.glossaryConfig.get("glossary", "")).rpartition("/")[2]
         languages = asked.sourceLanguageCode, asked.targetLanguageCode
         try:
-            found: dict[str, str] = await use_glossaries(endpoint, "terms", request, name, *languages)
+            found: dict[str, str] = await use_glossaries(endpoint, "terms", name, *languages)
             return found
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
@@ -109,7 +108,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
     async def detections(request: Request) -> Response:
         asked = validate(DetectionRequest, await read_request(request, endpoint), WORDING)
         check_size([asked.content], endpoint)
-        found = await detect(endpoint, asked.content)
+        found = await endpoint.detect(asked.content)
         return as_json(
             {"languages": [{"languageCode": code, "confidence": round(percent / 100, 4)} for code, percent in found]}
         )

@@ -28,6 +28,7 @@ from services.endpoint.dialects.deepl_requests import IGNORED
 from services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
 from services.endpoint.embeddings import embed
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.keys import ASKING
 from services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
 
 WORDING = Wording(
@@ -85,6 +86,7 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         asked = validate(EmbeddingsRequest, await read_request(request, endpoint), WORDING)
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
         check_size(texts, endpoint)
+        endpoint.keys.charge(ASKING.get(), sum(map(len, texts)))
         vectors, origin = await embed(endpoint, asked.model, texts)
         if asked.dimensions not in (None, vectors.shape[1]):
             raise HTTPException(400, f"dimensions: the vectors of this model have {vectors.shape[1]} numbers")
@@ -107,7 +109,8 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         check_size([text], endpoint)
         source, target = languages_of(endpoint, asked.model, source, target)
         check_pair(endpoint, source, target)
-        (answer,), headers = await ask(endpoint, [text], source, target, alternatives=asked.n - 1)
+        named = asked.model if asked.model in endpoint.model_names() else None
+        (answer,), headers = await ask(endpoint, [text], source, target, alternatives=asked.n - 1, version=named)
         headers |= ignored(values)
         texts = [answer.text, *answer.alternatives][: asked.n]
         facts = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}

@@ -1,24 +1,19 @@
 """What the dialects have in common: keys, the languages on offer, limits of texts, the question to the endpoint."""
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError
 from model.languages import nearest, standard_code
 from services.endpoint.dialects.credentials import given_key
 from services.endpoint.endpoint import Endpoint
-from services.endpoint.requests import check_key, parameters
+from services.endpoint.keys import ASKING, Key
+from services.endpoint.requests import parameters
 from services.endpoint.translation import Answer, Question
 from services.texts.options import TextOptions
-
-
-class MarkupError(HTTPException):
-    """A text is not in the format that its client says."""
 
 
 async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
@@ -32,9 +27,13 @@ async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
     return values
 
 
-def admit(request: Request, endpoint: Endpoint, values: Mapping[str, Any]) -> None:
-    """Raises 403 unless the request has a right key, or the endpoint needs none."""
-    check_key({"api_key": given_key(request, values)}, endpoint.keys)
+def admit(request: Request, endpoint: Endpoint, values: Mapping[str, Any]) -> Key:
+    """Returns the key of a request, which pays for what is translated.
+
+    Raises:
+        KeyRefusedError: 403, it is missing or wrong, and the server needs one.
+    """
+    return endpoint.keys.admit(given_key(request, values))
 
 
 async def ask(
@@ -44,31 +43,28 @@ async def ask(
     target: str,
     options: TextOptions | None = None,
     alternatives: int = 0,
+    version: str | None = None,
 ) -> tuple[list[Answer], dict[str, str]]:
     """Returns one answer per text, and the headers that name the model.
 
     Raises:
-        HTTPException: as `Endpoint.translate`.
-        MarkupError: 400, a text has not the format that is said.
+        HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
     """
-    question = Question(texts, source, target, alternatives, options=options or TextOptions())
-    try:
-        answers, served = await endpoint.translate(question)
-    except UserError as problem:
-        raise MarkupError(400, str(problem)) from None
-    return answers, served.origin.headers()
+    question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version)
+    answers, route = await endpoint.translate(question)
+    return answers, route.headers()
 
 
-async def use_glossaries(endpoint: Endpoint, method: str, request: Request, *values: Any, **more: Any) -> Any:
+async def use_glossaries(endpoint: Endpoint, method: str, *values: Any, **more: Any) -> Any:
     """Calls the store of glossaries on another thread, for the owner of the request's key."""
-    key = given_key(request, request.query_params)
-    owner = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest() if key else ""
-    return await asyncio.to_thread(getattr(endpoint.glossaries, method), owner, *values, **more)
+    return await asyncio.to_thread(getattr(endpoint.glossaries, method), ASKING.get().digest, *values, **more)
 
 
 def usage(endpoint: Endpoint) -> tuple[int, int | None]:
-    """Returns how many characters were translated, and how many may be; None: there is no limit."""
-    return endpoint.metrics.characters_in(), None
+    """Returns the characters that were translated for the request's key this month, and the limit (None: there is
+    none); where no key is needed, those that were translated since the start."""
+    key = ASKING.get()
+    return endpoint.keys.usage(key) if key.digest else (endpoint.metrics.characters_in(), None)
 
 
 def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> None:
@@ -109,22 +105,22 @@ def check_pair(
             raise HTTPException(400, message.format(name=name, code=code))
 
 
-async def detect(endpoint: Endpoint, text: str) -> list[tuple[str, float]]:
-    """Returns the languages that a text may be in with their probability in percent, the most probable first."""
-    return [(source, 0.0) for source in sources(endpoint)[:1]]  # assumed: nothing is detected
-
-
 def choose_pair(endpoint: Endpoint, source: str | None, target: str | None) -> tuple[str | None, str]:
-    """Returns the languages of a request that may name none: those of the one pair that fits.
+    """Returns the languages of a request that may name none: those of the one pair that fits; a source that several
+    pairs have is detected (None).
 
     Raises:
-        HTTPException: 400, several pairs fit, or none.
+        HTTPException: 400, pairs with several targets fit, or none.
     """
-    if target:
-        return source, target
     pairs = endpoint.pairs()
-    fitting = {into for origin, into in pairs if source is None or offered(source, [origin])}
-    if len(fitting) != 1:
+    fitting = [
+        pair
+        for pair in pairs
+        if (source is None or offered(source, [pair[0]])) and (target is None or offered(target, [pair[1]]))
+    ]
+    if target is None and len({into for _, into in fitting}) != 1:
         names = ", ".join(f"{origin}-{into}" for origin, into in pairs)
         raise HTTPException(400, f"name the target language: the pairs here are {names}")
-    return source, fitting.pop()
+    if source is None and len(fitting) == 1:
+        source = fitting[0][0]
+    return source, target or fitting[0][1]

@@ -1,38 +1,26 @@
-"""Opens the ledger's database: sqlite in a file by default, PostgreSQL for more than one machine.
-
-On sqlite a writing transaction begins with BEGIN IMMEDIATE, so that nobody changes what it has read. On PostgreSQL
-compare-and-set guards rows, and an advisory lock guards work that only one process may do at a time.
-"""
+"""Opens the ledger's database with its tables in this program's version."""
 
 import contextlib
 import logging
 import secrets
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from alembic import command
 from alembic.config import Config as AlembicConfig
 from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, select, text
-from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, ProgrammingError
+from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from model.errors import ServiceError, UserError, reason
+from model.errors import UserError, reason
 from services.jobs.ledger.tables import Meta
+from services.store import database as store
+from services.store.database import answering
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-BUSY = 30.0  # seconds that a writer waits for another
-CONNECTIONS = 45  # kept open; more are opened and closed
-# KiB of the file that each sqlite connection caches. The default of 2,000 came to 80 MiB in 40 connections that read
-# pages of jobs, and made no read faster, because the system caches the file too.
-CACHE = 512
-UPGRADING = 7_100_114  # advisory lock for changing the tables
-DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+SETTING = "service.ledger"
 
 
-class Database:
+class Database(store.Database):
     """The ledger's database, with its tables in this program's version."""
 
     def __init__(self, url: str, password: str | None = None) -> None:
@@ -42,14 +30,8 @@ class Database:
             UserError: the URL names no supported database, or one of a newer Dragoman.
             ServiceError: the database does not answer, or is damaged.
         """
-        self.engine = _engine(url, password)
-        self.is_sqlite = self.engine.dialect.name == "sqlite"
-        self._writing = self.engine.execution_options(writes=True)
-        # sqlite has one writer, and a busy one makes others sleep longer and longer: our threads take turns here
-        self._writer: contextlib.AbstractContextManager[object] = (
-            threading.Lock() if self.is_sqlite else contextlib.nullcontext()
-        )
-        with contextlib.ExitStack() as stack, answering():
+        super().__init__(url, SETTING, password)
+        with contextlib.ExitStack() as stack, answering(SETTING):
             stack.callback(self.close)
             self.upgrade()
             with self.write() as session:
@@ -58,18 +40,6 @@ class Database:
             with self.read() as session:
                 self.prefix: str = session.scalars(select(Meta.value).where(Meta.key == "prefix")).one()
             stack.pop_all()
-
-    @contextlib.contextmanager
-    def read(self) -> Iterator[Session]:
-        """Yields a transaction that sees one state of the ledger and changes nothing."""
-        with Session(self.engine, expire_on_commit=False) as session:
-            yield session
-
-    @contextlib.contextmanager
-    def write(self) -> Iterator[Session]:
-        """Yields a transaction that is committed if the block ends well, and rolled back otherwise."""
-        with self._writer, Session(self._writing, expire_on_commit=False) as session, session.begin():
-            yield session
 
     def alone(self, session: Session, lock: int) -> bool:
         """Returns True if no other process holds `lock` until this transaction ends; on sqlite `write` ensures it."""
@@ -84,9 +54,7 @@ class Database:
         level = logging.getLogger("alembic").level
         logging.getLogger("alembic").setLevel(logging.WARNING)
         try:
-            with self._writing.begin() as connection:
-                if not self.is_sqlite:
-                    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
+            with self.upgrading() as connection:
                 config.attributes["connection"] = connection
                 command.upgrade(config, revision)
         except CommandError as problem:  # "Can't locate revision": the database is of a newer program
@@ -96,50 +64,3 @@ class Database:
             ) from None
         finally:
             logging.getLogger("alembic").setLevel(level)
-
-    def close(self) -> None:
-        self.engine.dispose()
-
-
-@contextlib.contextmanager
-def answering() -> Iterator[None]:
-    """Raises ServiceError if the database does not answer or is damaged, without its password."""
-    try:
-        yield
-    except DatabaseError as problem:
-        if not isinstance(problem, OperationalError | ProgrammingError) and type(problem) is not DatabaseError:
-            raise  # a fault of the program: only sqlite has plain ones, for a file that is no longer a database
-        raise ServiceError(f"service.ledger: the database cannot be used ({reason(problem)})") from None
-
-
-def _engine(url: str, password: str | None) -> Engine:
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        raise UserError(f"service.ledger: {url.partition('://')[0]!r}... is no URL of a database") from None
-    backend = parsed.drivername.partition("+")[0]
-    if backend not in DRIVERS:
-        raise UserError(f"service.ledger: {backend} is not known. Choices: sqlite:///FILE, postgresql://HOST/NAME")
-    if backend == "sqlite":
-        if parsed.database is None:
-            raise UserError("service.ledger: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
-        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-        # a connection for each thread that answers requests: opening one takes longer than most queries
-        engine = create_engine(parsed, connect_args={"timeout": BUSY}, pool_size=CONNECTIONS, max_overflow=20)
-        event.listen(engine, "connect", _set_up_sqlite)
-        event.listen(engine, "begin", _begin_sqlite)
-        return engine
-    # pre-ping: the next query finds a restarted database without an error
-    parsed = parsed.set(drivername=DRIVERS[backend], password=parsed.password or password)
-    return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=30)
-
-
-def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions begin below, not in the driver
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"cache_size=-{CACHE}"):
-        connection.execute(f"PRAGMA {pragma}")
-
-
-def _begin_sqlite(connection: Connection) -> None:
-    writes = connection.get_execution_options().get("writes", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

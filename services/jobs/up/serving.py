@@ -28,7 +28,7 @@ from services.jobs.http.guard import is_loopback
 from services.jobs.http.listening import serving
 from services.jobs.http.parts import Parts
 from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database, answering
+from services.jobs.ledger.database import SETTING, Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.planning.planner import Planner
 from services.jobs.service.clock import SteadyClock
@@ -45,6 +45,7 @@ from services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins,
 from services.jobs.up.permissions import close_to_others
 from services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
 from services.jobs.up.settings import UpRoot
+from services.store.database import answering
 from services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds after which a missing answer is reported
@@ -156,7 +157,7 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
     password = None if secret is None else read_secret("service.ledger_password", secret)
     ledger = Ledger(Database(config.ledger, password), SteadyClock())
     stack.callback(ledger.database.close)
-    with answering():
+    with answering(SETTING):
         access = Access(ledger)
         enter_tokens(access, config.tokens)
     if keys and not access.issued:

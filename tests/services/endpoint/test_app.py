@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from services.endpoint.app import create_app
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Client, Shouting, Stage, served
 
 
@@ -39,10 +40,14 @@ def test_alternatives_are_given_when_asked_for(stage: Stage) -> None:
     assert stage.ask(q=["Go."], alternatives=1).json() == {"translatedText": ["GO."], "alternatives": [["GO.#1"]]}
 
 
-def test_auto_names_the_language_that_was_assumed(stage: Stage) -> None:
-    assumed = {"confidence": 0.0, "language": "en"}
-    assert stage.ask(q="x", source="auto").json()["detectedLanguage"] == assumed
-    assert stage.client.post("/detect", data={"q": "x"}).json() == [assumed]
+def test_auto_names_the_language_that_was_found(stage: Stage) -> None:
+    answer = stage.ask(q="The dog sleeps in the house.", source="auto").json()
+    assert answer["translatedText"] == "THE DOG SLEEPS IN THE HOUSE."
+    assert answer["detectedLanguage"]["language"] == "en"
+    assert answer["detectedLanguage"]["confidence"] > 90
+    found = stage.client.post("/detect", data={"q": "Der Hund schläft im Haus."}).json()
+    assert [one["language"] for one in found] == ["de", "en"]
+    assert 99 < sum(one["confidence"] for one in found) < 101
 
 
 def test_the_openapi_document_is_where_libretranslate_has_it(stage: Stage) -> None:
@@ -59,7 +64,7 @@ def test_unknown_paths_and_methods_are_errors_in_json(stage: Stage) -> None:
 
 
 def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     assert stage.ask(q="x").status_code == 403
     assert stage.ask(q="x", api_key="wrong").json() == {"error": "Invalid API key"}
     assert stage.ask(q="x", api_key="secret").status_code == 200

@@ -12,6 +12,7 @@ from model.settings import DecodeConfig
 from services.endpoint import serve
 from services.endpoint.app import create_app
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.keys import Keys
 from services.endpoint.metrics import Metrics
 from services.http.connections import Connection, connection_class
 from services.models.follower import Follower
@@ -35,10 +36,11 @@ def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
     metrics = Metrics(telemetry)
     config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
     with (
-        serve.translations(config, DecodeConfig(), (), None, metrics) as translations,
+        serve.translation_models(config, DecodeConfig(), (), None, metrics) as models,
+        serve.translations(config, models, metrics) as translations,
         serve.vectors(config, metrics) as words,
     ):
-        endpoint = Endpoint(translations, words, Limits(characters=50, body=1000), keys=["k"], metrics=metrics)
+        endpoint = Endpoint(translations, words, Limits(characters=50, body=1000), keys=Keys(["k"]), metrics=metrics)
         metrics.show({"translation": translations, "vectors": words}, bundle)
         with TestClient(create_app(endpoint)) as client:
             ask = {"source": "en", "target": "de", "api_key": "k"}

@@ -18,7 +18,7 @@ from model.errors import UserError
 from model.settings import DecodeConfig
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
-from services.endpoint.serve import check, read_keys, translations
+from services.endpoint.serve import check, read_keys, translation_models, translations
 from services.http.listening import bind
 from services.models.loaded_model import load_model
 from services.settings import ServeConfig
@@ -62,7 +62,7 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
         client = LibreTranslateAPI(address)
         assert isinstance(client.translate("the dog", "en", "de"), str)
         assert client.languages()[0] == {"code": "en", "name": "English", "targets": ["de"]}
-        assert client.detect("the dog")[0]["language"] == "en"
+        assert client.detect("the dog is sleeping")[0]["language"] == "en"
 
         answer = httpx.post(
             f"{address}/translate",
@@ -82,11 +82,27 @@ def test_a_bundle_is_served_to_the_libretranslate_client_and_sigterm_ends_it_wel
 
 def test_an_ensemble_is_served_in_the_place_of_the_registrys_model(bundle: Path) -> None:
     config = ServeConfig(ensemble=[str(bundle), str(bundle)], tracking_uri="sqlite:///nowhere.db", batch=4)
-    with translations(config, DecodeConfig(), []) as queue:
+    with translation_models(config, DecodeConfig()) as models, translations(config, models) as queue:
         assert queue is not None
         served = queue.model()
         assert served.origin.name == "small"
         assert served.translate(["the dog"], 1)[0].text == load_model(bundle).translate(["the dog"], 1)[0].text
+
+
+def test_two_bundles_answer_in_both_directions_within_the_memory_of_one(
+    make_bundle: Callable[..., Path], tmp_path: Path
+) -> None:
+    there, back = make_bundle(tmp_path / "there"), make_bundle(tmp_path / "back", 2, pair="deu-en_GB")
+    size = load_model(there).bytes
+    config = ServeConfig(models=[str(there), str(back)], memory=size, tracking_uri="sqlite:///nowhere.db")
+    with translation_models(config, DecodeConfig()) as models:
+        assert models is not None
+        assert models.pairs() == (("en", "de"), ("de", "en-GB"))
+        assert [one.loaded for one in models.models] == [False, True]
+        for source, target, bundle in (("EN-us", "de-DE", there), ("de", "en", back), ("en", "deu", there)):
+            model = models.find(source, target).models[0]
+            assert model.translate(["the dog"], 1)[0].text == load_model(bundle).translate(["the dog"], 1)[0].text
+            assert sum(one.card.bytes for one in models.models if one.loaded and one.card) == size
 
 
 def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
@@ -142,6 +158,13 @@ def test_a_port_in_use_is_named_with_a_way_out() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=rf"serve\.port: {port} is in use on 127\.0\.0\.1.*serve\.port=0"):
             bind("127.0.0.1", port)
+
+
+def test_settings_of_several_models_that_do_not_fit_together_are_named() -> None:
+    with pytest.raises(UserError, match=r"serve\.models: cannot be set with serve\.bundle"):
+        check(ServeConfig(models=["a"], bundle="b"))
+    with pytest.raises(UserError, match=r"serve\.weights: 1 numbers for 2 of serve\.models"):
+        check(ServeConfig(models=["a", "b"], weights=[1]))
 
 
 @pytest.mark.parametrize("host", ["192.0.2.77", "no.such.host.invalid"])

@@ -19,6 +19,7 @@ from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import Keys
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.loaded_vectors import LoadedVectors, Refused, load_vectors_model
 from services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
@@ -183,7 +184,7 @@ def test_a_list_in_the_query_string_is_read_whole(stage: Stage) -> None:
 
 
 def test_a_key_is_asked_for_where_keys_are_set(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     for path in ("/vectors/man", "/neighbours", "/analogy"):
         assert stage.get(path, word="man").status_code == 403
     assert stage.get("/vectors/man", api_key="secret").status_code == 200
@@ -248,7 +249,11 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
     monkeypatch.setattr(serve, "Registry", Shelf)
     monkeypatch.setattr(Shelf, "version", "1")
     config = ServeConfig(bundle=str(bundle), vectors="models:/words@champion", poll=0.05)
-    with serve.translations(config, DecodeConfig(), []) as translations, serve.vectors(config) as queue:
+    with (
+        serve.translation_models(config, DecodeConfig()) as models,
+        serve.translations(config, models) as translations,
+        serve.vectors(config) as queue,
+    ):
         endpoint = Endpoint(translations, queue)
         assert ask(endpoint, "GET", "/vectors/queen").json()["vector"] == [1, 1, 0, 1]
         Shelf.version = "2"
@@ -267,10 +272,12 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
 
 
 def test_nothing_to_serve_is_a_mistake() -> None:
-    with pytest.raises(UserError, match=r"serve\.model, serve\.bundle, serve\.ensemble or serve\.vectors"):
+    keys = r"serve\.model, serve\.models, serve\.bundle, serve\.ensemble or serve\.vectors"
+    with pytest.raises(UserError, match=keys):
         serve.check(ServeConfig(model=None))
     with (
-        serve.translations(ServeConfig(model=None), DecodeConfig(), []) as translations,
+        serve.translation_models(ServeConfig(model=None), DecodeConfig()) as models,
+        serve.translations(ServeConfig(), models) as translations,
         serve.vectors(ServeConfig()) as vectors,
     ):
         assert (translations, vectors) == (None, None)

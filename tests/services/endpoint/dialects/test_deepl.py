@@ -1,9 +1,12 @@
 """DeepL's routes: what its clients send and read, and what is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.endpoint.key_store import KeyStore
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 KEY = "0" * 8
@@ -75,7 +78,7 @@ def test_sizes_have_their_own_codes(stage: Stage) -> None:
 
 
 def test_a_key_is_taken_from_the_header_or_the_form(stage: Stage) -> None:
-    stage.endpoint.keys = [KEY]
+    stage.endpoint.keys = Keys([KEY])
     assert translate(stage).status_code == 403
     form = {"text": "a", "target_lang": "DE"}
     for headers, extra, code in (
@@ -86,6 +89,22 @@ def test_a_key_is_taken_from_the_header_or_the_form(stage: Stage) -> None:
         answer = stage.client.post("/v2/translate", data={**form, **extra}, headers=headers)
         assert answer.status_code == code
     assert list(answer.json()) == ["translations"]
+
+
+def test_a_key_whose_characters_are_used_up_is_a_456(stage: Stage, tmp_path: Path) -> None:
+    store = KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}")
+    secret = store.add("small", characters=6)
+    stage.endpoint.keys = Keys(store=store)
+    stage.endpoint.keys.exchange()
+    headers = {"Authorization": f"DeepL-Auth-Key {secret}"}
+    form = {"text": "a dog", "target_lang": "DE"}
+    assert stage.client.post("/v2/translate", data=form, headers=headers).status_code == 200
+    usage = stage.client.request("GET", "/v2/usage", headers=headers).json()
+    assert usage == {"character_count": 5, "character_limit": 6}
+    answer = stage.client.post("/v2/translate", data=form, headers=headers)
+    assert (answer.status_code, list(answer.json())) == (456, ["message"])
+    libre = {"q": "a dog", "source": "en", "target": "de", "api_key": secret}
+    assert stage.client.post("/translate", json=libre).status_code == 429
 
 
 def test_languages_have_the_names_that_its_clients_know(stage: Stage) -> None:

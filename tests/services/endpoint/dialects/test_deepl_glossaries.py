@@ -1,13 +1,22 @@
 """DeepL's glossaries: made, shown, changed and deleted through both versions."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.endpoint.glossaries import Glossaries
+from services.endpoint.key_store import KeyStore
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 UNKNOWN = "96ab91fd-e715-41a1-adeb-5d701f84a483"
 PAIR = {"source_lang": "en", "target_lang": "de"}
+
+
+@pytest.fixture(autouse=True)
+def database(stage: Stage, tmp_path: Path) -> None:
+    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
 
 
 def make(stage: Stage, entries: str = "dog\tHund\ncat\tKatze", form: str = "tsv", **values: Any) -> Any:
@@ -88,8 +97,8 @@ def test_unknown_glossaries_are_404_and_no_ids_are_400(stage: Stage) -> None:
 
 
 def test_a_glossary_is_seen_with_its_makers_key_only(stage: Stage) -> None:
-    stage.endpoint.keys = ["one", "two"]
-    mine, other = ({"Authorization": f"DeepL-Auth-Key {key}"} for key in stage.endpoint.keys)
+    stage.endpoint.keys = Keys(["one", "two"])
+    mine, other = ({"Authorization": f"DeepL-Auth-Key {key}"} for key in ("one", "two"))
     asked = {"name": "pets", **PAIR, "entries": "a\tb", "entries_format": "tsv"}
     made = stage.client.post("/v2/glossaries", json=asked, headers=mine).json()
     place = f"/v2/glossaries/{made['glossary_id']}"

@@ -1,5 +1,6 @@
 """DeepLX's route, which is LibreTranslate's: POST /translate."""
 
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 
@@ -18,7 +19,7 @@ def test_errors_carry_their_code(stage: Stage) -> None:
 
 
 def test_the_key_is_a_bearer_token_or_in_the_address(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     asked = {"text": "a", "target_lang": "de"}
     assert stage.client.post("/translate", json=asked).json()["code"] == 403
     assert stage.client.post("/translate?token=secret", json=asked).status_code == 200

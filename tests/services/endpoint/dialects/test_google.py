@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 V2 = "/language/translate/v2"
@@ -13,17 +14,17 @@ V3 = "/v3/projects/any/locations/global"
 @pytest.mark.parametrize("place", ["query", "form", "override", "json"])
 def test_parameters_are_taken_from_every_place(stage: Stage, place: str) -> None:
     post = stage.client.post
-    asked: dict[str, Any] = {"q": ["a dog", "b"], "target": "de", "format": "text"}
+    asked: dict[str, Any] = {"q": ["a dog", "the man"], "target": "de", "format": "text"}
     match place:
         case "query":
-            answer = stage.client.get(f"{V2}?q=a+dog&q=b&target=de&format=text")
+            answer = stage.client.get(f"{V2}?q=a+dog&q=the+man&target=de&format=text")
         case "form":
             answer = post(V2, data=asked)
         case "override":
             answer = post(V2, data=asked, headers={"X-HTTP-Method-Override": "GET"})
         case _:
             answer = post(V2, json=asked)
-    texts = [{"translatedText": text, "detectedSourceLanguage": "en"} for text in ("A DOG", "B")]
+    texts = [{"translatedText": text, "detectedSourceLanguage": "en"} for text in ("A DOG", "THE MAN")]
     assert answer.json() == {"data": {"translations": texts}}
 
 
@@ -49,7 +50,7 @@ def test_errors_are_objects(stage: Stage, path: str, message: str) -> None:
 
 
 def test_the_key_stands_in_the_query_string_or_a_header(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     path = f"{V2}?q=a&target=de&format=text"
     assert stage.client.get(path).json()["error"]["status"] == "PERMISSION_DENIED"
     assert stage.client.get(f"{path}&key=secret").status_code == 200

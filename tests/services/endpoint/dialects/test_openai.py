@@ -9,6 +9,7 @@ import pytest
 
 from services.endpoint.batcher import Batcher
 from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import Keys
 from services.models.loaded_encoder import LoadedEncoder
 from services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
@@ -110,7 +111,7 @@ def test_vectors_are_floats_or_base64(stage: Stage) -> None:
 
 
 def test_the_key_is_a_bearer_token(stage: Stage) -> None:
-    stage.endpoint.keys = ["secret"]
+    stage.endpoint.keys = Keys(["secret"])
     assert chat(stage).json()["error"]["type"] == "permission_error"
     answer = stage.client.request("GET", "/v1/models", headers={"Authorization": "Bearer secret"})
     assert answer.status_code == 200

@@ -1,0 +1,99 @@
+"""`dragoman keys [add NAME | list | show NAME | revoke NAME]`: the API keys of `dragoman serve`."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from conf import compose
+from model.errors import UserError, unknown
+from model.languages import check_language
+from model.ranges import Count, check_ranges
+from services.commands.query import positional
+from services.commands.run_folders import age
+from services.endpoint.key_store import KeyStore, StoredKey
+from services.endpoint.keys import month_of
+from services.jobs.client.table import table
+
+ACTIONS = ("add", "list", "show", "revoke")
+HEAD = ("CHARACTERS", "REQUESTS", "LANGUAGES", "PRIORITY")
+PRIORITIES = {"low": -1, "normal": 0, "high": 1}
+
+
+@dataclass
+class KeysConfig:
+    """The database of the keys, and the limits of a new one."""
+
+    database: str = "sqlite:///artifacts/endpoint/endpoint.db"
+    characters: Count | None = None  # a month; null: no limit
+    requests: Count | None = None  # a minute
+    languages: list[str] = field(default_factory=list)  # texts are translated between these; []: all
+    priority: Literal["low", "normal", "high"] = "normal"  # of its requests in the queue
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns the command's exit code."""
+    words, rest = positional(argv)
+    return compose.run_section(lambda config: keys(config, words), "keys", KeysConfig, rest, "keys")
+
+
+def keys(config: KeysConfig, words: Sequence[str]) -> int:
+    """Does what the words say; without words it lists.
+
+    Raises:
+        UserError: an unknown action or key, a name in use, or a language that does not exist.
+    """
+    check_ranges("keys", config)
+    action, names = (words[0], words[1:]) if words else ("list", [])
+    if action not in ACTIONS:
+        raise unknown("action", action, ACTIONS)
+    if len(names) != (0 if action == "list" else 1):
+        raise UserError(f"keys {action}: {'takes no name' if action == 'list' else 'name one key'}")
+    store = KeyStore(config.database)
+    try:
+        if action == "add":
+            for language in config.languages:
+                check_language(language, "keys.languages")
+            languages = config.languages or None
+            priority = PRIORITIES[config.priority]
+            print(store.add(names[0], config.characters, config.requests, languages, priority))
+        elif action == "revoke":
+            store.revoke(names[0])
+            print(f"revoked {names[0]}; servers refuse it within seconds")
+        elif not store.there():
+            raise UserError(f"keys.database: {config.database} has no keys yet; `dragoman keys add NAME` makes one")
+        elif action == "show":
+            _show(store, names[0])
+        else:
+            _list(store)
+    finally:
+        store.close()
+    return compose.OK
+
+
+def _list(store: KeyStore) -> None:
+    rows = [["NAME", "STATE", "AGE", "THIS MONTH", *HEAD]]
+    for key in store.all():
+        month = next((used.characters for used in store.months(key.digest) if used.period == month_of(time.time())), 0)
+        rows.append([key.name, _state(key), age(key.created), str(month), *_limits(key)])
+    print(table(rows))
+
+
+def _show(store: KeyStore, name: str) -> None:
+    key = next((one for one in store.all() if one.name == name), None)
+    if key is None:
+        raise unknown("key", name, [one.name for one in store.all()])
+    print(table([["NAME", "STATE", "AGE", *HEAD], [key.name, _state(key), age(key.created), *_limits(key)]]))
+    months = [[used.period, str(used.characters), str(used.requests)] for used in store.months(key.digest)]
+    print(table([["MONTH", "CHARACTERS", "REQUESTS"], *months]) if months else "never used")
+
+
+def _state(key: StoredKey) -> str:
+    return "valid" if key.revoked is None else "revoked"
+
+
+def _limits(key: StoredKey) -> list[str]:
+    priority = next((name for name, number in PRIORITIES.items() if number == key.priority), str(key.priority))
+    per_month = "-" if key.characters is None else f"{key.characters} a month"
+    per_minute = "-" if key.requests is None else f"{key.requests} a minute"
+    return [per_month, per_minute, ",".join(key.languages or ["all"]), priority]

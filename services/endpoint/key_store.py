@@ -1,0 +1,182 @@
+"""The tables of API keys and of what they have used, in the database that `serve.database` names."""
+
+import contextlib
+import hashlib
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import JSON, BigInteger, Double, String, delete, make_url, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, IntegrityError
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from model.errors import UserError
+from model.names import check_name
+from services.store.database import Database, answering
+
+SETTING = "serve.database"
+
+
+class Tables(DeclarativeBase):
+    """The base of the tables."""
+
+
+class StoredKey(Tables):
+    """A key and its limits; a stolen database gives no access, because it holds a hash."""
+
+    __tablename__ = "api_keys"
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    name: Mapped[str] = mapped_column(String(160), unique=True)
+    created: Mapped[float] = mapped_column(Double)  # seconds since 1970
+    revoked: Mapped[float | None] = mapped_column(Double)
+    characters: Mapped[int | None] = mapped_column(BigInteger)  # a month
+    requests: Mapped[int | None]  # a minute
+    languages: Mapped[list[str] | None] = mapped_column(JSON)
+    priority: Mapped[int] = mapped_column(default=0)
+
+
+class Used(Tables):
+    """What a key has used in a month or a minute."""
+
+    __tablename__ = "api_usage"
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    period: Mapped[str] = mapped_column(String(16), primary_key=True)  # 2026-11, or 2026-11-26T17:45
+    characters: Mapped[int] = mapped_column(BigInteger)
+    requests: Mapped[int] = mapped_column(BigInteger)
+
+
+class Period(NamedTuple):
+    """The use of a key in a month or a minute."""
+
+    digest: str
+    period: str
+    characters: int
+    requests: int
+
+
+class KeyStore:
+    """The stored keys. The database is opened when it is first needed; a sqlite file is made with the first key."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._database: Database | None = None
+
+    def there(self) -> bool:
+        """Returns False if the database is a sqlite file that does not exist.
+
+        Raises:
+            UserError: the address names no database.
+        """
+        if self._database is not None:
+            return True
+        try:
+            parsed = make_url(self.url)
+        except ArgumentError:
+            raise UserError(
+                f"{SETTING}: {self.url.partition('://')[0]!r}... is no address of a database, such as sqlite:///FILE"
+            ) from None
+        return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").is_file()
+
+    def open(self) -> Database:
+        """Returns the database with its tables.
+
+        Raises:
+            UserError, ServiceError: it cannot be used.
+        """
+        if self._database is None:
+            database = Database(self.url, SETTING)
+            with contextlib.ExitStack() as stack:
+                stack.callback(database.close)
+                database.create(Tables.metadata)
+                stack.pop_all()
+            self._database = database
+        return self._database
+
+    def add(
+        self,
+        name: str,
+        characters: int | None = None,
+        requests: int | None = None,
+        languages: Sequence[str] | None = None,
+        priority: int = 0,
+    ) -> str:
+        """Stores a new key and returns its secret, which is not stored.
+
+        Raises:
+            UserError: the name is invalid or in use.
+        """
+        check_name("key", name)
+        secret = f"dgk_{secrets.token_urlsafe(32)}"
+        row = StoredKey(
+            digest=digest_of(secret),
+            name=name,
+            created=time.time(),
+            characters=characters,
+            requests=requests,
+            languages=None if languages is None else list(languages),
+            priority=priority,
+        )
+        try:
+            with answering(SETTING), self.open().write() as session:
+                session.add(row)
+        except IntegrityError:
+            raise UserError(f"key {name!r}: there is one of that name; revoke it, or choose another name") from None
+        return secret
+
+    def revoke(self, name: str) -> None:
+        """Ends a key. Raises UserError if no valid key has the name."""
+        with answering(SETTING), self.open().write() as session:
+            valid = (StoredKey.name == name, StoredKey.revoked.is_(None))
+            result = session.execute(update(StoredKey).where(*valid).values(revoked=time.time()))
+            if result.rowcount != 1:  # type: ignore[attr-defined]  # the result of an UPDATE has it
+                raise UserError(f"key {name!r}: there is none that is valid; `dragoman keys list` shows all")
+
+    def all(self) -> list[StoredKey]:
+        """Returns all keys, also revoked ones, oldest first."""
+        with answering(SETTING), self.open().read() as session:
+            return list(session.scalars(select(StoredKey).order_by(StoredKey.created)))
+
+    def months(self, digest: str) -> list[Period]:
+        """Returns what a key has used in each month, newest first."""
+        with answering(SETTING), self.open().read() as session:
+            query = select(Used).where(Used.digest == digest).order_by(Used.period.desc())
+            return [_period(one) for one in session.scalars(query) if len(one.period) == len("2026-11")]
+
+    def exchange(
+        self, counted: Sequence[Period], periods: Sequence[str], since: str
+    ) -> tuple[list[StoredKey], list[Period]]:
+        """Adds what was counted; returns the valid keys and their use in `periods`. Forgets minutes before `since`."""
+        database = self.open()
+        if counted:
+            insert = sqlite.insert if database.is_sqlite else postgresql.insert
+            with answering(SETTING), database.write() as session:
+                for one in counted:
+                    added = insert(Used).values(**one._asdict())
+                    more = {
+                        "characters": Used.characters + added.excluded.characters,
+                        "requests": Used.requests + added.excluded.requests,
+                    }
+                    session.execute(added.on_conflict_do_update(index_elements=["digest", "period"], set_=more))
+                session.execute(delete(Used).where(Used.period.like("%T%"), Used.period < since))
+        with answering(SETTING), database.read() as session:
+            keys = list(session.scalars(select(StoredKey).where(StoredKey.revoked.is_(None))))
+            used = session.scalars(select(Used).where(Used.period.in_(periods)))
+            return keys, [_period(one) for one in used]
+
+    def close(self) -> None:
+        if self._database is not None:
+            self._database.close()
+
+
+def digest_of(secret: str) -> str:
+    """Returns the sha256 of a key. That needs no salt: a key is 32 random bytes, not a password."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _period(row: Used) -> Period:
+    return Period(row.digest, row.period, row.characters, row.requests)

@@ -1,0 +1,229 @@
+"""API keys: who may ask, how much, and in which languages; counted in the database, so that processes share limits.
+
+A key is stored as its sha256. `check` reads and counts in memory only; a thread sends what was counted to the database
+and reads the keys again every few seconds, so a new key, a revoked one and other processes' counts are known by then.
+Keys from the file `serve.keys` have no limits and are not stored.
+"""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from starlette.exceptions import HTTPException
+
+from model.errors import UserError, reason
+from model.languages import nearest
+from services.endpoint.key_store import KeyStore, Period, digest_of
+
+Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
+EVERY = 2.0  # seconds between two exchanges with the database
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key that was given with a request; without keys, nobody's."""
+
+    name: str = ""
+    digest: str = ""
+    characters: int | None = None  # a month; None: no limit
+    requests: int | None = None  # a minute
+    languages: tuple[str, ...] | None = None  # texts are translated between these; None: all
+    priority: int = 0  # above 0: its requests have more turns in the queue, below 0: fewer
+
+
+NOBODY = Key()
+# The key of the request that is answered, so that a translation is counted whatever dialect asks for it.
+ASKING: ContextVar[Key] = ContextVar("asking", default=NOBODY)
+
+
+class KeyRefusedError(HTTPException):
+    """The request has no valid key, or the key's limits are reached. Each dialect has its own status for a `reason`."""
+
+    def __init__(self, reason: Reason, message: str, retry_after: int | None = None) -> None:
+        limited = reason in ("characters", "requests")
+        headers = None if retry_after is None else {"Retry-After": str(retry_after)}
+        super().__init__(429 if limited else 403, message, headers)
+        self.reason = reason
+
+
+class Keys:
+    """All keys. Without any, no key is needed."""
+
+    def __init__(
+        self, listed: Sequence[str] = (), store: KeyStore | None = None, now: Callable[[], float] = time.time
+    ) -> None:
+        """`listed` are keys without limits; `store` has the others."""
+        self.listed = {digest_of(secret): Key("serve.keys", digest_of(secret)) for secret in listed}
+        self.store = store
+        self._now = now
+        self._stored: dict[str, Key] = {}
+        self._counted: dict[tuple[str, str], tuple[int, int]] = {}  # (digest, period) -> characters, requests
+        self._waiting: dict[tuple[str, str], tuple[int, int]] = {}  # the part that the database does not know yet
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keys", daemon=True)
+        self._trouble = ""
+
+    @property
+    def needed(self) -> bool:
+        """Returns True if a request must have a key."""
+        return bool(self.listed or self._stored)
+
+    def check(self, secret: str, characters: int = 0, pair: tuple[str, str] | None = None) -> Key:
+        """Returns the key of a request and counts the request. Raises as `find` and `charge`."""
+        key = self.admit(secret)
+        self.charge(key, characters, pair)
+        return key
+
+    def admit(self, secret: str) -> Key:
+        """Returns the key whose secret this is, and makes it that of the request. Raises as `find`."""
+        key = self.find(secret)
+        ASKING.set(key)
+        return key
+
+    def find(self, secret: str) -> Key:
+        """Returns the key whose secret this is; NOBODY where no key is needed.
+
+        Raises:
+            KeyRefusedError: none, or one that is not known.
+        """
+        if not self.needed:
+            return NOBODY
+        digest = digest_of(secret)  # a table of hashes says nothing about secrets by the time that it takes
+        found = self.listed.get(digest) or self._stored.get(digest)
+        if found is None and secret:
+            raise KeyRefusedError("unknown", "Invalid API key")
+        if found is None:
+            raise KeyRefusedError("missing", "Please contact the server operator to get an API key")
+        return found
+
+    def charge(self, key: Key, characters: int = 0, pair: tuple[str, str] | None = None) -> None:
+        """Counts a request of so many characters, unless the key's limits forbid it; then nothing is counted.
+
+        Raises:
+            KeyRefusedError: `languages` are not the key's, `requests` or `characters` reach the limit.
+        """
+        if not key.digest:
+            return
+        self.allow(key, pair or ())
+        now = self._now()
+        with self._lock:
+            if key.requests is not None and self._counts(key, minute_of(now))[1] >= key.requests:
+                message = f"Slowdown: this API key may ask {key.requests} times a minute"
+                raise KeyRefusedError("requests", message, math.ceil(60 - now % 60))
+            if key.characters is not None and self._counts(key, month_of(now))[0] + characters > key.characters:
+                message = f"Quota exceeded: this API key may translate {key.characters} characters a month"
+                raise KeyRefusedError("characters", message)
+            self._add(key, now, characters, 1)
+
+    def allow(self, key: Key, languages: Sequence[str]) -> None:
+        """Raises KeyRefusedError if one of the languages is not the key's."""
+        for language in languages if key.languages is not None else ():
+            if not nearest(language, key.languages or ()):
+                raise KeyRefusedError("languages", f"This API key is not for {language}")
+
+    def give_back(self, key: Key, characters: int) -> None:
+        """Uncounts the characters of a request that was not answered."""
+        if key.digest:
+            with self._lock:
+                self._add(key, self._now(), -characters, 0)
+
+    def usage(self, key: Key) -> tuple[int, int | None]:
+        """Returns the characters that were translated for a key this month, and the limit."""
+        with self._lock:
+            return self._counts(key, month_of(self._now()))[0], key.characters
+
+    def start(self) -> None:
+        """Reads the stored keys, and starts the thread that exchanges with the database.
+
+        Raises:
+            UserError, ServiceError: the database cannot be used.
+        """
+        if self.store is not None:
+            self.exchange()
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; sends what is counted."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(10.0)
+            self._exchange_or_say()
+
+    def exchange(self) -> None:
+        """Sends the counts to the database, and reads the keys and the counts of this month and minute."""
+        if self.store is None or not self.store.there():
+            return
+        now = self._now()
+        with self._lock:
+            sent, self._waiting = self._waiting, {}
+        try:
+            rows = [Period(digest, period, *counts) for (digest, period), counts in sent.items()]
+            keys, periods = self.store.exchange(rows, (month_of(now), minute_of(now)), since=minute_of(now - 120))
+        except BaseException:
+            with self._lock:  # sent again next time
+                for place, counts in sent.items():
+                    self._waiting[place] = _sum(self._waiting.get(place, (0, 0)), counts)
+            raise
+        with self._lock:
+            self._stored = {
+                one.digest: Key(
+                    one.name,
+                    one.digest,
+                    one.characters,
+                    one.requests,
+                    None if one.languages is None else tuple(one.languages),
+                    one.priority,
+                )
+                for one in keys
+            }
+            self._counted = {(one.digest, one.period): (one.characters, one.requests) for one in periods}
+            for place, counts in self._waiting.items():
+                self._counted[place] = _sum(self._counted.get(place, (0, 0)), counts)
+
+    def _counts(self, key: Key, period: str) -> tuple[int, int]:
+        return self._counted.get((key.digest, period), (0, 0))
+
+    def _add(self, key: Key, now: float, characters: int, requests: int) -> None:
+        if key.digest in self.listed:
+            return
+        for period in (month_of(now), minute_of(now)):
+            for counts in (self._counted, self._waiting):
+                place = (key.digest, period)
+                counts[place] = _sum(counts.get(place, (0, 0)), (characters, requests))
+
+    def _run(self) -> None:
+        while not self._stop.wait(EVERY):
+            self._exchange_or_say()
+
+    def _exchange_or_say(self) -> None:
+        """Exchanges; a database that is away is logged once, and the keys known so far stay valid."""
+        try:
+            self.exchange()
+            self._trouble = ""
+        except Exception as problem:
+            said = str(problem) if isinstance(problem, UserError) else f"serve.database: {reason(problem)}"
+            if said != self._trouble:
+                logger.warning("%s; API keys are counted in memory until it answers", said)
+            self._trouble = said
+
+
+def month_of(now: float) -> str:
+    """Returns the month in UTC, such as 2026-11."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
+
+
+def minute_of(now: float) -> str:
+    """Returns the minute in UTC, such as 2026-11-26T17:45."""
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M")
+
+
+def _sum(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0] + other[0], one[1] + other[1]

@@ -1,0 +1,131 @@
+"""Translation memory: a text that was translated before, by people, is answered with their translation.
+
+The units are read into memory, and again when the database has changed. An exact match is an answer; a fuzzy one, at
+least as similar as `serve.fuzzy` says, is shown beside the model's answer.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from rapidfuzz import fuzz, process
+
+from model.errors import UserError, reason
+from model.languages import nearest
+from services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit, comparable
+
+EVERY = 2.0  # seconds between two looks at the database
+LONGEST = 1000  # characters of a text that is compared with similar ones
+logger = logging.getLogger(__name__)
+
+
+class Match(NamedTuple):
+    """A known translation of a text, or of a similar one."""
+
+    text: str  # the known text
+    translation: str
+    score: float  # 100: the same text
+    origin: str  # the file that it came from, or `suggestion`
+
+    def record(self) -> dict[str, Any]:
+        """Returns plain values for JSON."""
+        return self._asdict()
+
+
+Units: TypeAlias = dict[str, Match]  # by the text as it is compared
+
+
+class Memory:
+    """The known translations. Without a store it is empty."""
+
+    def __init__(self, store: MemoryStore | None = None, fuzzy: float | None = None) -> None:
+        """`fuzzy` is the least similarity (0 to 1) of a similar text that is shown; None: none is."""
+        self.store = store
+        self.fuzzy = fuzzy
+        self._pairs: dict[tuple[str, str, str], Units] = {}  # by owner, source and target; replaced, never changed
+        self._state = State(0, 0.0)
+        self._looked = float("-inf")
+        self._lock = threading.Lock()
+
+    def exact(self, source: str, target: str, text: str, owner: str = EVERYBODY) -> Match | None:
+        """Returns the known translation of this very text; the owner's own goes before everybody's."""
+        pairs = self._of(source, target, owner)
+        wanted = comparable(text) if pairs else ""
+        return next(filter(None, (units.get(wanted) for units in pairs)), None)
+
+    def similar(self, source: str, target: str, text: str, owner: str = EVERYBODY) -> Match | None:
+        """Returns the known translation of the most similar text, if one is similar enough."""
+        wanted = comparable(text)
+        if self.fuzzy is None or not wanted or len(wanted) > LONGEST:
+            return None
+        best: Match | None = None
+        for units in self._of(source, target, owner):
+            least = best.score if best else 100 * self.fuzzy
+            found = process.extractOne(wanted, units.keys(), scorer=fuzz.ratio, score_cutoff=least)
+            if found is not None and (best is None or found[1] > best.score):
+                best = units[found[0]]._replace(score=round(found[1], 1))
+        return best
+
+    def suggest(self, unit: Unit, owner: str = EVERYBODY) -> None:
+        """Stores a translation that a user gave.
+
+        Raises:
+            UserError, ServiceError: there is no database, or it cannot be used.
+        """
+        if self.store is None:
+            raise UserError("serve.database: names no database for suggestions")
+        self.store.put([unit], "suggestion", owner)
+        self.refresh()
+
+    def look(self) -> None:
+        """Reads what is new in the database, at most every few seconds; an error is logged and the units stay."""
+        if self.store is None or time.monotonic() - self._looked < EVERY:
+            return
+        try:
+            self.refresh()
+        except Exception as problem:
+            said = str(problem) if isinstance(problem, UserError) else reason(problem)
+            logger.warning("the translation memory cannot be read again: %s", said)
+
+    @property
+    def due(self) -> bool:
+        """Returns True if `look` would read the database."""
+        return self.store is not None and time.monotonic() - self._looked >= EVERY
+
+    def refresh(self) -> None:
+        """Reads what is new in the database."""
+        with self._lock:
+            self._looked = time.monotonic()
+            if self.store is None or not self.store.there():
+                return
+            state = self.store.state()
+            if state == self._state:
+                return
+            pairs = _merged(self._pairs, self.store.rows(self._state.changed))
+            if sum(map(len, pairs.values())) != state.rows:  # some were deleted, or another machine's clock is behind
+                pairs = _merged({}, self.store.rows())
+            self._pairs, self._state = pairs, state
+
+    def _of(self, source: str, target: str, owner: str) -> list[Units]:
+        """Returns the units of these languages or their nearest relatives, the owner's first."""
+        found = [
+            (key[0] == EVERYBODY, units)
+            for key, units in self._pairs.items()
+            if key[0] in (owner, EVERYBODY) and nearest(source, (key[1],)) and nearest(target, (key[2],))
+        ]
+        return [units for _, units in sorted(found, key=lambda one: one[0])]
+
+
+def _merged(pairs: Mapping[tuple[str, str, str], Units], rows: Iterable[Known]) -> dict[tuple[str, str, str], Units]:
+    """Returns the units with those of the rows; `pairs` stay as they are, for whoever reads them."""
+    merged = dict(pairs)
+    copied: set[tuple[str, str, str]] = set()
+    for row in rows:
+        key = (row.owner, row.source, row.target)
+        if key not in copied:
+            copied.add(key)
+            merged[key] = dict(merged.get(key, {}))
+        merged[key][comparable(row.text)] = Match(row.text, row.translation, 100.0, row.origin)
+    return merged

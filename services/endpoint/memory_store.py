@@ -1,0 +1,121 @@
+"""The table of known translations, in the database that `serve.database` names."""
+
+import hashlib
+import time
+import unicodedata
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, Double, String, Text, UniqueConstraint, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Mapped, mapped_column
+
+from model.languages import standard_code
+from services.endpoint.key_store import SETTING, KeyStore, Tables
+from services.store.database import answering
+
+AT_ONCE = 500  # rows in a statement; sqlite takes 32,766 values
+EVERYBODY = ""  # the owner of what answers every key
+
+
+class Known(Tables):
+    """A text and its translation. What is stored again replaces what was there."""
+
+    __tablename__ = "translation_memory"
+    __table_args__ = (UniqueConstraint("owner", "source", "target", "digest"),)
+
+    id: Mapped[int] = mapped_column(BigInteger().with_variant(sqlite.INTEGER, "sqlite"), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(160))  # the name of a key, which alone gets it; empty: everybody
+    source: Mapped[str] = mapped_column(String(35))  # languages in BCP 47
+    target: Mapped[str] = mapped_column(String(35))
+    digest: Mapped[str] = mapped_column(String(64))  # of the text as it is compared
+    text: Mapped[str] = mapped_column(Text)
+    translation: Mapped[str] = mapped_column(Text)
+    origin: Mapped[str] = mapped_column(String(160))  # the file that it came from, or `suggestion`
+    changed: Mapped[float] = mapped_column(Double, index=True)  # seconds since 1970
+
+
+class Unit(NamedTuple):
+    """A text with its translation."""
+
+    source: str  # language
+    target: str
+    text: str
+    translation: str
+
+
+class State(NamedTuple):
+    """What changes when the table changes."""
+
+    rows: int
+    changed: float
+
+
+class MemoryStore:
+    """The stored translations, in the database of the keys."""
+
+    def __init__(self, store: KeyStore) -> None:
+        self.store = store
+
+    def there(self) -> bool:
+        """Returns False if the database is a sqlite file that does not exist."""
+        return self.store.there()
+
+    def put(self, units: Iterable[Unit], origin: str, owner: str = EVERYBODY) -> int:
+        """Stores units in one transaction, each once, and returns their number; the last of equal texts stays."""
+        database = self.store.open()
+        insert = sqlite.insert if database.is_sqlite else postgresql.insert
+        rows = {}
+        for unit in units:
+            source, target = standard_code(unit.source), standard_code(unit.target)
+            row = {
+                **{"owner": owner, "source": source, "target": target, "digest": digest_of(unit.text)},
+                **{"text": unit.text, "translation": unit.translation, "origin": origin[:160], "changed": time.time()},
+            }
+            rows[source, target, row["digest"]] = row
+        waiting = list(rows.values())
+        with answering(SETTING), database.write() as session:
+            for start in range(0, len(waiting), AT_ONCE):
+                added = insert(Known).values(waiting[start : start + AT_ONCE])
+                new = {name: added.excluded[name] for name in ("text", "translation", "origin", "changed")}
+                session.execute(
+                    added.on_conflict_do_update(index_elements=["owner", "source", "target", "digest"], set_=new)
+                )
+        return len(waiting)
+
+    def state(self) -> State:
+        """Returns the number of rows and the time of the last change."""
+        with answering(SETTING), self.store.open().read() as session:
+            rows, changed = session.execute(select(func.count(), func.max(Known.changed))).one()
+            return State(rows, changed or 0.0)
+
+    def rows(self, since: float = 0.0) -> list[Known]:
+        """Returns all rows that changed at `since` or later, in the order of their change."""
+        with answering(SETTING), self.store.open().read() as session:
+            query = select(Known).where(Known.changed >= since).order_by(Known.changed, Known.id)
+            return list(session.scalars(query))
+
+    def counts(self) -> list[tuple[str, str, str, str, int]]:
+        """Returns (source, target, owner, origin, number of units), sorted."""
+        columns = (Known.source, Known.target, Known.owner, Known.origin)
+        with answering(SETTING), self.store.open().read() as session:
+            found = session.execute(select(*columns, func.count()).group_by(*columns).order_by(*columns))
+            return [tuple(row) for row in found]  # type: ignore[misc]  # five columns
+
+    def clear(self, source: str | None, target: str | None, origin: str | None) -> int:
+        """Deletes the units of the pair and origin (None: any), and returns their number."""
+        source, target = (code and standard_code(code) for code in (source, target))
+        wanted = ((Known.source, source), (Known.target, target), (Known.origin, origin))
+        query = delete(Known).where(*(column == value for column, value in wanted if value is not None))
+        with answering(SETTING), self.store.open().write() as session:
+            return int(session.execute(query).rowcount)  # type: ignore[attr-defined]  # the result of a DELETE has it
+
+
+def comparable(text: str) -> str:
+    """Returns a text as it is compared: in the form NFC, with single blanks, without blanks at its ends."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def digest_of(text: str) -> str:
+    """Returns the sha256 of a text as it is compared."""
+    return hashlib.sha256(comparable(text).encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,71 @@
+"""The language of each text of a question: the one that the client names, or the one that is identified.
+
+Nothing is translated as a language that it is not. Under `source=auto` a text in the target language, or in one that
+nothing here translates, is copied. Where the client names another language than the text's, the text is translated as
+asked. Both are reported.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from model.languages import nearest, same_language, standard_code
+from services.endpoint.detection import UNKNOWN, Detector, Guess
+from services.endpoint.languages import language_name
+from services.endpoint.translation import Question
+from services.models.catalogue import Catalogue
+from services.texts.prepare import spoken_text
+
+SURE = 80.0  # percent; contradicts what the client says
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The language of one text, and what is done about it."""
+
+    language: str  # as asked for or identified
+    confidence: float  # of the identification, in percent; 0: it was not identified
+    copied: bool = False  # True: the text is its own translation
+    found: Guess | None = None  # the text's real language, to be reported
+    why: str = ""  # the report, in words
+
+    def report(self) -> dict[str, Any]:
+        """Returns the report for an answer's losses; empty if there is nothing to say."""
+        if self.found is None:
+            return {}
+        kind = "copied" if self.copied else "wrong_language"
+        return {kind: 1, "language": self.found.language, "warnings": [self.why]}
+
+
+async def languages_of(question: Question, models: Catalogue, detector: Detector, check: bool) -> list[Spoken]:
+    """Returns the language of every text. `check`: also look at texts whose language the client names."""
+    if question.source is not None and not check:
+        return [_asked(question, question.source, UNKNOWN) for _ in question.texts]
+    if not detector.loaded:
+        await asyncio.to_thread(detector.load)
+    sources = models.sources(question.target)
+    offered = list(dict.fromkeys([*sources, *models.targets()]))
+    guesses = [detector.detect(spoken_text(text, question.options), offered) for text in question.texts]
+    if question.source is not None:
+        return [_asked(question, question.source, guess) for guess in guesses]
+    return [_identified(question.target, guess, sources) for guess in guesses]
+
+
+def _asked(question: Question, source: str, guess: Guess) -> Spoken:
+    if same_language(source, question.target):
+        return Spoken(standard_code(source), 0.0, copied=True)
+    if guess.confidence < SURE or nearest(guess.language, (source,)) or nearest(source, (guess.language,)):
+        return Spoken(standard_code(source), 0.0)
+    why = f"the text looks like {language_name(guess.language)}, not {language_name(standard_code(source))}"
+    return Spoken(standard_code(source), 0.0, found=guess, why=why)
+
+
+def _identified(target: str, guess: Guess, sources: Sequence[str]) -> Spoken:
+    if nearest(guess.language, tuple(sources)) or (guess is UNKNOWN and sources):
+        return Spoken(guess.language or sources[0], guess.confidence)
+    said, into = language_name(guess.language), language_name(standard_code(target))
+    if nearest(target, (guess.language,)):
+        return Spoken(guess.language, guess.confidence, True, guess, f"the text is {said} already and was copied")
+    why = f"the text looks like {said}, which no model here translates into {into}; it was copied"
+    return Spoken(guess.language, guess.confidence, True, guess, why)

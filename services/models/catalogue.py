@@ -1,0 +1,231 @@
+"""All served translation models: which of them translates from one language into another, and which are in memory.
+
+`find` is the only place that chooses. It compares codes as languages (`EN-us`, `deu` and `pt_BR` are what they mean),
+takes the nearest relative where the language itself is not served, shares requests among the models of one pair by
+weight, and goes over a middle language where no model has the pair.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+from model.errors import UserError
+from model.languages import nearest, standard_code
+from services.models.loaded_model import LoadedModel
+from services.models.origin import Origin
+from services.models.served import Card, Served
+
+logger = logging.getLogger(__name__)
+
+
+class NotServedError(UserError):
+    """No model translates this; the message says which languages or versions there are."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The loaded models that translate one after the other: one, or two over a middle language."""
+
+    models: tuple[LoadedModel, ...]
+
+    @property
+    def source(self) -> str:
+        return self.models[0].source
+
+    @property
+    def target(self) -> str:
+        return self.models[-1].target
+
+    @property
+    def via(self) -> str:
+        """Returns the middle language; empty if there is none."""
+        return standard_code(self.models[0].target) if len(self.models) > 1 else ""
+
+    @property
+    def origin(self) -> Origin:
+        """Returns the origin of the answers; for an empty route one without a name."""
+        return Origin.joined([model.origin for model in self.models])
+
+    @property
+    def most_alternatives(self) -> int:
+        """Returns the number of translations that the last search can give besides the best one."""
+        return self.models[-1].most_alternatives
+
+    def headers(self) -> dict[str, str]:
+        """Returns the headers that name the origin of an answer, and the middle language."""
+        return self.origin.headers() | ({"X-Dragoman-Via": self.via} if self.via else {})
+
+
+class Catalogue:
+    """The served models; their order breaks ties."""
+
+    def __init__(self, models: Sequence[Served] = (), *, memory: int | None = None, pivot: bool = True) -> None:
+        """`memory`: bytes of weights that may be loaded at a time; None: all. `pivot`: go over a middle language."""
+        self.models = list(models)
+        self.memory = memory
+        self.pivot = pivot
+        self._lock = threading.Lock()
+
+    def add(self, served: Served) -> None:
+        """Adds a model, and unloads others if they do not fit into the memory together."""
+        self.models.append(served)
+        self.fit(keep=served)
+
+    def find(self, source: str, target: str, version: str | None = None) -> Route:
+        """Returns the models that translate from `source` into `target`, loaded; `version` asks for one by a name.
+
+        Loads a model that was unloaded, so it may take seconds.
+
+        Raises:
+            NotServedError: an unknown language, pair or version.
+            UserError, ServiceError: a model cannot be loaded again.
+        """
+        chosen = self.choose(source, target, version)
+        return Route(tuple(map(self.load, chosen)))
+
+    def choose(self, source: str, target: str, version: str | None = None) -> tuple[Served, ...]:
+        """Returns the models of a route, not necessarily loaded, and counts the request. Raises as `find`."""
+        served = self._named(version)
+        chosen = self._direct(served, source, target)
+        steps = [self._share(chosen, version)] if chosen else self._over_a_middle(served, source, target, version)
+        if not steps:
+            raise NotServedError(self._refusal(source, target))
+        for one in steps:
+            one.take()
+        return tuple(steps)
+
+    def load(self, served: Served) -> LoadedModel:
+        """Returns the model; loads it first if it was unloaded, and unloads others where memory is bounded."""
+        model = served.place.current
+        if model is None:
+            logger.info("%s was unloaded and is loaded again", served.reference)
+            model = served.place.load_again()
+            self.fit(keep=served)
+        return model
+
+    def fit(self, keep: Served | None = None) -> None:
+        """Unloads the least used models until the others fit into the memory; `keep` and the last one stay."""
+        if self.memory is None:
+            return
+        with self._lock:
+            loaded = sorted((one for one in self.models if one.loaded), key=lambda one: one.used)
+            size = sum(one.card.bytes for one in loaded if one.card)
+            for one in loaded:
+                if size <= self.memory or one is loaded[-1]:
+                    break
+                if one is not keep and one.card:
+                    size -= one.card.bytes
+                    one.unload()
+                    logger.info("%s is unloaded: serve.memory=%d bytes are in use", one.reference, self.memory)
+
+    def current(self) -> LoadedModel | None:
+        """Returns the first model that is in memory."""
+        return next((one.place.current for one in self.models if one.place.current is not None), None)
+
+    def trouble(self) -> str | None:
+        """Returns why the newest version of a model does not answer."""
+        return next((one.place.error for one in self.models if one.place.error), None)
+
+    @property
+    def missing(self) -> list[Served]:
+        """Returns the models that were never loaded."""
+        return [one for one in self.models if one.card is None]
+
+    def cards(self) -> Iterator[Card]:
+        """Yields the facts about every model that is or was loaded."""
+        yield from (one.card for one in self.models if one.card is not None)
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Returns the (source, target) of all models in standard spelling, in their order."""
+        found = ((standard_code(card.source), standard_code(card.target)) for card in self.cards())
+        return tuple(dict.fromkeys(found))
+
+    def targets(self) -> Mapping[str, Sequence[str]]:
+        """Returns language -> the languages that it is translated into, directly first; an empty list for a target."""
+        return reach(self.pairs(), self.pivot)
+
+    def sources(self, target: str) -> list[str]:
+        """Returns the languages from which a text can be translated into `target`."""
+        return [source for source, targets in self.targets().items() if nearest(target, tuple(targets))]
+
+    def wake(self) -> None:
+        """Makes every followed model look for a newer version now."""
+        for one in self.models:
+            one.place.wake()
+
+    def _named(self, version: str | None) -> list[Served]:
+        """Returns the models that were loaded once, or those of them that have the name `version`.
+
+        Raises:
+            NotServedError: none has the name.
+        """
+        served = [one for one in self.models if one.card is not None]
+        if version is None:
+            return served
+        named = [one for one in served if version in one.names()]
+        if not named:
+            known = ", ".join(f"{one.card.origin.name}/{one.card.origin.version}" for one in served if one.card)
+            raise NotServedError(f"no served model has that version; there are {known}")
+        return named
+
+    def _direct(self, served: Sequence[Served], source: str, target: str) -> list[Served]:
+        """Returns the models of the pair nearest to the languages that are asked for."""
+        by_target = [one for one in served if one.card and nearest(target, (one.card.target,))]
+        spoken = nearest(source, tuple(one.card.source for one in by_target if one.card))
+        by_source = [one for one in by_target if one.card and one.card.source == spoken]
+        wanted = nearest(target, tuple(one.card.target for one in by_source if one.card))
+        return [one for one in by_source if one.card and one.card.target == wanted]
+
+    def _over_a_middle(self, named: Sequence[Served], source: str, target: str, version: str | None) -> list[Served]:
+        """Returns two models that meet in a language, the first such in the order of the models; empty: none meet.
+
+        A version that is asked for must be one of the two.
+        """
+        known = [one for one in self.models if one.card is not None]
+        middles = [one.card.target for one in known if one.card] if self.pivot else []
+        for middle in dict.fromkeys(middles):
+            first, second = self._direct(known, source, middle), self._direct(known, middle, target)
+            if first and second and (version is None or any(one in named for one in (*first, *second))):
+                by_name = [[one for one in step if version and one in named] for step in (first, second)]
+                return [
+                    self._share(some or step, version if some else None)
+                    for some, step in zip(by_name, (first, second), strict=True)
+                ]
+        return []
+
+    def _share(self, models: Sequence[Served], version: str | None) -> Served:
+        """Returns the model whose turn it is by weight; without weights, or one that is asked for, the first."""
+        total = sum(one.weight for one in models)
+        if version is not None or len(models) == 1 or not total:
+            return models[0]
+        with self._lock:
+            for one in models:
+                one.credit += one.weight
+            chosen = max(models, key=lambda one: one.credit)
+            chosen.credit -= total
+        return chosen
+
+    def _refusal(self, source: str, target: str) -> str:
+        targets = self.targets()
+        sources = tuple(one for one, into in targets.items() if into)
+        if not nearest(source, sources):
+            return f"{source} is not supported"
+        if not nearest(target, tuple(chain.from_iterable(targets.values()))):
+            return f"{target} is not supported"
+        return f"{target} is not supported from {source}: {', '.join(targets[str(nearest(source, sources))])}"
+
+
+@lru_cache(maxsize=64)
+def reach(pairs: tuple[tuple[str, str], ...], pivot: bool) -> Mapping[str, Sequence[str]]:
+    """Returns language -> the languages that models of these pairs translate it into; see `Catalogue.targets`."""
+    direct: dict[str, list[str]] = {language: [] for language in chain.from_iterable(pairs)}
+    for source, target in pairs:
+        direct[source].append(target)
+    found = {}
+    for source, targets in direct.items():
+        further = chain.from_iterable(direct[middle] for middle in targets) if pivot else ()
+        found[source] = (*targets, *(one for one in dict.fromkeys(further) if one not in (source, *targets)))
+    return found

@@ -1,0 +1,101 @@
+"""A served translation model: where it comes from, whether it is loaded, and how much it is used."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from model.languages import standard_code
+from services.models.loaded_model import LoadedModel
+from services.models.origin import Origin
+from services.models.registry import REFERENCE
+
+
+class Place(Protocol):
+    """The part of a follower that is used."""
+
+    @property
+    def current(self) -> LoadedModel | None: ...
+
+    @property
+    def error(self) -> str | None: ...
+
+    def unload(self) -> None: ...
+
+    def load_again(self) -> LoadedModel: ...
+
+    def wake(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Card:
+    """The facts about a model that stay while it is unloaded."""
+
+    source: str  # language
+    target: str
+    origin: Origin
+    bytes: int  # of its weights
+
+
+@dataclass(eq=False)
+class Served:
+    """One model of `serve.models`: the version that its reference names now."""
+
+    reference: str  # as in the settings
+    place: Place
+    weight: float = 0.0  # its share of the requests, among the models of one pair; all 0: the first answers
+    requests: int = 0
+    used: float = 0.0  # time of the last request, monotonic clock
+    credit: float = 0.0  # requests that it is owed by its weight
+    _card: Card | None = field(default=None, repr=False)
+
+    @property
+    def card(self) -> Card | None:
+        """Returns the facts about the newest version; None until it was loaded once."""
+        model = self.place.current
+        if model is not None:
+            self._card = Card(model.source, model.target, model.origin, model.bytes)
+        return self._card
+
+    @property
+    def loaded(self) -> bool:
+        """Returns True if the model is in memory."""
+        return self.place.current is not None
+
+    def names(self) -> set[str]:
+        """Returns all names by which a request can ask for this model and no other of its pair."""
+        found = {self.reference}
+        match = REFERENCE.fullmatch(self.reference)
+        if match is not None and match["alias"]:
+            found |= {match["alias"], f"{match['name']}@{match['alias']}"}
+        if self.card is not None:
+            name, version = self.card.origin.name, self.card.origin.version
+            found |= {name, version, f"{name}/{version}", f"models:/{name}/{version}"}
+        return found
+
+    def take(self) -> None:
+        """Counts a request."""
+        self.requests += 1
+        self.used = time.monotonic()
+
+    def unload(self) -> None:
+        """Frees the memory once no request uses the model; its facts stay."""
+        _ = self.card
+        self.place.unload()
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the facts for /models."""
+        card = self.card
+        known = {} if card is None else _facts(card)
+        return {
+            "reference": self.reference,
+            **{name: known.get(name) for name in ("source", "target", "name", "version", "run_id", "manifest_hash")},
+            "weight": self.weight,
+            "loaded": self.loaded,
+            "bytes": 0 if card is None else card.bytes,
+            "requests": self.requests,
+            "error": self.place.error,
+        }
+
+
+def _facts(card: Card) -> dict[str, Any]:
+    return {**card.origin.facts(), "source": standard_code(card.source), "target": standard_code(card.target)}

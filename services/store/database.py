@@ -1,0 +1,120 @@
+"""Opens a database: sqlite in a file by default, PostgreSQL for more than one machine.
+
+On sqlite a writing transaction begins with BEGIN IMMEDIATE, so that nobody changes what it has read. On PostgreSQL
+compare-and-set guards rows, and an advisory lock guards work that only one process may do at a time.
+"""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, ProgrammingError
+from sqlalchemy.orm import Session
+
+from model.errors import ServiceError, UserError, reason
+
+BUSY = 30.0  # seconds that a writer waits for another
+CONNECTIONS = 45  # kept open; more are opened and closed
+# KiB of the file that each sqlite connection caches. The default of 2,000 came to 80 MiB in 40 connections that read
+# pages of jobs, and made no read faster, because the system caches the file too.
+CACHE = 512
+UPGRADING = 7_100_114  # advisory lock for changing the tables
+DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class Database:
+    """A database and its transactions. Messages begin with the setting that named it."""
+
+    def __init__(self, url: str, setting: str, password: str | None = None) -> None:
+        """Opens it; a missing sqlite file is made. `password` is PostgreSQL's, if the URL has none.
+
+        Raises:
+            UserError: the URL names no supported database.
+        """
+        self.setting = setting
+        self.engine = _engine(url, setting, password)
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self.writing = self.engine.execution_options(writes=True)
+        # sqlite has one writer, and a busy one makes others sleep longer and longer: our threads take turns here
+        self._writer: contextlib.AbstractContextManager[object] = (
+            threading.Lock() if self.is_sqlite else contextlib.nullcontext()
+        )
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Session]:
+        """Yields a transaction that sees one state of the database and changes nothing."""
+        with Session(self.engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Session]:
+        """Yields a transaction that is committed if the block ends well, and rolled back otherwise."""
+        with self._writer, Session(self.writing, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    @contextlib.contextmanager
+    def upgrading(self) -> Iterator[Connection]:
+        """Yields a transaction that changes tables; one process at a time."""
+        with self.writing.begin() as connection:
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
+            yield connection
+
+    def create(self, tables: MetaData) -> None:
+        """Makes the tables that are missing.
+
+        Raises:
+            ServiceError: the database does not answer, or is damaged.
+        """
+        with answering(self.setting), self.upgrading() as connection:
+            tables.create_all(connection)
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+@contextlib.contextmanager
+def answering(setting: str) -> Iterator[None]:
+    """Raises ServiceError if the database does not answer or is damaged, without its password."""
+    try:
+        yield
+    except DatabaseError as problem:
+        if not isinstance(problem, OperationalError | ProgrammingError) and type(problem) is not DatabaseError:
+            raise  # a fault of the program: only sqlite has plain ones, for a file that is no longer a database
+        raise ServiceError(f"{setting}: the database cannot be used ({reason(problem)})") from None
+
+
+def _engine(url: str, setting: str, password: str | None) -> Engine:
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise UserError(f"{setting}: {url.partition('://')[0]!r}... is no URL of a database") from None
+    backend = parsed.drivername.partition("+")[0]
+    if backend not in DRIVERS:
+        raise UserError(f"{setting}: {backend} is not known. Choices: sqlite:///FILE, postgresql://HOST/NAME")
+    if backend == "sqlite":
+        if parsed.database is None:
+            raise UserError(f"{setting}: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        # a connection for each thread that answers requests: opening one takes longer than most queries
+        engine = create_engine(parsed, connect_args={"timeout": BUSY}, pool_size=CONNECTIONS, max_overflow=20)
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    # pre-ping: the next query finds a restarted database without an error
+    parsed = parsed.set(drivername=DRIVERS[backend], password=parsed.password or password)
+    return create_engine(parsed, pool_pre_ping=True, pool_size=20, max_overflow=30)
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # transactions begin below, not in the driver
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"cache_size=-{CACHE}"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

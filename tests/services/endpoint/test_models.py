@@ -1,0 +1,209 @@
+"""Many models in one endpoint, over translators that leave a mark: who answers, and what is said about it."""
+
+import base64
+import hashlib
+import hmac
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from model.inference.translator import Alternative, Translation
+from model.settings import DecodeConfig
+from services.endpoint.app import create_app
+from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.catalogue import Catalogue
+from services.models.follower import Follower
+from services.models.loaded_model import LoadedModel
+from services.models.origin import Origin
+from services.models.registry import ModelVersion
+from services.models.served import Served
+from tests.services.endpoint.conftest import Client
+
+ENGLISH = "The dog sleeps in the house of my friend."
+GERMAN = "Der Hund schläft im Haus meines Freundes."
+FRENCH = "Le chien dort dans la maison de mon ami."
+
+
+class Registry:
+    """Names one version for every reference."""
+
+    def resolve(self, reference: str) -> ModelVersion:
+        return ModelVersion(reference, "1", "run")
+
+
+@dataclass
+class Marking:
+    """A translator that puts its target language and version before the text."""
+
+    mark: str
+
+    def translate(self, lines: Sequence[str], decode: DecodeConfig, on_error: str = "raise", **_: object) -> list[Any]:
+        return [self.one(line, decode.nbest) for line in lines]
+
+    def one(self, line: str, nbest: int) -> Translation:
+        best = f"{self.mark} {line}"
+        return Translation(
+            best, 0.0, [Alternative(best, 0.0), *(Alternative(f"also {best}", 0.0) for _ in range(1, nbest))]
+        )
+
+
+def served(pair: str, version: str = "1", weight: float = 0.0) -> Served:
+    """A model that marks what it translates."""
+    source, target = pair.split(">")
+    translator: Any = Marking(f"{target}{version}")
+
+    def load() -> LoadedModel:
+        origin = Origin(f"{source}-{target}", version, "run", "abc")
+        return LoadedModel(translator, DecodeConfig(beam=4), origin, source, target, bytes=100)
+
+    follower: Follower[LoadedModel] = Follower(Registry(), pair, lambda _: load())
+    follower.hold(load)
+    return Served(pair, follower, weight)
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    models = Catalogue([served("en>de"), served("de>en"), served("fr>en"), served("en>de", "2")], memory=300)
+    models.fit()
+    batcher = Batcher(LoadedModel.translate)
+    batcher.start()
+    queue = InferenceQueue("model", "Cannot translate text", models.current, batcher, models.trouble, timeout=10)
+    yield Endpoint(queue, models=models, hook=b"secret")
+    batcher.stop(10)
+
+
+@pytest.fixture
+def client(endpoint: Endpoint) -> Client:
+    return Client(create_app(endpoint))
+
+
+def ask(client: Client, headers: dict[str, str] | None = None, **values: object) -> httpx.Response:
+    return client.post("/translate", json={"source": "en", "target": "de", **values}, headers=headers)
+
+
+def test_each_direction_has_its_model(client: Client) -> None:
+    assert ask(client, q="a dog").json() == {"translatedText": "de1 a dog"}
+    answer = ask(client, q="ein Hund", source="DEU", target="en-US")
+    assert answer.json() == {"translatedText": "en1 ein Hund"}
+    assert answer.headers["X-Model-Name"] == "de-en"
+
+
+def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: Client) -> None:
+    answer = ask(client, q=FRENCH, source="fr")
+    assert answer.json() == {"translatedText": f"De1 En1 {FRENCH}", "via": "en"}
+    assert answer.headers["X-Dragoman-Via"] == "en"
+    assert answer.headers["X-Model-Name"] == "fr-en+en-de"
+    assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["also de1 en1 un"]
+    refused = ask(client, q=FRENCH, source="fr", alignment=True)
+    assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
+
+
+@pytest.mark.parametrize("where", ["header", "parameter"])
+def test_a_request_may_name_a_version(client: Client, where: str) -> None:
+    headers = {"X-Dragoman-Version": "2"} if where == "header" else {}
+    more = {"version": "en-de/2"} if where == "parameter" else {}
+    assert ask(client, headers, q="a", **more).json() == {"translatedText": "de2 a"}
+    assert ask(client, {"X-Dragoman-Version": "9"}, q="a").status_code == 400
+
+
+def test_auto_takes_each_text_of_a_list_for_what_it_is(client: Client) -> None:
+    answer = ask(client, q=[ENGLISH, FRENCH, GERMAN, "42"], source="auto").json()
+    translated = [f"De1 {ENGLISH}", f"De1 En1 {FRENCH}", GERMAN, "42"]
+    assert answer["translatedText"] == translated
+    assert [one["language"] for one in answer["detectedLanguage"]] == ["en", "fr", "de", "en"]
+    assert answer["via"] == ["", "en", "", ""]
+    assert answer["losses"][2] == {
+        "copied": 1,
+        "language": "de",
+        "warnings": ["the text is German already and was copied"],
+    }
+    assert [bool(one) for one in answer["losses"]] == [False, False, True, False]
+
+
+def test_the_language_of_html_is_that_of_its_words(client: Client) -> None:
+    html = f'<div class="the house of the man"><p title="x">{GERMAN}</p><code>if the dog sleeps: return</code></div>'
+    answer = ask(client, q=html, source="auto", format="html").json()
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert answer["translatedText"] == html  # it is German already
+    deep = ask(client, q="<b>" * 500 + "x", format="html")
+    assert deep.status_code == 400
+
+
+def test_a_language_that_nothing_translates_is_copied_and_reported(client: Client) -> None:
+    text = "Il cane dorme nella casa del mio amico."
+    answer = ask(client, q=text, source="auto").json()
+    assert answer["translatedText"] == text
+    assert answer["detectedLanguage"]["language"] == "it"
+    assert "looks like Italian, which no model here translates into German" in answer["losses"]["warnings"][0]
+
+
+def test_a_text_that_is_not_in_the_named_language_is_translated_as_asked_and_reported(
+    client: Client, endpoint: Endpoint
+) -> None:
+    answer = ask(client, q=[GERMAN, ENGLISH]).json()
+    assert answer["translatedText"] == [f"De1 {GERMAN}", f"De1 {ENGLISH}"]
+    warnings = ["the text looks like German, not English"]
+    assert answer["losses"] == [{"wrong_language": 1, "language": "de", "warnings": warnings}, {}]
+    endpoint.check_language = False
+    assert "losses" not in ask(client, q=GERMAN).json()
+
+
+def test_a_text_in_the_target_language_by_the_clients_own_word_is_copied(client: Client) -> None:
+    assert ask(client, q=ENGLISH, source="en-GB", target="en-GB").json() == {"translatedText": ENGLISH}
+
+
+def test_languages_settings_status_and_models_tell_of_all(client: Client) -> None:
+    ask(client, q="a dog")
+    languages = {one["code"]: one["targets"] for one in client.get("/languages").json()}
+    assert languages == {"en": ["de"], "de": ["en"], "fr": ["en", "de"]}
+    assert client.get("/frontend/settings").json()["language"]["source"] == {"code": "en", "name": "English"}
+    models = client.get("/models").json()
+    shown = [(one["name"], one["version"], one["loaded"], one["requests"]) for one in models]
+    assert [one[:2] + one[3:] for one in shown] == [
+        ("en-de", "1", 1),
+        ("de-en", "1", 0),
+        ("fr-en", "1", 0),
+        ("en-de", "2", 0),
+    ]
+    assert sum(one["loaded"] for one in models) == 3
+    assert sum(one["bytes"] for one in models) == 400
+    assert client.get("/status").json()["models"] == models
+    assert client.get("/health").status_code == 200  # an unloaded model answers when it is asked
+
+
+def test_metrics_tell_of_every_model(client: Client, endpoint: Endpoint, tmp_path: Path) -> None:
+    endpoint.metrics.show({"translation": endpoint.translations}, tmp_path, endpoint.models)
+    ask(client, q="a dog")
+    value = endpoint.metrics.telemetry.registry.get_sample_value
+    labels = [{"name": name, "version": version} for name, version in (("en-de", "1"), ("en-de", "2"), ("fr-en", "1"))]
+    assert [value("dragoman_model_requests_total", label) for label in labels] == [1, 0, 0]
+    assert [value("dragoman_model_bytes", label) for label in labels] == [100, 100, 100]
+    assert all(value("dragoman_model_info", {"kind": "translation", **label}) == 1 for label in labels)
+
+
+def signed(secret: str, body: bytes, at: float) -> dict[str, str]:
+    """The headers of MLflow's delivery."""
+    digest = hmac.new(secret.encode(), f"id.{int(at)}.".encode() + body, hashlib.sha256).digest()
+    signature = "v1," + base64.b64encode(digest).decode()
+    return {"X-MLflow-Delivery-Id": "id", "X-MLflow-Timestamp": str(int(at)), "X-MLflow-Signature": signature}
+
+
+def test_a_webhook_that_mlflow_signed_wakes_the_followers(client: Client, endpoint: Endpoint) -> None:
+    woken: list[int] = []
+    assert endpoint.models is not None
+    endpoint.models.wake = lambda: woken.append(1)  # type: ignore[method-assign]
+    body, now = b'{"entity": "model_version_alias"}', time.time()
+    assert client.post("/hooks/mlflow", content=body, headers=signed("secret", body, now)).status_code == 204
+    assert woken == [1]
+    for headers in (signed("other", body, now), signed("secret", b"{}", now), signed("secret", body, now - 900), {}):
+        assert client.post("/hooks/mlflow", content=body, headers=headers).status_code == 403
+    assert woken == [1]
+    endpoint.hook = None
+    assert Client(create_app(endpoint)).post("/hooks/mlflow", content=body).status_code == 404
