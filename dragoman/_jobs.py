@@ -53,7 +53,7 @@ class Job:
     @property
     def ended(self) -> bool:
         """Returns True if the job has ended for good."""
-        from services.jobs.client.verbs import ENDED
+        from services.jobs.states import ENDED
 
         return self.state in ENDED
 

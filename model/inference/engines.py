@@ -101,8 +101,11 @@ class CTranslate2Engine:
         options = self.options(config) | {"return_scores": scored}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
         batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
-        for limit in sorted(set(limits), reverse=True):  # one limit a call; see DecodeConfig.longest
-            rows = [row for row, own in enumerate(limits) if own == limit]
+        # One limit a call, see DecodeConfig.longest. Padding changes the order of sums: that may turn a near tie, above
+        # all in int8, where a sum next to the border of two steps becomes the other one.
+        groups = [(limit, len(ids) if config.same_length else 0) for limit, ids in zip(limits, cut, strict=True)]
+        for limit, length in sorted(set(groups), reverse=True):
+            rows = [row for row, own in enumerate(groups) if own == (limit, length)]
             lengths = [len(cut[row]) for row in rows]
             share = -(-sum(lengths) // self.threads)  # smaller batches if a thread would have none
             for part in length_batches(lengths, min(config.sentence_tokens, share), config.sentences):

@@ -17,6 +17,7 @@ from model.runs import checkpoints
 from pipelines.config import Config
 from pipelines.corpus.gold import Links, gold_words
 from pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
+from pipelines.tasks.run import Run
 from pipelines.tracking.plots import Figure, panels
 from pipelines.tracking.run import TrackedRun
 
@@ -38,7 +39,7 @@ def measure_run(config: Config, bundle: TranslationBundle) -> AlignmentEvaluatio
     files = keep(evaluation, pictures, bundle.directory.parent)
     logger.info(f"kept in {', '.join(str(file) for file in files)}")
     if bundle.directory.parent == config.run_dir:
-        with TrackedRun(config.tracking, config.run_dir, config.name, system=False) as tracked:
+        with Run.of(config).record(system=False) as tracked:
             log(tracked, checkpoints.newest_step(config.run_dir), evaluation, pictures, files)
     return evaluation
 

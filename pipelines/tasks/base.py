@@ -17,6 +17,7 @@ from model.networks.architectures import architecture
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import ClusterConfig
+from pipelines.tasks.run import Run
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
@@ -59,7 +60,7 @@ class Task:
     fingerprint: Callable[[Config], dict[str, Any]]  # everything that the weights after a given step depend on
     needs_training: Callable[[Config], bool]
     plan: Callable[[Config], Plan | None]  # None: no work for ranks
-    train_rank: Callable[[Config, Ranks], object]  # a module's top-level function; resumes from the newest checkpoint
+    train_rank: Callable[[Config, Ranks, Run], object]  # a top-level function; resumes from the newest checkpoint
 
     # release
     weights_origin: Callable[[Config], Any]  # the origin of the run's final weights, as plain values

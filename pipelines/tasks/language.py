@@ -42,6 +42,7 @@ from pipelines.tasks.language_release import (
 )
 from pipelines.tasks.network import needs_training, train_network
 from pipelines.tasks.precision import refuse_unrunnable
+from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
 from pipelines.tasks.workers import check_lanes_of, worker_count
 from pipelines.training.final_weights import stored_weights, weights_hashes
@@ -51,7 +52,7 @@ from pipelines.training.verification import replay_lanes
 logger = logging.getLogger(__name__)
 
 
-def train_rank(config: Config, ranks: Ranks) -> Progress:
+def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
     """Trains on this rank until the run is over, from the run's newest checkpoint.
 
     Raises:
@@ -61,7 +62,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     network = fresh_network(config, tokenizer)
     loader = make_loader(config, network, tokenizer, ranks.rank, ranks.world)
     held_out = validation_batches(config, network, tokenizer, ranks)
-    return train_network(config, ranks, network, loader, held_out)
+    return train_network(config, ranks, run, network, loader, held_out)
 
 
 def carries(network: Network) -> bool:

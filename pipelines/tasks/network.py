@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from model.networks.architectures import architecture
 from model.networks.network import Network
@@ -11,43 +11,36 @@ from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.tasks.precision import settle_precision
+from pipelines.tasks.run import Run
 from pipelines.tracking.run import TrackedRun
 from pipelines.training.loop import Loader, Progress, Trainer, limits
 
 logger = logging.getLogger(__name__)
 
 
-@contextlib.contextmanager
-def rank_record(config: Config, ranks: Ranks) -> Iterator[TrackedRun | None]:
-    """Yields the run's record within the block, on the first rank; None on the others.
-
-    The driver continues the run (evaluation, registration), so the record is handed over without being ended.
-    """
-    tracked = TrackedRun(config.tracking, config.run_dir, config.name, begin=False) if ranks.first else None
-    try:
-        yield tracked
-    finally:
-        if tracked:
-            tracked.leave()
+def rank_record(run: Run, ranks: Ranks) -> "contextlib.AbstractContextManager[TrackedRun | None]":
+    """Returns the run's record for a block on the first rank, None on the others; the driver continues it."""
+    return run.shared_record(begin=False) if ranks.first else contextlib.nullcontext()
 
 
 def train_network(
     config: Config,
     ranks: Ranks,
+    run: Run,
     network: Network,
     loader: Loader,
     held_out: Callable[[], Iterable[Batch]],
     bleu: Callable[[], float] | None = None,
 ) -> Progress:
     """Trains on this rank until the run is over, from the run's newest checkpoint, and closes the loader."""
-    with contextlib.closing(loader), rank_record(config, ranks) as tracked:
+    with contextlib.closing(loader), rank_record(run, ranks) as tracked:
         trainer = Trainer(
             network,
             architecture(config.model["architecture"]).loss,
             loader,
             config.loader.lanes,
             settle_precision(config, network, ranks, tracked),
-            config.run_dir,
+            run.folder,
             ranks,
             config.seed,
             held_out=held_out,

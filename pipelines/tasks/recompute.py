@@ -27,6 +27,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig
 from pipelines.tasks.base import task_for
+from pipelines.tasks.run import Run
 from pipelines.tracking.server import TrackingConfig
 from pipelines.training import checkpoint
 from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
@@ -89,7 +90,7 @@ def _compare(config: Config, record: Mapping[str, Any], begin: int, end: int) ->
         changes = [int(one["from_step"]) for one in record.get(PLANS, []) if begin < int(one["from_step"]) < end]
         for stop in (*changes, end):
             settings = _settings(config, record, again, checkpoints.newest_step(again), stop)
-            task_for(settings.model).train_rank(settings, Ranks(0, 1, device))
+            task_for(settings.model).train_rank(settings, Ranks(0, 1, device), Run.of(settings))
         _compare_losses(run, again, begin, end, ROUNDED if exact else NOISE)
         theirs, ours = (checkpoint.read(checkpoints.every(where)[end])[0] for where in (run, again))
         before = checkpoint.read(checkpoints.every(run)[begin])[0]["network"] if begin else None

@@ -14,46 +14,46 @@ from model.shards.manifest import manifest_hash
 from pipelines.config import Config
 from pipelines.tasks.base import Task
 from pipelines.tasks.openings import open_split
+from pipelines.tasks.run import Run
 from pipelines.tracking.registry import register_bundle
 from pipelines.tracking.run import TrackedRun
-from pipelines.training import publishing
 
 logger = logging.getLogger(__name__)
 
 
-def release(config: Config, task: Task, say: Callable[[str], object] = print) -> Path:
+def release(config: Config, run: Run, task: Task, say: Callable[[str], object] = print) -> Path:
     """Makes the run's bundle, scores it, records and registers it; a bundle of the same weights is made once.
 
     `say` gets the report of its scores.
 
     Returns the bundle's directory.
     """
-    directory = config.run_dir / paths.BUNDLE
+    directory = run.folder / paths.BUNDLE
     config = replace(config, evaluate=replace(config.evaluate, bundle=None))
-    with TrackedRun(config.tracking, config.run_dir, config.name) as tracked:
+    with run.record() as tracked:
         if stored_origin(task, directory) == plain(task.weights_origin(config)):
             logger.info(f"the bundle {directory} is of these weights already")
             bundle = open_bundle(directory)
         else:
             bundle = task.save_bundle(config, directory, tracked)
-        opened = open_split(config, task.kind, config.run_dir, config.name, tracked)
+        opened = open_split(config, task.kind, run.folder, run.name, tracked)
         measured = task.evaluate(config, bundle)
         openings = {} if opened is None else {f"{opened.split}_openings": opened.count}
         told = measured.report if opened is None else f"{measured.report}\n\n{opened}"
         bundle.update_facts({"scores": measured.facts})
-        written = task.write(measured, config.run_dir)
-        journal.note_evaluation(config.run_dir, written[0])
+        written = task.write(measured, run.folder)
+        journal.note_evaluation(run.folder, written[0])
         tracked.artifact(written[0], "evaluation")
-        tracked.metrics(checkpoints.newest_step(config.run_dir), {**measured.scores, **openings})
+        tracked.metrics(checkpoints.newest_step(run.folder), {**measured.scores, **openings})
         tracked.text(f"{told}\n", "evaluation/report.txt")
         task.record(config, bundle, measured, tracked)
         say(told)
-        publishing.publish(config.run_dir, paths.BUNDLE, paths.evaluation(config.run_dir, config.evaluate.split).name)
+        run.publish(paths.BUNDLE, paths.evaluation(run.folder, config.evaluate.split).name)
         if config.registry.register:
-            version = register_bundle(config.tracking, config.registry, tracked, directory, openings)
+            version = register_bundle(run.tracking, config.registry, tracked, directory, openings)
             shards = manifest_hash(config.shard_dir)
             _write_release(config, tracked, version, manifest_hash=shards, **openings, **measured.summary)
-            publishing.publish(config.run_dir, paths.RELEASE)
+            run.publish(paths.RELEASE)
     return directory
 
 

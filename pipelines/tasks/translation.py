@@ -32,6 +32,7 @@ from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.identity import check_shards, network_fingerprint
 from pipelines.tasks.network import needs_training, train_network
 from pipelines.tasks.precision import refuse_unrunnable
+from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
 from pipelines.tasks.translation_release import compare, evaluate, judge, measure_more, record, save_bundle, write
 from pipelines.tasks.workers import check_lanes_of, worker_count
@@ -44,7 +45,7 @@ logger = logging.getLogger(__name__)
 VALIDATION_SENTENCES = 500  # decoded for BLEU during a training; the final evaluation uses all
 
 
-def train_rank(config: Config, ranks: Ranks) -> Progress:
+def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
     """Trains on this rank until the run is over, from the run's newest checkpoint.
 
     Raises:
@@ -56,7 +57,7 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     pairs = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
     loader = teachers.taught(pairs, config) if config.train.teachers else pairs
     bleu = partial(validation_bleu, config, network, tokenizers, ranks)
-    return train_network(config, ranks, network, loader, validation_batches(config, ranks), bleu)
+    return train_network(config, ranks, run, network, loader, validation_batches(config, ranks), bleu)
 
 
 def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwork:

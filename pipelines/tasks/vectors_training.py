@@ -20,12 +20,13 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
 from pipelines.tasks.network import rank_record
+from pipelines.tasks.run import Run
 from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
 from pipelines.word_vectors.loop import Decay, Progress, train_tables
 from pipelines.word_vectors.synchronous import SynchronousWord2Vec
 
 
-def train_rank(config: Config, ranks: Ranks) -> Progress:
+def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
     """Trains on this rank until the run is finished; resumes from the run's newest checkpoint.
 
     Raises:
@@ -36,13 +37,13 @@ def train_rank(config: Config, ranks: Ranks) -> Progress:
     feed = make_feed(config, vocabulary)
     learner = make_learner(config, vocabulary, ranks)
     del vocabulary  # training does not need the words themselves
-    with rank_record(config, ranks) as tracked:
+    with rank_record(run, ranks) as tracked:
         return train_tables(
             learner,
             feed,
             settings,
             Decay(model.lr, model.min_lr),
-            config.run_dir,
+            run.folder,
             ranks,
             config.seed,
             settings.threads or torch.get_num_threads(),

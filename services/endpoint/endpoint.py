@@ -20,6 +20,7 @@ from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
 from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
+from services.endpoint.single_model import QueuesModel
 from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
 from services.endpoint.vector_routes import VectorsQueue
@@ -164,8 +165,9 @@ class Endpoint:
         if match is None:
             return None
         self.keys.allow(ASKING.get(), [spoken.language])
-        translation = _with_ends(match.translation, text)
-        return Answer(translation, spoken.language, spoken.confidence, [], spoken.report(), memory=match.record())
+        return Answer(
+            match.fitted(text), spoken.language, spoken.confidence, [], spoken.report(), memory=match.record()
+        )
 
     def _add_similar(
         self, texts: Sequence[str], answers: Sequence[Answer], source: str, target: str, owner: str
@@ -253,7 +255,7 @@ class Endpoint:
 
     async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
         """Translates the texts' lines, again where the model lost what must not change."""
-        lines = sum(len(one.lines) for one in texts)
+        lines = sum(text.sentences for text in texts)
         with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
             while not all(text.finished for text in texts):
                 if any(text.masked for text in texts):
@@ -262,7 +264,7 @@ class Endpoint:
                         text.stand_ins = known
                 for asked in pending(texts):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.queue().ask(model, asked.lines, nbest)
+                    translations = await self.queue().ask(model, asked.lines, nbest, ASKING.get().priority)
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)
@@ -305,37 +307,8 @@ class Endpoint:
         return (200 if status == "ok" else 503), body
 
 
-@dataclass(frozen=True)
-class QueuesModel:
-    """The model that a queue has, as the only one of a catalogue."""
-
-    queue: InferenceQueue[LoadedModel, str, Translation]
-
-    @property
-    def current(self) -> LoadedModel | None:
-        return self.queue.current()
-
-    @property
-    def error(self) -> str | None:
-        return self.queue.trouble()
-
-    def unload(self) -> None: ...
-
-    def load_again(self) -> LoadedModel:
-        return self.queue.model()
-
-    def wake(self) -> None: ...
-
-
 def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
-
-
-def _with_ends(translation: str, text: str) -> str:
-    """Returns the translation with the blanks that the text begins and ends with."""
-    body = text.strip()
-    start = text.index(body) if body else 0
-    return f"{text[:start]}{translation.strip()}{text[start + len(body) :]}"
 
 
 def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,12 @@ class Match(NamedTuple):
     score: float  # 100: the same text
     origin: str  # the file that it came from, or `suggestion`
 
+    def fitted(self, text: str) -> str:
+        """Returns the translation with the blanks that `text` begins and ends with."""
+        body = text.strip()
+        start = text.index(body) if body else 0
+        return f"{text[:start]}{self.translation.strip()}{text[start + len(body) :]}"
+
     def record(self) -> dict[str, Any]:
         """Returns plain values for JSON."""
         return self._asdict()

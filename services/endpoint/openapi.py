@@ -92,9 +92,9 @@ REPORT = record(
         "complete": {"type": "boolean"},
         "sentences": COUNT,
         **dict.fromkeys(("placeholders", "tags", "terms", "words"), KEPT),
-        **dict.fromkeys(("lost", "long", "cut", "loops"), array_of(TEXT)),
+        **dict.fromkeys(("lost", "long", "cut", "loops", "untranslated"), array_of(TEXT)),
     },
-    optional=("placeholders", "tags", "terms", "words", "lost", "long", "cut", "loops"),
+    optional=("placeholders", "tags", "terms", "words", "lost", "long", "cut", "loops", "untranslated"),
 )
 TRANSLATION = record(
     {

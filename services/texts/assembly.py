@@ -1,9 +1,10 @@
 """A run's translation from its parts: masks in their places, tags around the words that became theirs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.texts.lines import Place, Target
+from services.texts.lines import MARKS, Place, Target
 from services.texts.parts import Part, RunState
 from services.texts.protected import has_letter
 from services.texts.runs import Mask, Span, Tag
@@ -22,7 +23,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Written:
-    """What was written where, in characters of the answer."""
+    """A mask or a tag, and its place in the answer, in characters."""
 
     what: Mask | Tag
     start: int
@@ -82,7 +83,9 @@ def _put(state: RunState, target: Target, mask: Mask, at: int) -> Place:
     text = state.run.text
     before = text[mask.start - 1 : mask.start].isspace() if mask.start else True
     after = text[mask.end : mask.end + 1].isspace() or mask.end >= len(text)
-    place, left = point(target, mask.start, mask.end, glued=not before)
+    head, tail = text[: mask.start], text[mask.end :]
+    nearer = len(head) - len(head.rstrip()) < len(tail) - len(tail.lstrip())
+    place, left = point(target, mask.start, mask.end, glued=nearer)
     raw = mask.raw
     if (before and after) or not mask.anchor:
         raw = f" {raw}" if left else f"{raw} "
@@ -172,8 +175,8 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> tuple[int, int, str]:
             lead = len(before) if found.text[target[0] : target[1]].startswith(before) else 0
             spans.append((target[0] + lead, target[1] - shift))
             continue
-        words = [right for right, left in translated.links if start <= left[0] and left[1] <= end]
-        span = _cluster(words, [right for right, left in translated.links if right not in words])
+        words, others = _sides(translated, start, end)
+        span = _cluster(words, others)
         if span is None:
             place, _ = point(translated, start, end, glued=False)
             how = "guessed"
@@ -187,6 +190,20 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> tuple[int, int, str]:
         return 0, 0, "guessed"
     full = [span for span in spans if span[0] < span[1]] or spans[:1]
     return min(start for start, _ in full), max(end for _, end in full), how
+
+
+def _sides(target: Target, start: int, end: int) -> tuple[list[Span], list[Span]]:
+    """Returns the words that come from a part of the run, without marks beyond it, and all others."""
+    words, others = [], []
+    for right, left in target.links:
+        if not start <= (left[0] + left[1] - 1) / 2 < end:
+            others.append(right)
+            continue
+        text = target.text[right[0] : right[1]]
+        lead = len(text) - len(text.lstrip(MARKS)) if left[0] < start else 0
+        tail = len(text) - len(text.rstrip(MARKS)) if left[1] > end else 0
+        words.append((right[0] + lead, max(right[0] + lead, right[1] - tail)))
+    return words, others
 
 
 def _empty(found: Assembly, tag: Tag) -> tuple[int, int, str]:
@@ -231,25 +248,28 @@ class Writer:
         self.written: list[Written] = []
         self.inner: dict[Mask | Tag, str] = {}
 
-    def write(self, tags: Sequence[Placed], start: int, end: int, last: bool = True) -> None:
-        """Writes the text from `start` to `end` with these tags."""
+    def write(self, tags: Sequence[Placed], start: int, end: int, limit: float = math.inf) -> None:
+        """Writes the text from `start` to `end` with these tags; `limit`: where that ends in the run."""
         place = start
         for tag in tags:
-            self._plain(place, tag.start, False)
+            self._plain(place, tag.start, tag.tag.start)
             begin = self.base + self.length
             self._add(self.inner.get(tag.tag, tag.tag.opening))
-            self.write(tag.inner, tag.start, tag.end, False)
+            self.write(tag.inner, tag.start, tag.end, tag.tag.end)
             self._add(tag.tag.closing)
             self.written.append(Written(tag.tag, begin, self.base + self.length, tag.how))
             place = tag.end
-        self._plain(place, end, last)
+        self._plain(place, end, limit)
 
     def _add(self, text: str) -> None:
         self.out.append(text)
         self.length += len(text)
 
-    def _plain(self, start: int, end: int, last: bool) -> None:
-        while self.places and (self.places[0].start < end or (last and self.places[0].start <= end)):
+    def _plain(self, start: int, end: int, limit: float) -> None:
+        """Writes text without tags; what stands at its end is of it if it stands before `limit` in the run."""
+        while self.places and (
+            self.places[0].start < end or (self.places[0].start <= end and self.places[0].mask.start < limit)
+        ):
             one = self.places.pop(0)
             self._text(start, max(start, one.start))
             raw = one.mask.raw if one.written is None else one.written

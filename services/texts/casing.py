@@ -19,9 +19,7 @@ SMALL_WORDS = frozenset(_SMALL_WORDS.split())
 
 def is_shouted(text: str) -> bool:
     """Returns True for a text of capitals with two letters or more."""
-    letters = [sign for sign in text if sign.isalpha()]
-    cased = [sign for sign in letters if sign.lower() != sign.upper()]
-    return len(cased) > 1 and all(sign.isupper() for sign in cased)
+    return text.isupper() and sum(sign.isupper() for sign in text) > 1
 
 
 def calm(text: str) -> str:

@@ -6,15 +6,15 @@
 from collections.abc import Iterator
 
 KINDS = ("plural", "select", "selectordinal")
-DEEPEST = 20
+LONGEST_NAME = 80
 
 
-def read_message(text: str, start: int, depth: int = 0) -> tuple[list[tuple[bool, str]], int] | None:
+def read_message(text: str, start: int) -> tuple[list[tuple[bool, str]], int] | None:
     """Returns the message that begins at `start` as (translatable, text), and its end; None if there is none."""
-    if depth > DEEPEST or text[start : start + 1] != "{":
+    if text[start : start + 1] != "{":
         return None
-    comma = text.find(",", start)
-    second = text.find(",", comma + 1)
+    comma = text.find(",", start, start + LONGEST_NAME)
+    second = text.find(",", comma + 1, comma + LONGEST_NAME)
     if comma < 0 or second < 0:
         return None
     name, kind = text[start + 1 : comma].strip(), text[comma + 1 : second].strip()

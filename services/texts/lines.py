@@ -12,14 +12,15 @@ from services.texts.stand_ins import Pair, StandIns
 
 _STOP = regex.compile(r"[\p{Sentence_Terminal}…:;][\"'”’»)\]]*$")
 _PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")
-_MARKS = ".,;:!?…\"'”’»)]"
+MARKS = ".,;:!?…\"'”’»)]"
+_OTHER_BLANK = regex.compile(r"[^\S ]|[\x1c-\x1f]")
 MOST_ENDING = 3  # letters of an ending
 _APOSTROPHE = regex.compile(r"(?<=\p{L})’(?=\p{L})")
 
 
 @dataclass(eq=False)
 class Line:
-    """What the model is given for a part of a run."""
+    """A part of a run as the model is given it."""
 
     text: str
     origin: list[int]  # by character: its place in the run
@@ -33,6 +34,7 @@ class Line:
     capital: bool  # it begins with one
     stop: str  # "" or the full stop that was added
     last: str  # the stop of the source, if it ends with one
+    linked: bool = False  # there is something to place between the words of the translation
 
 
 @dataclass(frozen=True)
@@ -72,9 +74,8 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
     line = Line("", origin, [], [], [], [], [], casing.is_shouted(_outside(run, span, masks)), False, False, "", "")
 
     def add(piece: str, place: int, fixed: bool) -> None:
-        for at, sign in enumerate(piece):
-            signs.append(sign)
-            origin.append(place if fixed else place + at)
+        signs.extend(piece)
+        origin.extend([place] * len(piece) if fixed else range(place, place + len(piece)))
 
     place = start
     for mask in [*masks, None]:
@@ -101,6 +102,7 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
             line.stood.append((mask, pair, (len(signs), len(signs) + len(pair[0]))))
             add(pair[0], mask.start, fixed=True)
         place = mask.end
+    line.linked = bool(run.tags or run.masks)
     _flatten(line, signs, origin)
     given = "".join(signs)
     if line.shouted:
@@ -128,9 +130,11 @@ def _outside(run: Run, span: Span, masks: Sequence[Mask]) -> str:
 
 def _flatten(line: Line, signs: list[str], origin: list[int]) -> None:
     """Makes a line feed and the blanks around it one blank."""
+    if not _OTHER_BLANK.search("".join(signs)):
+        return
     at = 0
     while at < len(signs):
-        if signs[at] in "\r\n\x85\u2028\u2029\v\f\x1c\x1d\x1e":
+        if signs[at] in "\t\r\n\x85\u2028\u2029\v\f\x1c\x1d\x1e":
             first, last = at, at
             while first > 0 and signs[first - 1].isspace():
                 first -= 1
@@ -177,11 +181,12 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
         else:
             taken.append(spot)
             found.places.append(Place(*spot, mask, "copied"))
-    pairs = _pairs(found, line, translation if text == translation.text else None)
-    for mask in line.shown:
-        if mask.kind == "term":
-            _place_term(found, line, mask, pairs)
-    _link(found, line, pairs)
+    if line.linked:
+        pairs = _pairs(found, line, translation if text == translation.text else None)
+        for mask in line.shown:
+            if mask.kind == "term":
+                _place_term(found, line, mask, pairs)
+        _link(found, line, pairs)
     _repair_end(found, line)
     if line.shouted:
         _shout(found)
@@ -261,7 +266,7 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
         return
     if " " not in stem and len(stem) > 3:
         for begin, end in words:
-            core = found.text[begin:end].rstrip(_MARKS)
+            core = found.text[begin:end].rstrip(MARKS)
             if core.casefold().startswith(stem) and len(core) <= len(stem) + MOST_ENDING:
                 found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
                 return
@@ -279,7 +284,7 @@ def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Spa
         if found.text[end:begin].strip():
             break
         end = stop
-    found.places.append(Place(start, start + len(found.text[start:end].rstrip(_MARKS)), mask, "aligned"))
+    found.places.append(Place(start, start + len(found.text[start:end].rstrip(MARKS)), mask, "aligned"))
 
 
 def _meet(one: Span, other: Span) -> bool:
@@ -312,7 +317,8 @@ def _repair_end(found: Target, line: Line) -> None:
     elif line.last in (".", "!", "?") and body and _PLAIN_SCRIPT.search(body) and body[-1].isalpha():
         body += line.last
     found.text = body
-    found.links = [(right, left) for right, left in found.links if right[1] <= len(body)]
+    clipped = (((right[0], min(right[1], len(body))), left) for right, left in found.links)
+    found.links = [(right, left) for right, left in clipped if right[0] < right[1]]
 
 
 def _shout(found: Target) -> None:

@@ -1,4 +1,4 @@
-"""What a client can ask for beside the languages of a translation."""
+"""Options of a translation that a client can set, and glossaries."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,7 +103,7 @@ def _columns(file: Iterable[str], delimiter: str, where: str) -> Iterator[tuple[
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What every dialect can ask for. The tags are those of DeepL's parameters of the same names."""
+    """The options of every dialect. The tags are those of DeepL's parameters of the same names."""
 
     format: Format = "text"
     ignore_tags: tuple[str, ...] = ()  # elements that are not translated

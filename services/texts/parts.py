@@ -36,6 +36,7 @@ class Part:
     target: Target | None = None  # once it is final
     looped: bool = False
     truncated: bool = False
+    untranslated: bool = False  # the model gave nothing: its text is the source's
 
 
 @dataclass(eq=False)
@@ -117,7 +118,10 @@ class RunState:
             part.target = Target("", lost=self.masks(part.span))
             return
         part.text, part.looped = translation.text, False
-        if translation.loops:
+        part.untranslated = not translation.text.strip()
+        if part.untranslated:
+            part.text = part.line.text
+        elif translation.loops:
             part.text = collapse(translation.text)
             part.looped = part.text != translation.text
         last = part.tries >= MOST_TRIES

@@ -70,6 +70,11 @@ class Prepared:
         return any(state.masked() for state in self.states)
 
     @property
+    def sentences(self) -> int:
+        """Returns the number of parts that the model translates."""
+        return sum(len(state.parts) for state in self.states)
+
+    @property
     def waiting(self) -> list[tuple[RunState, Part]]:
         """Returns the parts that wait for a translation."""
         return [(state, part) for state in self.states for part in state.waiting(self.stand_ins)]

@@ -17,10 +17,10 @@ _DIGITS = r"\p{Nd}+(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}+)*"
 _TAG = r"""[A-Za-z][\w:.-]*(?:\s+[^<>]*?)?"""
 # By name: the kind of what is found. The first that fits at a place wins.
 _KINDS = {
-    "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?[^\s<>"“”«»`]*[^\s<>"“”«»`.,;:!?…'’)\]}*_]"""
-    rf"""|(?<![\w@.])(?:www\.[^\s<>"]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"]*[\w/])?)""",
+    "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?(?:[^\s<>"“”«»`()]|\([^\s()<>"]*\))+(?<![.,;:!?…'’\]}}*_])"""
+    rf"""|(?<![\w@.-])(?:www\.[^\s<>"]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"]*[\w/])?)""",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
-    "code": r"(?<!`)(?P<tick>`{1,3})(?!`)[^`\n]+(?P=tick)(?!`)",
+    "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)",
     "placeholder": r"\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%[^\n]*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
     r"|\{[^{}\s,;]{0,80}\}|\{\s?[\w.]+\s?(?:,\s?\w+\s?){1,2}\}"
     r"|%(?:\(\w+\)|\d+\$)?[#0+-]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGcrsaA@](?![A-Za-z])"
@@ -38,11 +38,13 @@ _KINDS = {
     "mention": r"(?<![\w@#/])[@#](?!\d+\b)\w[\w.-]*\w",
     "number": rf"(?<![\w])(?:[-+−±~≈]|[<>≤≥]=?\s?)?(?:\p{{Sc}}\s?)?(?:{_DIGITS})"
     rf"(?:\s?(?:{_UNITS})(?![\w])|\s?[%‰\p{{Sc}}]|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
-    r"|(?<!\w)[\p{L}_]+[\w-]*?\p{Nd}[\w-]*",
+    r"|(?<![\w-])(?=[\p{L}_])[\w-]{1,40}?\p{Nd}[\w-]*(?:[.,:/]\p{Nd}[\w-]*)*",
     "symbol": r"[[\p{So}\p{Sm}\p{Co}]--[+<>=|~°]]+",
 }
 ANCHORS = frozenset(("tag", "shortcode", "emoji", "symbol"))
 PATTERN = regex.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _KINDS.items()), regex.VERSION1)
+LONGEST_MESSAGE, MOST_TRIES = 4_000, 200  # characters of a plural or select; braces of a text that begin none
+_ORDINARY = regex.compile(r"[\p{L}\p{M}\s.,!?;'’\"“”„()-]*+")  # a text in which nothing is masked
 LETTER = regex.compile(r"\p{L}")
 
 
@@ -54,14 +56,19 @@ def has_letter(text: str) -> bool:
 def find_masks(text: str, start: int = 0, end: int | None = None) -> Iterator[Mask]:
     """Yields what must not change in a plain text, in order."""
     end = len(text) if end is None else end
+    if _ORDINARY.fullmatch(text, start, end):
+        return
     place = start
     brace = text.find("{", start, end)
-    while brace >= 0:
-        message = icu.read_message(text[:end], brace)
+    tries = 0
+    while brace >= 0 and tries < MOST_TRIES:
+        message = icu.read_message(text[brace : min(end, brace + LONGEST_MESSAGE)], 0)
         if message is None:
+            tries += 1
             brace = text.find("{", brace + 1, end)
             continue
         parts, close = message
+        close += brace
         yield from _plain_masks(text, place, brace)
         yield Mask(brace, close, "message", text[brace:close], inner=[make_branch(*part) for part in parts])
         place = close

@@ -45,6 +45,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
         report["long"] = limited
     for name, flagged in (
         ("cut", [part for part in parts if part.truncated]),
+        ("untranslated", [part for part in parts if part.untranslated]),
         ("loops", [part for part in parts if part.looped]),
     ):
         if flagged:

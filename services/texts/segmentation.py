@@ -14,7 +14,10 @@ _MARKER = regex.compile(
     r"(?:(?:[-–—*+•◦▪‣·»>]+|\#{1,6}|\(?\p{Nd}{1,3}[.)]|\(?[A-Za-z]\)|\[[ xX]?\])(?:\s+|$)|[>•◦▪‣]+(?=\p{L}))+"
 )
 _BULLET = regex.compile(r"(?:[-–—*•◦▪‣]\s+)+")
-_CELL = regex.compile(r"\t+|\s*\|\s*|(?<=\S)[ \u00a0]{3,}(?=\S)")
+_LEAD = regex.compile(r"[,;:.!?…)\]}/\\|=&*+<>~^]+")
+_TAIL = regex.compile(r"(?<=\s)[|/\\=&*+<>~^–—-]+$")
+_CELL = regex.compile(r"\t+|(?<=\S)[ \u00a0]{3,}(?=\S)")
+_BARRED = regex.compile(rf"\s*\|\s*|{_CELL.pattern}")
 _SOFT_END = regex.compile(r"[\p{L}\p{M}\p{N},’'\"“”)%€$-]$")
 _LOWER = regex.compile(r"[\"'“„‘«(]*\p{Ll}")
 _PAIRS = {
@@ -65,6 +68,10 @@ def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
             start += 1
         while start < end and shade[end - 1].isspace():
             end -= 1
+        if lead := _LEAD.match(shade, start, end):
+            start = lead.end()
+        if tail := _TAIL.search(shade, start, end):
+            end = tail.start()
         if bullet := _BULLET.match(shade, start, end):
             start = bullet.end()
         for mask in run.masks:
@@ -149,9 +156,7 @@ def _chunks(text: str) -> Iterator[Span]:
 def _cells(text: str, start: int, end: int) -> Iterator[Span]:
     bars = text.count("|", start, end) >= 2 or text[start] == "|"
     place = start
-    for match in _CELL.finditer(text, start, end):
-        if "|" in match.group() and not bars:
-            continue
+    for match in (_BARRED if bars else _CELL).finditer(text, start, end):
         if place < match.start():
             yield place, match.start()
         place = match.end()

@@ -39,7 +39,7 @@ Pair = tuple[str, str]  # what stands in the source, and what it becomes
 
 @dataclass(frozen=True)
 class StandIns:
-    """What stands for a noun, and for a number; none: a sentence is cut around what must not change."""
+    """Words for nouns, and for numbers; without any, a sentence is cut around what must not change."""
 
     names: tuple[Pair, ...] = ()
     numbers: tuple[Pair, ...] = ()

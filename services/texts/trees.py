@@ -23,6 +23,7 @@ IMPLIED = {
     **dict.fromkeys(("td", "th"), frozenset(("td", "th"))),
     "tr": frozenset(("tr", "td", "th")),
     "option": frozenset(("option",)),
+    "p": frozenset(("p",)),
 }
 
 
@@ -122,9 +123,12 @@ class _HtmlReader(HTMLParser):
                 self.starts.append(place + 1)
         self.waiting: Callable[[str], None] | None = None
         self.since = 0
-        self.feed(text)
+        last = text.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
+        self.feed(text[:last])
         self.close()
-        self._next(len(text), None)
+        self._next(last, None)
+        if text[last:]:
+            self.grower.add(Text(unescape(text[last:]), text[last:]))
         self.grower.unwind(0)
 
     def _next(self, place: int, event: Callable[[str], None] | None) -> None:
@@ -206,6 +210,8 @@ def read_xml_tree(text: str, deepest: int) -> Element:
         declaration = text[: text.index("?>") + 2]
         text = text[len(declaration) :]
         grower.add(Loose("!", declaration))
+    if text.lstrip().startswith("<!DOCTYPE"):
+        raise UserError("XML: a document type is not accepted, since it can define entities")
     content = f"{head}{text}</{ROOT}>".encode()
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = False
@@ -242,9 +248,6 @@ def read_xml_tree(text: str, deepest: int) -> Element:
         depth -= 1
         at((lambda raw: grower.end(name, raw) if raw else None) if depth else None)
 
-    def doctype(*_: object) -> None:
-        raise UserError("XML: a document type is not accepted, since it can define entities")
-
     parser.StartElementHandler = start
     parser.EndElementHandler = end
     parser.CharacterDataHandler = lambda data: at(lambda raw: grower.add(Text(data, raw)))
@@ -252,7 +255,6 @@ def read_xml_tree(text: str, deepest: int) -> Element:
     parser.ProcessingInstructionHandler = lambda *_: at(lambda raw: grower.add(Loose("", raw)))
     parser.StartCdataSectionHandler = lambda: at(lambda raw: grower.add(Text("", raw)))
     parser.EndCdataSectionHandler = lambda: at(lambda raw: grower.add(Text("", raw)))
-    parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(content, True)
     except expat.ExpatError as problem:

@@ -15,6 +15,7 @@ from model.decoding.consensus import likeness
 from model.decoding.hypothesis import Hypothesis
 from model.decoding.word_loops import WordLoops
 from model.errors import UserError
+from model.inference.engines import CTranslate2Engine
 from model.inference.translator import Translator, network_translator, open_translator
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
@@ -226,3 +227,30 @@ def test_where_subwords_loop_both_engines_search_again_and_elsewhere_nothing_cha
     assert all(one.loops and not one.loop_broken for one in looped) and all(one.loop_broken for one in first)
     short = replace(free, max_ratio=0.0, max_extra=1)
     assert both[1].translate(asked, short) == both[1].translate(asked, replace(short, repeats_in_word=2))
+
+
+def test_in_batches_of_one_length_int8_gives_the_same_bits_alone_and_in_company(
+    bundle: TranslationBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator = open_translator(bundle, "ctranslate2-int8", threads=2)
+    asked = lines(64, 9)
+    engine, lengths = translator.engine, []
+
+    class Watched:
+        def translate_batch(self, batch: list[list[str]], **options: object) -> object:
+            lengths.append({len(tokens) for tokens in batch})
+            return inner.translate_batch(batch, **options)
+
+    assert isinstance(engine, CTranslate2Engine)
+    inner = engine.translator
+    monkeypatch.setattr(engine, "translator", Watched())
+
+    def scores(decode: DecodeConfig, at_a_time: int) -> list[float]:
+        parts = [asked[first : first + at_a_time] for first in range(0, len(asked), at_a_time)]
+        return [found.score for part in parts for found in translator.translate(part, decode)]
+
+    exact = replace(translator.decode, same_length=True)
+    assert scores(exact, 64) == scores(exact, 1)
+    assert all(len(each) == 1 for each in lengths)
+    scores(translator.decode, 64)
+    assert not all(len(each) == 1 for each in lengths)

@@ -10,6 +10,7 @@ from model.errors import UserError
 from pipelines import shard, train
 from pipelines.config import Config
 from pipelines.corpus.sharded import as_sharded, find_given_keys
+from pipelines.tasks.run import Run
 
 OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_ratio=3.5"]
 
@@ -77,7 +78,7 @@ def test_train_refuses_it_before_anything_is_made(shards: Path, capsys: pytest.C
 def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[dict[str, Any]] = []
 
-    def record_start(config: Config, values: dict[str, Any]) -> None:
+    def record_start(config: Config, run: Run, values: dict[str, Any]) -> None:
         recorded.append(values)
         raise UserError("enough")
 

@@ -14,6 +14,7 @@ from model.runs.spool import Spool
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config, PathsConfig
 from pipelines.tasks import launch
+from pipelines.tasks.run import Run
 from pipelines.tracking.server import TrackingConfig
 
 
@@ -55,7 +56,7 @@ def test_a_worker_keeps_few_products_before_the_first_one(config: Config, unset:
     """A rank begins by measuring which precision pays."""
     ranks = Ranks(0, 1, torch.device("cpu"))
     found: list[object] = []
-    launch.train_here(lambda _, ranks: found.append(kept()), config, ranks)
+    launch.train_here(lambda _, ranks, run: found.append(kept()), config, ranks)
     assert found == [PRODUCTS]
 
 
@@ -74,5 +75,5 @@ def test_the_record_of_a_training_ends_as_the_training_did(
     """A signal while a compiled module is imported comes as the cause of an ImportError."""
     given = ImportError("initialization failed") if imported else problem
     given.__cause__ = problem if imported else None
-    launch.close_record(config, given)
+    Run.of(config).close_record(given)
     assert [one.fields["status"] for one in Spool(config.run_dir).records() if one.kind == "status"][-1] == status

@@ -112,7 +112,7 @@ KIND = Kind(
 TASK = Task(
     kind="unigram", unread=("train", "loader", "vectors"), validate=check_shards, validate_settings=lambda config: None,
     fingerprint=fingerprint, needs_training=lambda config: True, plan=lambda config: None,
-    train_rank=lambda config, ranks: None, weights_origin=fingerprint, save_bundle=save_bundle, evaluate=evaluate,
+    train_rank=lambda config, ranks, run: None, weights_origin=fingerprint, save_bundle=save_bundle, evaluate=evaluate,
     stored_origin=lambda facts: facts.get("made_from"), write=write, record=lambda *given: None, judge=judge,
     compare=lambda config, ours, rivals, folder: f"{len(rivals)} rivals",
 )  # fmt: skip

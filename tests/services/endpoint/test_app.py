@@ -32,6 +32,17 @@ def test_text_is_translated_by_sentences_and_keeps_its_line_breaks(stage: Stage)
     assert stage.ask(q=" \n").json()["translatedText"] == " \n"
 
 
+def test_html_keeps_its_markup_and_a_report_says_what_was_kept(stage: Stage) -> None:
+    body = stage.ask(q="<p>One <b>dog</b>.</p><pre>x</pre> See {name} &amp; go.", format="html", report=True).json()
+    assert body["translatedText"] == "<p>ONE <b>DOG</b>.</p><pre>x</pre> SEE {name} &amp; GO."
+    assert body["report"]["complete"] is True
+    assert [(one["text"], one["how"]) for one in body["report"]["placeholders"]] == [("{name}", "cut")]
+    assert [(one["text"], one["how"]) for one in body["report"]["tags"]] == [("<b>", "guessed")]
+    assert "report" not in stage.ask(q="Go.").json()
+    assert stage.ask(q=["1", "😀"], report="true").json()["translatedText"] == ["1", "😀"]
+    assert stage.translator.lines[-1] == "Go."  # what has no letter is not given to the model
+
+
 def test_alternatives_are_given_when_asked_for(stage: Stage) -> None:
     assert stage.ask(q="Go. See.", alternatives=2).json() == {
         "translatedText": "GO. SEE.",
@@ -239,7 +250,7 @@ def test_an_answer_says_what_was_lost(stage: Stage) -> None:
     copied = stage.ask(q="A 犬. Go. See 犬.", report=True).json()
     assert copied["translatedText"] == "A 犬. GO. SEE 犬."
     assert [word["text"] for word in copied["report"]["words"]] == ["犬", "犬"]
-    cut = stage.ask(q=["Go.", "!long"]).json()["losses"]
+    cut = stage.ask(q=["Go.", "x!long"]).json()["losses"]
     assert cut == [{}, {"truncated": 1, "warnings": [cut[1]["warnings"][0]]}]
     assert "were cut to the model's positions" in cut[1]["warnings"][0]
     value = stage.endpoint.metrics.telemetry.registry.get_sample_value

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -162,6 +163,24 @@ def test_listed_keys_have_no_limits_and_are_not_stored(store: KeyStore, clock: C
 def test_an_address_that_is_no_database_is_named(url: str) -> None:
     with pytest.raises(UserError, match=r"serve\.database"):
         Keys(store=KeyStore(url)).start()
+
+
+def test_a_keys_priority_is_that_of_its_questions(
+    stage: Stage, store: KeyStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = store.add("anna", priority=1)
+    stage.endpoint.keys = keys(store, clock)
+    asked: list[int] = []
+    ask = stage.queue.ask
+
+    async def noting(model: Any, items: Any, nbest: int = 1, priority: int = 0) -> Any:
+        asked.append(priority)
+        return await ask(model, items, nbest, priority)
+
+    monkeypatch.setattr(stage.queue, "ask", noting)
+    body = {"q": "x", "source": "en", "target": "de", "api_key": secret}
+    assert Client(create_app(stage.endpoint)).post("/translate", json=body).status_code == 200
+    assert asked == [1]
 
 
 def test_the_endpoint_counts_what_a_key_translates_and_not_what_fails(

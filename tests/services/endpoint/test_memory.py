@@ -95,7 +95,7 @@ def test_a_known_text_is_answered_from_memory_and_says_so(stage: Stage, store: M
     assert answer.json()["translatedText"] == [f" {HELLO.translation}\n", "THE MAN"]
     match = {"text": HELLO.text, "translation": HELLO.translation, "score": 100.0, "origin": "a.tmx"}
     assert answer.json()["memory"] == [match, None]
-    assert stage.translator.lines == ["the man"]
+    assert stage.translator.lines == ["the man."]
     alone = ask(stage, q=HELLO.text, source="auto")
     assert alone.json()["memory"] == match
     assert "X-Model-Name" not in alone.headers  # no model was asked

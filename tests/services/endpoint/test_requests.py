@@ -32,9 +32,14 @@ def test_form_and_query_string_and_multipart_are_read_like_json(stage: Stage) ->
         ({"q": "x", "source": "fr", "target": "de"}, 400, "fr is not supported"),
         ({"q": "x", "source": "en", "target": "en"}, 400, "en is not supported"),
         (
-            {"q": "x", "source": "en", "target": "de", "format": "html"},
+            {"q": "x", "source": "en", "target": "de", "format": "rtf"},
             400,
-            "not supported: HTML is not translated",
+            "format must be text, html, xml or markdown",
+        ),
+        (
+            {"q": "<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "source": "en", "target": "de", "format": "xml"},
+            400,
+            "Invalid request: XML: a document type is not accepted",
         ),
         ({"q": [1], "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
         ({"q": {"a": 1}, "source": "en", "target": "de"}, 400, "q must be a string or a list of strings"),
@@ -44,7 +49,7 @@ def test_form_and_query_string_and_multipart_are_read_like_json(stage: Stage) ->
         ({"q": "x", "source": "en", "target": "de", "alternatives": "few"}, 400, "alternatives must be a whole number"),
         ({"q": "x" * 2000, "source": "en", "target": "de"}, 413, "the body exceeds 1000 bytes"),
         ({"q": "Go. " * 9, "source": "en", "target": "de"}, 400, "9 sentences exceed the limit (8)"),
-        ({"q": "!bad", "source": "en", "target": "de"}, 500, "Cannot translate text: cannot"),
+        ({"q": "Go !bad", "source": "en", "target": "de"}, 500, "Cannot translate text: cannot"),
         (["q"], 400, "the body is not a JSON object"),
     ],
 )

@@ -40,6 +40,18 @@ def test_the_registrys_facts_go_before_the_bundles(bundle: Path) -> None:
     assert served.origin.headers()["X-Model-Name"] == "mod?le?"
 
 
+def test_a_language_gets_its_test_lines_however_its_code_is_written() -> None:
+    class Reading:
+        def translate(self, lines: list[str], *_: object, **__: object) -> list[Translation]:
+            self.lines = lines
+            return [Translation("x", 0.0)] * len(lines)
+
+    for code in ("en", "eng", "EN_us"):
+        translator: Any = Reading()
+        check_answers(LoadedModel(translator, DecodeConfig(), Origin("m", "1", "", ""), code, "deu"))
+        assert translator.lines[0] == "The dog sees the man."
+
+
 def test_settings_are_the_bundles_but_for_what_the_command_line_sets() -> None:
     stored = DecodeConfig(beam=3, length_penalty=0.7)
     section = DecodeConfig(beam=1, length_penalty="auto", max_extra=9)

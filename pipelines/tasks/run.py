@@ -1,0 +1,88 @@
+"""A run while it is trained: its folder, its record in MLflow, and its copy at an address."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import ServiceError, UserError, interrupt_in
+from model.runs.attempts import StaleAttemptError
+from model.runs.spool import Spool
+from model.storage.mirror import Remote, remote_of
+from pipelines.config import Config
+from pipelines.tracking.run import TrackedRun
+from pipelines.tracking.server import TrackingConfig, resolve_paths
+from pipelines.training import publishing
+from pipelines.training.stopping import read_reason
+
+
+@dataclass(frozen=True)
+class Run:
+    """Opened once by a command, and once by each of its workers, and handed down."""
+
+    folder: Path
+    name: str
+    tracking: TrackingConfig
+
+    @classmethod
+    def of(cls, config: Config) -> "Run":
+        """Returns the run that the configuration names, with absolute local paths."""
+        return cls(config.run_dir, config.name, resolve_paths(config.tracking))
+
+    @property
+    def elsewhere(self) -> Remote | None:
+        """Returns the place that the folder stands for; None for a plain folder."""
+        return remote_of(self.folder)
+
+    def pull(self) -> None:
+        """Gets the newest files; a plain folder stays as it is."""
+        publishing.pull(self.folder)
+
+    def publish(self, *results: str) -> None:
+        """Sends the folder, and the files and folders `results` under their own names.
+
+        Raises:
+            StaleAttemptError: another start has taken over, so nothing of ours may be registered.
+            RefusedError, AwayError.
+        """
+        publishing.publish(self.folder, *results)
+
+    def record(self, system: bool = True) -> TrackedRun:
+        """Opens the run's record; as a context manager it ends the run."""
+        return TrackedRun(self.tracking, self.folder, self.name, system)
+
+    @contextlib.contextmanager
+    def shared_record(self, begin: bool = True) -> Iterator[TrackedRun]:
+        """Opens the record for the block and hands it to the next process, which may end the run.
+
+        `begin`: record that the run is running. A worker does not, because the command may have ended it meanwhile.
+        """
+        tracked = TrackedRun(self.tracking, self.folder, self.name, begin=begin)
+        try:
+            yield tracked
+        finally:
+            tracked.leave()
+
+    @contextlib.contextmanager
+    def closed_record(self) -> Iterator[None]:
+        """Closes the record if the block ends with an error."""
+        try:
+            yield
+        except BaseException as problem:
+            if Spool(self.folder).status() == "RUNNING":
+                self.close_record(problem)
+            raise
+
+    def close_record(self, problem: BaseException) -> None:
+        """Ends the record: KILLED with the reason if the end was asked for, else FAILED."""
+        ours = False
+        with contextlib.suppress(ServiceError, UserError):
+            ours = publishing.pull_own(self.folder)
+        tracked = self.record()
+        killed = interrupt_in(problem) is not None
+        if killed:
+            tracked.tags({"ended_by": read_reason(self.folder) or "interrupt"})
+        tracked.finish("KILLED" if killed else "FAILED")
+        with contextlib.suppress(ServiceError, UserError, StaleAttemptError):
+            if ours:  # no other start has taken over
+                self.publish()
