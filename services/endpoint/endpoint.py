@@ -198,11 +198,12 @@ class Endpoint:
             raise HTTPException(503, str(problem), {"Retry-After": "5"}) from None
 
     async def detect(self, text: str) -> list[Guess]:
-        """Returns the languages that the text may be in, most probable first."""
+        """Returns the languages that the text may be in, most probable first; without letters, the first served."""
         self.keys.charge(ASKING.get(), len(text))
         if not self.detector.loaded:
             await asyncio.to_thread(self.detector.load)
-        return self.detector.rank(text, list(self.served().targets()))
+        offered = list(self.served().targets())
+        return self.detector.rank(text, offered) or [Guess(offered[0], 0.0)]
 
     async def _ask(
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
@@ -247,7 +248,7 @@ class Endpoint:
             best = text.rebuild()
             others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
             others.pop(best.text, None)
-            maps = [one.record() for _, part in text.translations() for one in part.attention] if aligned else []
+            maps = text.attention() if aligned else []
             record = losses[-1].record()
             answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
         self.metrics.lose(losses)

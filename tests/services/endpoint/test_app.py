@@ -56,6 +56,7 @@ def test_auto_names_the_language_that_was_found(stage: Stage) -> None:
     assert answer["translatedText"] == "THE DOG SLEEPS IN THE HOUSE."
     assert answer["detectedLanguage"]["language"] == "en"
     assert answer["detectedLanguage"]["confidence"] > 90
+    assert stage.client.post("/detect", data={"q": "42"}).json() == [{"language": "en", "confidence": 0.0}]
     found = stage.client.post("/detect", data={"q": "Der Hund schläft im Haus."}).json()
     assert [one["language"] for one in found] == ["de", "en"]
     assert 99 < sum(one["confidence"] for one in found) < 101

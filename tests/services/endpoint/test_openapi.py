@@ -59,6 +59,8 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
     [
         ("POST", "/translate"),
         ("POST", "/detect"),
+        ("POST", "/suggest"),
+        ("GET", "/models"),
         ("GET", "/languages"),
         ("GET", "/frontend/settings"),
         ("GET", "/health"),
