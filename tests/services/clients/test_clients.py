@@ -16,6 +16,8 @@ from services.clients.checks import Server, judge
 from services.clients.clients import ClientsConfig, find_server, show
 from services.clients.node_clients import SCRIPTS, ask_node_clients
 from services.clients.python_clients import CLIENTS, ask_python_clients
+from services.endpoint.glossaries import Glossaries
+from services.endpoint.key_store import KeyStore
 from services.http.listening import bind
 from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.conftest import stage as stage  # a fixture
@@ -24,8 +26,8 @@ NODE = Path(__file__).parents[3] / "node_modules"  # where `npm install` puts th
 
 
 @pytest.fixture
-def url(stage: Stage) -> Iterator[str]:
-    stage.endpoint.limits.body = 100_000
+def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
+    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
     listening = bind("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(stage.client.app, log_level="critical", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
