@@ -35,7 +35,7 @@ from services.telemetry.telemetry import Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KINDS = ("translation", "vectors")
+KINDS = ("translation", "vectors", "encoder")
 REASONS = {
     400: "invalid",
     403: "key",
@@ -101,6 +101,11 @@ class Metrics:
             self.lost.labels(what)
         for reason in sorted(set(REASONS.values())):
             self.refused.labels(reason)
+
+    def characters_in(self) -> int:
+        """Returns how many characters were translated since the start."""
+        name, direction = "dragoman_characters_total", {"direction": "in"}
+        return int(self.telemetry.registry.get_sample_value(name, direction) or 0)
 
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
