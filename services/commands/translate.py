@@ -17,6 +17,7 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
+from services.commands.documents import document_of, translate_passages
 from services.commands.lines import batches, flat, open_input, read_lines, to_column
 from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
@@ -46,6 +47,12 @@ def translate(
     check_attention(config.attention)
     check_ranges("translate", config)
     options = text_options(config)
+    if document := document_of(config, text):
+        served = Loader(config, decode, overrides, alignment).load()
+        with report_file(config.report) as certify:
+            losses = translate_passages(served, *document, config, options, certify, warn_of)
+        losses.warn()
+        return compose.OK
     with open_input(config.input, "translate", languages=lambda: (served.source,), text=text) as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
