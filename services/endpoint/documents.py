@@ -26,7 +26,7 @@ from model.errors import UserError
 from model.files import atomic_write, exclusive
 from services.endpoint.batcher import EngineStoppedError, QueueFullError, TooManyTokensError
 from services.endpoint.endpoint import Endpoint
-from services.endpoint.fair_queue import tokens_of
+from services.endpoint.fair_queue import PRIORITIES, tokens_of
 from services.endpoint.keys import ASKING, Key
 from services.endpoint.translation import Question
 from services.models.loaded_model import LoadedModel
@@ -298,7 +298,7 @@ class Documents:
                 )
                 for text, passage in zip(texts, document.passages, strict=True)
             ]
-            for share in self._ask(prepared, served, job.priority - BEHIND):
+            for share in self._ask(prepared, served, max(PRIORITIES[0], job.priority - BEHIND)):
                 job.share = (number + share) / len(chosen)
                 self._save(identity, job)
             texts = [text.rebuild().text for text in prepared]

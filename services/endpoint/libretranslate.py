@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
+from services.endpoint.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.memory_store import Unit
@@ -25,7 +26,7 @@ from services.endpoint.translation import Answer
 VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
 
 
-def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Documents) -> None:
     """Adds the routes, with LibreTranslate's parameters, answers and messages."""
     translation_request = TranslationRequest.within(endpoint.limits)
     suggestion_request = SuggestionRequest.within(endpoint.limits)
@@ -94,12 +95,12 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
             {
                 "apiKeys": endpoint.keys.needed,
                 "charLimit": endpoint.limits.characters,
-                "filesTranslation": False,
+                "filesTranslation": bool(documents.endings),
                 "frontendTimeout": 500,
                 "keyRequired": endpoint.keys.needed,
                 "language": language,
                 "suggestions": endpoint.suggestions,
-                "supportedFilesFormat": [],
+                "supportedFilesFormat": documents.endings,
             }
         )
 

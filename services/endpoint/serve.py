@@ -20,6 +20,7 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.inference_queue import Answering, InferenceQueue
@@ -89,8 +90,11 @@ def serve(
             hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
         )
         metrics.show({"translation": endpoint.translations, "vectors": endpoint.vectors}, Path(config.cache), models)
+        documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
+        stack.callback(documents.stop)
+        documents.start()
         server = Server(
-            create_lean_app(endpoint),
+            create_lean_app(endpoint, documents),
             listening,
             connections=config.connections,
             patience=config.receive_timeout,
