@@ -1,4 +1,4 @@
-"""What the shardings of parallel corpora and of text have in common: the tokenizer, the shards, the manifest."""
+"""The common part of sharding parallel corpora and texts: the tokenizer, the shards, the manifest."""
 
 import contextlib
 from collections.abc import Callable

@@ -1,113 +1,96 @@
-"""A document of `dragoman translate`: read by its ending, translated, written with its layout."""
+"""`dragoman translate` of documents, and the certificates of what it translates."""
 
-import dataclasses
+import contextlib
+import json
+import logging
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 from model.errors import UserError
-from model.files import atomic_write
 from model.inference.losses import Losses
+from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.settings import TranslateConfig
-from services.texts.documents.document import Document, DocumentError
-from services.texts.documents.kinds import PACKED, ending_of, read_document
 from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, prepare, translate_all
+from services.texts.prepare import prepare, translate_all
+
+Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
+MOST_SHOWN = 5  # lost things in a message
+logger = logging.getLogger(__name__)
 
 
-def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
-    """Returns name and content of the document that the settings name; None if they name none.
+@contextlib.contextmanager
+def open_document(path: str | None) -> Iterator[tuple[BinaryIO, str]]:
+    """Opens a file or standard input as it is, with its name for messages.
 
     Raises:
-        UserError: it cannot be read, or is given with what belongs to lines.
+        UserError: it cannot be read.
     """
-    packed = config.input is not None and Path(config.input).suffix.lower() in PACKED
-    key = "translate.document" if config.document is not None else "translate.input"
-    name = config.document if config.document is not None else config.input if packed else None
-    if name is None:
-        return None
-    if config.document is not None and (config.input is not None or text is not None):
-        raise UserError(f"{key}={name}: give a document or lines, not both")
-    if config.output is None:
-        raise UserError(f"{key}={name}: translate.output must name the translated document")
-    if config.format != "text" or config.nbest > 1 or config.attention or not config.protect:
-        raise UserError(
-            f"{key}={name}: a document has its own format and one translation: leave translate.format, nbest, "
-            "attention and protect as they are"
-        )
-    try:
-        if ending_of(config.output) != ending_of(name):
-            raise DocumentError(f"translate.output={config.output} must end in {ending_of(name)}: formats stay")
-        return name, read_document(name, Path(name).read_bytes())
-    except OSError as problem:
-        raise UserError(f"{key}: {name} cannot be read ({problem.strerror})") from None
-    except DocumentError as problem:
-        raise UserError(f"{key}={name}: {problem}") from None
+    if path is None:
+        if sys.stdin is None:
+            raise UserError("translate.input: standard input is closed; name a file")
+        yield sys.stdin.buffer, "standard input"
+        return
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(Path(path).open("rb"))
+        except OSError as problem:
+            raise UserError(f"translate.input: {path} cannot be read ({problem.strerror})") from None
+        yield file, path
 
 
-def translate_passages(
+@contextlib.contextmanager
+def report_file(path: str | None) -> Iterator[Certify]:
+    """Yields a function that takes the certificates of lines in order, and writes them to a file if there is one."""
+    if path is None:
+        yield lambda _number, _report: None
+        return
+    with open_output(path, "translate", "report") as out:
+        yield lambda number, report: print(json.dumps({"line": number, **report}, ensure_ascii=False), file=out)
+
+
+def translate_document(
     served: LoadedModel,
+    content: bytes,
     name: str,
-    document: Document,
+    out: TextIO,
     config: TranslateConfig,
     options: TextOptions,
-    certify: Callable[[int, Mapping[str, Any]], None],
-    warn: Callable[[Sequence[Mapping[str, Any]]], None],
+    certify: Certify,
 ) -> Losses:
-    """Translates and writes a document; returns the losses, of sentences. Certificates count its passages.
+    """Translates a document as a whole; returns the losses, of sentences.
 
     Raises:
-        UserError: a sentence cannot be translated, or the output cannot be written.
+        UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
     """
-    assert config.output is not None, "checked before"
-    losses, texts, reports = Losses("sentence"), [], []
-    for number, prepared in enumerate(_prepared(served, name, document, config, options)):
-        for line, translation in prepared.translations():
-            if translation.error and config.on_error == "raise":
-                raise UserError(f"{name}: {translation.error}. translate.on_error=skip leaves such sentences empty")
-            losses.add(line, translation)
-        rebuilt = prepared.rebuild()
-        texts.append(rebuilt.text)
-        reports.append(rebuilt.report)
-        certify(number, rebuilt.report)
-    warn(reports)
     try:
-        atomic_write(Path(config.output), document.write(texts, served.target))
-    except DocumentError as problem:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{name}: not UTF-8 (byte 0x{content[problem.start]:02x} at {problem.start})") from None
+    try:
+        document = prepare(text, options, served.source, config.longest, served.target)
+    except UserError as problem:
         raise UserError(f"{name}: {problem}") from None
-    except OSError as problem:
-        raise UserError(f"translate.output: {config.output} cannot be written ({problem.strerror})") from None
+    translate_all([document], served)
+    losses = Losses("sentence")
+    for line, translation in document.translations():
+        if translation.error and config.on_error == "raise":
+            raise UserError(f"{name}: {translation.error}. translate.on_error=skip leaves such sentences empty")
+        losses.add(line, translation)
+    rebuilt = document.rebuild()
+    out.write(rebuilt.text)
+    certify(0, rebuilt.report)
+    warn_of([rebuilt.report])
     return losses
 
 
-def _prepared(
-    served: LoadedModel, name: str, document: Document, config: TranslateConfig, options: TextOptions
-) -> Iterator[Prepared]:
-    """Yields the passages translated, some at a time; shows the progress to a user."""
-    started, shown = time.monotonic(), sys.stderr.isatty()
-    every = document.passages
-    for start in range(0, len(every), config.lines):
-        try:
-            texts = [
-                prepare(
-                    passage.text,
-                    dataclasses.replace(passage.options, glossary=options.glossary),
-                    served.source,
-                    config.longest,
-                    served.target,
-                )
-                for passage in every[start : start + config.lines]
-            ]
-        except UserError as problem:
-            raise UserError(f"{name}: {problem}") from None
-        translate_all(texts, served)
-        yield from texts
-        if shown:
-            done = min(start + config.lines, len(every))
-            rate = done / (time.monotonic() - started)
-            print(f"\r{done:,} of {len(every):,} passages, {rate:,.0f}/s ", end="", file=sys.stderr, flush=True)
-    if shown:
-        print(file=sys.stderr)
+def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:
+    """Logs what of the texts is not where it was."""
+    lost = [text for report in reports for text in report.get("lost", ())]
+    if lost:
+        shown = ", ".join(map(repr, lost[:MOST_SHOWN]))
+        logger.warning(
+            "%d things that must not change were lost: %s%s", len(lost), shown, ", ..." * (len(lost) > MOST_SHOWN)
+        )

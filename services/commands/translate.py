@@ -1,11 +1,9 @@
 """`dragoman translate`: translates lines of files or standard input, without a server."""
 
-import contextlib
 import json
-import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from conf import compose
@@ -17,18 +15,15 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
-from services.commands.documents import document_of, translate_passages
+from services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
 from services.commands.lines import batches, flat, open_input, read_lines, to_column
+from services.commands.office_documents import document_of, translate_passages
 from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import TranslateConfig
 from services.texts.options import TextOptions, read_glossary
 from services.texts.prepare import prepare, translate_all
-
-Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
-MOST_SHOWN = 5  # lost things in a message
-logger = logging.getLogger(__name__)
 
 
 def translate(
@@ -53,7 +48,12 @@ def translate(
             losses = translate_passages(served, *document, config, options, certify, warn_of)
         losses.warn()
         return compose.OK
-    with open_input(config.input, "translate", languages=lambda: (served.source,), text=text) as (file, name):
+    opened = (
+        open_input(config.input, "translate", languages=lambda: (served.source,), text=text)
+        if options.format == "text" or text is not None
+        else open_document(config.input)
+    )
+    with opened as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
         if config.attention is not None:
             served = served.aligning
@@ -98,61 +98,6 @@ def text_options(config: TranslateConfig) -> TextOptions:
 def raw(config: TranslateConfig) -> bool:
     """Returns True if the output is the model's own."""
     return not config.protect or config.format in ("nbest", "moses")
-
-
-@contextlib.contextmanager
-def report_file(path: str | None) -> Iterator[Certify]:
-    """Yields a function that takes the certificates of lines in order, and writes them to a file if there is one."""
-    if path is None:
-        yield lambda _number, _report: None
-        return
-    with open_output(path, "translate", "report") as out:
-        yield lambda number, report: print(json.dumps({"line": number, **report}, ensure_ascii=False), file=out)
-
-
-def translate_document(
-    served: LoadedModel,
-    content: bytes,
-    name: str,
-    out: TextIO,
-    config: TranslateConfig,
-    options: TextOptions,
-    certify: Certify,
-) -> Losses:
-    """Translates a document as a whole; returns the losses, of sentences.
-
-    Raises:
-        UserError: it is not UTF-8, its markup cannot be read, or a sentence cannot be translated.
-    """
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError as problem:
-        raise UserError(f"{name}: not UTF-8 (byte 0x{content[problem.start]:02x} at {problem.start})") from None
-    try:
-        document = prepare(text, options, served.source, config.longest, served.target)
-    except UserError as problem:
-        raise UserError(f"{name}: {problem}") from None
-    translate_all([document], served)
-    losses = Losses("sentence")
-    for line, translation in document.translations():
-        if translation.error and config.on_error == "raise":
-            raise UserError(f"{name}: {translation.error}. translate.on_error=skip leaves such sentences empty")
-        losses.add(line, translation)
-    rebuilt = document.rebuild()
-    out.write(rebuilt.text)
-    certify(0, rebuilt.report)
-    warn_of([rebuilt.report])
-    return losses
-
-
-def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:
-    """Logs what of the texts is not where it was."""
-    lost = [text for report in reports for text in report.get("lost", ())]
-    if lost:
-        shown = ", ".join(map(repr, lost[:MOST_SHOWN]))
-        logger.warning(
-            "%d things that must not change were lost: %s%s", len(lost), shown, ", ..." * (len(lost) > MOST_SHOWN)
-        )
 
 
 def copy(

@@ -38,7 +38,7 @@ class BodyLimit:
             async with asyncio.timeout(self.patience):
                 body = await read_body(receive, limit)
         except (TimeoutError, TooLongError) as problem:
-            await refuse_body(problem, limit, self.patience)(scope, receive, send)
+            await refuse_body(problem, limit, self.patience, path)(scope, receive, send)
         else:
             if body is not None:
                 await self._answer(body, scope, receive, send)
@@ -84,8 +84,9 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
             return b"".join(parts)
 
 
-def refuse_body(problem: TimeoutError | TooLongError, limit: int, patience: float) -> Response:
+def refuse_body(problem: TimeoutError | TooLongError, limit: int, patience: float, path: str = "") -> Response:
     """Returns the answer to a body that did not come in time, or is too long; the rest of it is not read."""
+    closing = {"Connection": "close"}
     if isinstance(problem, TooLongError):
-        return refusal(413, f"Invalid request: the body exceeds {limit} bytes", {"Connection": "close"})
-    return refusal(408, f"Invalid request: the body did not come in {patience:g} s", {"Connection": "close"})
+        return refusal(413, f"Invalid request: the body exceeds {limit} bytes", closing, path)
+    return refusal(408, f"Invalid request: the body did not come in {patience:g} s", closing, path)

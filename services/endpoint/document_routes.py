@@ -10,8 +10,9 @@ from starlette.exceptions import HTTPException
 
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
+from services.endpoint.dialects.questions import admit
 from services.endpoint.documents import Documents, Handle
-from services.endpoint.requests import Language, Parameters, check_key, validate
+from services.endpoint.requests import Language, Parameters, validate
 from services.endpoint.translation import Question
 
 LOOK = 0.1  # seconds between two looks at a job
@@ -40,7 +41,7 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
     )
     async def translate_file(request: Request) -> Response:
         values, name, content = await _read_form(request)
-        check_key(values, documents.endpoint.keys)
+        admit(request, documents.endpoint, values)
         if documents.folder is None:
             raise HTTPException(403, "Files translation are disabled on this server.")
         if not name:

@@ -40,7 +40,7 @@ class StoredKey(Tables):
 
 
 class Used(Tables):
-    """What a key has used in a month or a minute."""
+    """A row of use: the characters and requests of a key in a month or a minute."""
 
     __tablename__ = "api_usage"
 

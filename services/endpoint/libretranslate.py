@@ -9,6 +9,8 @@ from starlette.exceptions import HTTPException
 
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
+from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
+from services.endpoint.dialects.questions import admit
 from services.endpoint.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
@@ -17,7 +19,6 @@ from services.endpoint.requests import (
     DetectionRequest,
     SuggestionRequest,
     TranslationRequest,
-    check_key,
     parameters,
     validate,
 )
@@ -39,7 +40,9 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
-        check_key(values, endpoint.keys)
+        if is_deeplx(values):
+            return await answer_deeplx(request, endpoint, values)
+        admit(request, endpoint, values)
         asked = validate(translation_request, values)
         answers, route = await endpoint.translate(asked.question(request.headers.get(VERSION)))
         return as_json(_body(asked, answers), headers=route.headers())
@@ -52,7 +55,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     )
     async def suggest(request: Request) -> Response:
         values = await parameters(request)
-        key = check_key(values, endpoint.keys)
+        key = admit(request, endpoint, values)
         if not endpoint.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
         asked = validate(suggestion_request, values)
@@ -69,7 +72,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
-        check_key(values, endpoint.keys)
+        admit(request, endpoint, values)
         found = await endpoint.detect(validate(DetectionRequest, values).q)
         return as_json([guess._asdict() for guess in found])
 

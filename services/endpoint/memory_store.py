@@ -45,7 +45,7 @@ class Unit(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes when the table changes."""
+    """The number of rows and the time of the last change: they differ once the table has changed."""
 
     rows: int
     changed: float

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.texts.lines import MARKS, Place, Target
 from services.texts.parts import Part, RunState
 from services.texts.protected import has_letter
 from services.texts.runs import Mask, Span, Tag
+from services.texts.targets import Place, Target
 
 
 @dataclass(eq=False)
@@ -200,10 +200,15 @@ def _sides(target: Target, start: int, end: int) -> tuple[list[Span], list[Span]
             others.append(right)
             continue
         text = target.text[right[0] : right[1]]
-        lead = len(text) - len(text.lstrip(MARKS)) if left[0] < start else 0
-        tail = len(text) - len(text.rstrip(MARKS)) if left[1] > end else 0
+        lead = _marks(text, start - left[0])
+        tail = _marks(text[::-1], left[1] - end)
         words.append((right[0] + lead, max(right[0] + lead, right[1] - tail)))
     return words, others
+
+
+def _marks(text: str, most: int) -> int:
+    """Returns how many marks a word begins with, so many at most."""
+    return next((at for at, sign in enumerate(text[: max(0, most)]) if sign.isalnum()), max(0, min(most, len(text))))
 
 
 def _empty(found: Assembly, tag: Tag) -> tuple[int, int, str]:

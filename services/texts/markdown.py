@@ -109,7 +109,7 @@ class _Inline:
 def _make_run(token: Token, glue: Sequence[str]) -> Run:
     found = _Inline(glue)
     ends: list[str] = []
-    skipped = 0
+    skipped = at = 0
     for child in token.children or ():
         if child.type == "link_close":
             closing = ends.pop()
@@ -130,7 +130,10 @@ def _make_run(token: Token, glue: Sequence[str]) -> Run:
         elif child.type.endswith("_close"):
             found.end(child.markup)
         elif child.type == "code_inline":
-            found.mask(_code(child), False)
+            raw, at = _code(child, token.content, at)
+            lines = raw.split("\n")
+            ends_of = [found.glue.pop(0) if found.glue else "\n" for _ in lines[1:]]
+            found.mask(lines[0] + "".join(end + line for end, line in zip(ends_of, lines[1:], strict=True)), False)
         elif child.type == "image":
             alt = child.content
             inner: list[Node] = ["![", Run(alt, list(find_masks(alt)), name="alt"), f"]({_address(child, 'src')})"]
@@ -154,10 +157,17 @@ def _make_run(token: Token, glue: Sequence[str]) -> Run:
     return pair_tags(Run(text, sorted(found.masks, key=lambda mask: mask.start), found.tags))
 
 
-def _code(token: Token) -> str:
-    body = token.content
-    pad = " " if body.startswith("`") or body.endswith("`") else ""
-    return f"{token.markup}{pad}{body}{pad}{token.markup}"
+def _code(token: Token, content: str, start: int) -> tuple[str, int]:
+    """Returns a code span as it is written in a block's content from `start` on, and where it ends there."""
+    marks = token.markup
+    at = content.find(marks, start)
+    while at >= 0:
+        end = content.find(marks, at + len(marks))
+        inner = content[at + len(marks) : end]
+        if end >= 0 and inner.replace("\n", " ").strip(" ") == token.content.strip(" "):
+            return content[at : end + len(marks)], end + len(marks)
+        at = content.find(marks, at + 1)
+    return f"{marks}{token.content}{marks}", start
 
 
 def _address(token: Token, name: str) -> str:

@@ -31,11 +31,12 @@ def read_html(text: str, options: TextOptions) -> list[Node]:
     Raises:
         UserError: its elements are nested too deep.
     """
-    keeps = "&nbsp;" in text
+    spaces = "&nbsp;" in text
+    write_plain = _writer(text)
 
     def write(plain: str) -> str:
-        found = escape(plain, quote=False)
-        return found.replace("\u00a0", "&nbsp;") if keeps else found
+        found = write_plain(plain)
+        return found.replace("\u00a0", "&nbsp;") if spaces else found
 
     nodes: list[Node] = []
     _Reader(options, True, write).content(read_html_tree(text, DEEPEST).children, nodes)
@@ -49,9 +50,16 @@ def read_xml(text: str, options: TextOptions) -> list[Node]:
         UserError: it is not well-formed, has a document type, or is nested too deep.
     """
     nodes: list[Node] = []
-    reader = _Reader(options, False, lambda plain: escape(plain, quote=False))
+    reader = _Reader(options, False, _writer(text))
     reader.content(read_xml_tree(text, DEEPEST).children, nodes)
     return nodes
+
+
+def _writer(source: str) -> Callable[[str], str]:
+    """Returns what writes text between tags; > stays, as in the source, unless that has it as an entity."""
+    if "&gt;" in source or "]]" in source:
+        return lambda plain: escape(plain, quote=False)
+    return lambda plain: plain.replace("&", "&amp;").replace("<", "&lt;")
 
 
 def _write_attribute(text: str) -> str:

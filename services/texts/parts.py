@@ -9,12 +9,13 @@ from model.inference.translator import Translation
 from model.languages import base_language
 from model.text.loops import collapse
 from services.texts import casing, lines
-from services.texts.lines import Line, Target
+from services.texts.lines import Line
 from services.texts.options import TextOptions
 from services.texts.protected import has_letter
 from services.texts.runs import Mask, Run, Span
 from services.texts.segmentation import find_segments, shadow, trim
 from services.texts.stand_ins import StandIns
+from services.texts.targets import Target, read_translation
 
 TURNS = 1  # other stand-ins are tried so often before a sentence is cut
 MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost
@@ -132,7 +133,7 @@ class RunState:
             return
         if translation.loops and not last and not part.named and self._hide_names(part):
             return
-        found = lines.read_translation(part.line, translation, part.text, self.target)
+        found = read_translation(part.line, translation, part.text, self.target)
         if found.lost and not last:
             if any(mask.verbatim and mask not in part.hidden for mask in found.lost):
                 part.hidden.update(mask for mask in found.lost if mask.verbatim)
@@ -151,7 +152,7 @@ class RunState:
             if part.target is not None:
                 continue
             if part.line is not None and part.translation is not None:
-                part.target = lines.read_translation(part.line, part.translation, part.text, self.target)
+                part.target = read_translation(part.line, part.translation, part.text, self.target)
             else:
                 self.parts.remove(part)
 

@@ -17,7 +17,6 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from services.models.loaded_model import LoadedModel
 from services.texts.assembly import Writer, Written, assemble, place_tags
-from services.texts.lines import Target, read_translation
 from services.texts.markdown import read_markdown
 from services.texts.markup import read_html, read_xml
 from services.texts.options import Format, Glossary, TextOptions
@@ -26,6 +25,7 @@ from services.texts.plain import read_plain
 from services.texts.report import make_report
 from services.texts.runs import Mask, Node, Run, Tag
 from services.texts.stand_ins import StandIns, stand_ins_of
+from services.texts.targets import Target, read_translation
 
 FLAGS = (False, True)
 
@@ -116,6 +116,17 @@ class Prepared:
             for part in state.parts:
                 if part.line is not None and part.translation is not None:
                     yield part.line.text, part.translation
+
+    def attention(self) -> list[dict[str, Any]]:
+        """Returns a record per sentence, with what stood for something replaced by it."""
+        records = []
+        for part in (part for state in self.states for part in state.parts):
+            for one in part.translation.attention if part.translation else ():
+                records.append(one.record())
+                for mask, (source, target), _ in part.line.stood if part.line else ():
+                    for side, word in (("source_tokens", source), ("target_tokens", target)):
+                        records[-1][side] = [mask.raw if token == word else token for token in records[-1][side]]
+        return records
 
     def _alternatives(self, rank: int) -> dict[Part, Target]:
         chosen = {}

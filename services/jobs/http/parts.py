@@ -1,4 +1,4 @@
-"""What every route uses: the service's objects, and the user of the request by the role that is asked for."""
+"""The service's objects that the routes use, and the user of a request, who needs a role."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field

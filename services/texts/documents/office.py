@@ -146,14 +146,14 @@ class _Reader:
         return Thing(tuple(items))
 
     def _field_kind(self, item: Inline) -> str:
-        what = item.what.what if isinstance(item, Thing) and isinstance(item.what, RunPart) else None
+        what: Node = item.what.what if isinstance(item, Thing) and isinstance(item.what, RunPart) else None
         marked = etree.iselement(what) and what.tag == self.names.field_mark
         return str(what.get(self.names.field_kind)) if marked else ""
 
 
 def _text_of(item: Inline) -> str:
     """Returns the text inside of a thing in a run: a field's instruction."""
-    what = item.what.what if isinstance(item, Thing) and isinstance(item.what, RunPart) else None
+    what: Node = item.what.what if isinstance(item, Thing) and isinstance(item.what, RunPart) else None
     return "".join(what.itertext()) if etree.iselement(what) else ""
 
 

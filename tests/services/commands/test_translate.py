@@ -99,6 +99,9 @@ def test_a_document_keeps_its_markup_and_a_glossary_its_terms(tmp_path: Path, bu
     )
     assert out.endswith("</p><pre>the dog</pre>\n<p>Köter</p>")
     assert "Köter" in out.partition("</p>")[0]
+    assert run(tmp_path, bundle, b"<!DOCTYPE html>\n<br>42", format="html") == "<!DOCTYPE html>\n<br>42"
+    with pytest.raises(UserError, match=r"none\.html cannot be read"):
+        translate(TranslateConfig(bundle=str(bundle), format="html", input=str(tmp_path / "none.html")), DecodeConfig())
     with pytest.raises(UserError, match=r"in\.txt: XML: mismatched tag \(line 1, column 10\)"):
         run(tmp_path, bundle, b"<p>the </q>", format="xml")
     with pytest.raises(UserError, match=r"translate\.glossary needs translate\.protect=true"):

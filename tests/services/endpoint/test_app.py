@@ -56,6 +56,7 @@ def test_auto_names_the_language_that_was_found(stage: Stage) -> None:
     assert answer["translatedText"] == "THE DOG SLEEPS IN THE HOUSE."
     assert answer["detectedLanguage"]["language"] == "en"
     assert answer["detectedLanguage"]["confidence"] > 90
+    assert stage.client.post("/detect", data={"q": "42"}).json() == [{"language": "en", "confidence": 0.0}]
     found = stage.client.post("/detect", data={"q": "Der Hund schläft im Haus."}).json()
     assert [one["language"] for one in found] == ["de", "en"]
     assert 99 < sum(one["confidence"] for one in found) < 101
@@ -63,7 +64,9 @@ def test_auto_names_the_language_that_was_found(stage: Stage) -> None:
 
 def test_the_openapi_document_is_where_libretranslate_has_it(stage: Stage) -> None:
     spec = stage.client.get("/spec")
-    assert (spec.status_code, spec.json()) == (200, stage.client.get("/openapi.json").json())
+    document = stage.client.get("/openapi.json").json()
+    document["info"]["title"] = "LibreTranslate"  # by which its clients know an instance
+    assert (spec.status_code, spec.json()) == (200, document)
     assert {"/translate", "/detect", "/languages", "/health", "/frontend/settings"} <= spec.json()["paths"].keys()
 
 

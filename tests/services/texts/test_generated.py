@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from model.errors import UserError
 from services.texts.options import FORMATS, TextOptions
-from services.texts.prepare import prepare
+from services.texts.prepare import pending, prepare
 from tests.services.texts.fakes import FAKES, identity, translate
 
 COUNT = 1000
@@ -126,7 +127,7 @@ def test_markup_stays_valid_and_every_tag_is_there_once(name: str, form: str) ->
             assert rebuilt.text.count(one) == text.count(one), (text, rebuilt.text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text(max_size=60), st.sampled_from(FORMATS))
 def test_any_text_can_be_prepared_and_rebuilt(text: str, form: str) -> None:
     """Unless it is refused for its markup."""
@@ -140,7 +141,7 @@ def test_any_text_can_be_prepared_and_rebuilt(text: str, form: str) -> None:
     assert prepared.rebuild().report["complete"]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.sampled_from([*WORDS, *PLACEHOLDERS, *BETWEEN, "The Dog", "“quoted”", "(x)", "|", "1. ", "A", "…"]),
@@ -153,3 +154,14 @@ def test_a_copied_text_is_the_text_itself(words: list[str]) -> None:
     while prepared.lines:
         prepared.take(identity(prepared.lines))
     assert prepared.rebuild().text == text
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/road.md", "docs/serving.md", "docs/texts.md"])
+def test_a_copied_page_is_the_page_itself(page: str) -> None:
+    text = (Path(__file__).resolve().parents[3] / page).read_text(encoding="utf-8")
+    prepared = prepare(text, TextOptions(format="markdown"), "en", 400, "de")
+    while not prepared.finished:
+        for asked in pending([prepared]):
+            asked.take(identity(asked.lines))
+    rebuilt = prepared.rebuild()
+    assert (rebuilt.text, rebuilt.report["complete"]) == (text, True)

@@ -89,6 +89,7 @@ def test_line_feeds_end_no_sentence_where_a_client_says_so() -> None:
         ("{n, plural, one {The dog} other {# old dog}}", "{n, plural, one {Der hund} other {# alte hund}}"),
         ("{g, select, a {The dog} other {'{x}' man}}!", "{g, select, a {Der hund} other {'{x}' mann}}!"),
         ("  The dog.  \r\n\r\n\tThe man.\n", "  Der hund.  \r\n\r\n\tDer mann.\n"),
+        ("The dog... The man?!", "Der hund... Der mann?!"),
         ("", ""),
     ],
 )
@@ -202,6 +203,14 @@ def test_the_certificate_names_what_was_kept_and_how() -> None:
         assert text[one["start"] : one["end"]] == one["text"]
     cut = translate("The dog sees {name}.", stand_ins=StandIns()).report
     assert [one["how"] for one in cut["placeholders"]] == ["cut"]
+
+
+def test_an_alignment_shows_what_was_asked_not_what_stood_for_it() -> None:
+    prepared = prepare("The dog sees {name} 😀 the man.", TextOptions(), "en", 400, "de")
+    run(prepared)
+    record = prepared.attention()[0]
+    assert record["source_tokens"] == ["The", "dog", "sees", "{name}", "the", "man.", END]
+    assert record["target_tokens"] == ["Der", "hund", "sieht", "{name}", "der", "mann.", END]
 
 
 def test_loops_are_broken_long_sentences_halved_and_silence_is_reported() -> None:

@@ -1,0 +1,235 @@
+"""A line's translation as a part of the user's text: where its masks, terms and line feeds are, and its links."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import regex
+
+from model.inference.translator import Translation
+from services.texts import casing
+from services.texts.lines import PLAIN_SCRIPT, Line
+from services.texts.runs import Mask, Span
+
+MARKS = ".,;:!?…\"'”’»)]"
+_MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
+MOST_ENDING = 3  # letters of an ending
+
+
+@dataclass(frozen=True)
+class Place:
+    """A mask in a translation."""
+
+    start: int
+    end: int
+    mask: Mask
+    how: str  # copied, stand-in, aligned, guessed, cut
+    written: str | None = None  # what is written instead of the mask as it is
+
+
+@dataclass(eq=False)
+class Target:
+    """A part's translation: a text, masks in it by place, and which words come from which."""
+
+    text: str
+    places: list[Place] = field(default_factory=list)
+    links: list[tuple[Span, Span]] = field(default_factory=list)  # (in the text, in the run)
+    aligned: bool = False  # the links are the model's, not a guess
+    lost: list[Mask] = field(default_factory=list)
+    breaks: list[tuple[int, int, Mask]] = field(default_factory=list)  # blanks that are line feeds
+
+
+def read_translation(line: Line, translation: Translation, text: str, target: str) -> Target:
+    """Returns what a translation's `text` (the best one's, or an alternative's) becomes, with the masks it lost."""
+    found = Target(text)
+    taken: list[Span] = []
+    for mask, pair, _ in line.stood:
+        spot = _only(text, pair[1], taken)
+        if spot is None:
+            found.lost.append(mask)
+        else:
+            taken.append(spot)
+            found.places.append(Place(*spot, mask, "stand-in"))
+    for mask in line.shown:
+        if mask.kind == "term":
+            continue
+        spot = _first(text, mask.raw, taken)
+        if spot is None or _count(text, mask.raw) != sum(other.raw == mask.raw for other in line.shown):
+            found.lost.append(mask)
+        else:
+            taken.append(spot)
+            found.places.append(Place(*spot, mask, "copied"))
+    if line.linked:
+        pairs = _pairs(found, line, translation if text == translation.text else None)
+        for mask in line.shown:
+            if mask.kind == "term":
+                _place_term(found, line, mask, pairs)
+        _link(found, line, pairs)
+    _repair_end(found, line)
+    if line.shouted:
+        _shout(found)
+    elif line.small and not any(place.start == 0 for place in found.places):
+        found.text = casing.small_first(found.text, target)
+    elif line.capital and len(found.text[:1].upper()) == 1 and not any(place.start == 0 for place in found.places):
+        found.text = found.text[:1].upper() + found.text[1:]
+    for first, raw in line.breaks:
+        place = line.origin[first]
+        _put_break(found, first / max(1, len(line.text)), Mask(place, place, "feed", raw))
+    for mask in line.softs:
+        _put_break(found, line.origin.index(mask.start) / max(1, len(line.text)), mask)
+    found.places.sort(key=lambda place: place.start)
+    return found
+
+
+def _pattern(text: str) -> "regex.Pattern[str]":
+    before = r"(?<![\p{L}\p{N}])" if text[:1].isalnum() else r"(?<!\p{Nd}[.,])"
+    after = r"(?![\p{L}\p{N}])(?![.,]\p{Nd})" if text[-1:].isalnum() else ""
+    return regex.compile(before + regex.escape(text, special_only=True) + after)
+
+
+def _count(text: str, part: str) -> int:
+    return len(_pattern(part).findall(text))
+
+
+def _only(text: str, part: str, taken: Sequence[Span]) -> Span | None:
+    """Returns the place of a word that is in a text exactly once."""
+    if text.count(part) != 1:
+        return None
+    return _first(text, part, taken)
+
+
+def _first(text: str, part: str, taken: Sequence[Span]) -> Span | None:
+    for match in _pattern(part).finditer(text):
+        if not any(begin < match.end() and match.start() < end for begin, end in taken):
+            begin, end = match.span()
+            return begin, end
+    return None
+
+
+def _pairs(found: Target, line: Line, translation: Translation | None) -> list[tuple[Span, Span]]:
+    """Returns which words of the translation come from which of the line: by attention, else along the diagonal."""
+    attention = translation.attention[0] if translation and translation.attention else None
+    found.aligned = attention is not None
+    if attention is not None:
+        sources = _spans(attention.source_tokens, line.text)
+        targets = _spans(attention.target_tokens, found.text)
+        pairs = [(targets[right], sources[left]) for left, right in attention.pairs]
+    else:
+        sources, targets = _words(line.text), _words(found.text)
+        scale = (len(sources) - 1) / max(1, len(targets) - 1)
+        pairs = [(span, sources[round(at * scale)]) for at, span in enumerate(targets)] if sources else []
+    return [(right, left) for right, left in pairs if right is not None and left is not None]
+
+
+def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
+    """Adds the links of words; a mask has none but its own."""
+    exact = {place.mask: (place.start, place.end) for place in found.places}
+    stood = [spot for _, _, spot in line.stood]
+    for right, left in pairs:
+        if any(_meet(right, spot) for spot in exact.values()) or any(_meet(left, spot) for spot in stood):
+            continue
+        end = min(left[1], len(line.origin)) - 1
+        found.links.append((right, (line.origin[left[0]], line.origin[end] + 1)))
+    found.links += [(spot, (mask.start, mask.end)) for mask, spot in exact.items()]
+    found.links.sort()
+
+
+def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]]) -> None:
+    """Puts a term's translation where the model put its own; an inflected form of it stays."""
+    taken = [(place.start, place.end) for place in found.places]
+    words = [span for span in _words(found.text) if span and not any(_meet(span, other) for other in taken)]
+    stem = mask.raw.casefold()
+    free = _first(found.text.casefold(), stem, taken) if len(found.text.casefold()) == len(found.text) else None
+    if free is not None:
+        found.places.append(Place(*free, mask, "copied", found.text[free[0] : free[1]]))
+        return
+    if " " not in stem and len(stem) > 3:
+        for begin, end in words:
+            core = found.text[begin:end].rstrip(MARKS)
+            if core.casefold().startswith(stem) and len(core) <= len(stem) + MOST_ENDING:
+                found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
+                return
+    hits = sorted(
+        right
+        for right, left in pairs
+        if mask.start <= line.origin[left[0]] < mask.end and not any(_meet(right, other) for other in taken)
+    )
+    hits = [span for span in hits if any(sign.isalnum() for sign in found.text[span[0] : span[1]])]
+    if not found.aligned or not hits:
+        found.lost.append(mask)
+        return
+    start, end = hits[0]
+    for begin, stop in hits[1:]:
+        if found.text[end:begin].strip():
+            break
+        end = stop
+    found.places.append(Place(start, start + len(found.text[start:end].rstrip(MARKS)), mask, "aligned"))
+
+
+def _meet(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+def _words(text: str) -> list[Span | None]:
+    return [match.span() for match in regex.finditer(r"\S+", text)]
+
+
+def _spans(words: Sequence[str], text: str) -> list[Span | None]:
+    """Returns the places of an attention's words in their text; None for those that are written otherwise."""
+    spans: list[Span | None] = []
+    place = 0
+    for word in words:
+        at = text.find(word, place)
+        spans.append(None if at < 0 else (at, at + len(word)))
+        place = place if at < 0 else at + len(word)
+    return spans
+
+
+def _repair_end(found: Target, line: Line) -> None:
+    """Removes a full stop that the source has not, and adds one that it has."""
+    text = found.text
+    body = text.rstrip()
+    protected = max((place.end for place in found.places), default=0)
+    if not line.last:
+        while body.endswith((".", "。", "।")) and len(body) > max(1, protected) and not body.endswith(".."):
+            body = body[:-1].rstrip()
+    elif _MANY_STOPS.fullmatch(line.last) and (found_stop := _MANY_STOPS_END.search(body, protected)):
+        body = body[: found_stop.start()] + line.last
+    elif line.last in (".", "!", "?") and body and PLAIN_SCRIPT.search(body) and body[-1].isalpha():
+        body += line.last
+    found.text = body
+    clipped = (((right[0], min(right[1], len(body))), left) for right, left in found.links)
+    found.links = [(right, left) for right, left in clipped if right[0] < right[1]]
+
+
+def _shout(found: Target) -> None:
+    """Puts a text in capitals, but for its masks; a ß is two of them."""
+    offsets, signs, length = [], [], 0
+    for at, sign in enumerate(found.text):
+        offsets.append(length)
+        kept = any(place.start <= at < place.end for place in found.places)
+        signs.append(sign if kept else sign.upper())
+        length += len(signs[-1])
+    offsets.append(length)
+
+    def move(span: Span) -> Span:
+        return offsets[span[0]], offsets[span[1]]
+
+    found.text = "".join(signs)
+    found.places = [Place(*move((one.start, one.end)), one.mask, one.how, one.written) for one in found.places]
+    found.links = [(move(right), left) for right, left in found.links]
+
+
+def _put_break(found: Target, share: float, mask: Mask) -> None:
+    """Puts a line feed at the blank that is nearest to this share of the text."""
+    wanted = share * len(found.text)
+    masked = [(place.start, place.end) for place in found.places]
+    blanks = [
+        at
+        for at, sign in enumerate(found.text)
+        if sign == " "
+        and not any(begin <= at < end for begin, end in masked)
+        and not any(begin == at for begin, _, _ in found.breaks)
+    ]
+    if blanks:
+        at = min(blanks, key=lambda place: abs(place - wanted))
+        found.breaks.append((at, at + 1, mask))
