@@ -57,7 +57,7 @@ class Handle(NamedTuple):
 
 
 class State(NamedTuple):
-    """How far a job is."""
+    """A job's progress."""
 
     status: Status
     seconds_left: int | None  # while it is translated
