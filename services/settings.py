@@ -33,6 +33,7 @@ class TranslateConfig(ModelSource):
     """The input of a translation, its model, and the output."""
 
     input: str | None = None  # null: standard input
+    document: str | None = None  # instead: .docx .pptx .odt .epub .html .md .txt .srt .vtt .po .xliff .json
     output: str | None = None  # null: standard output
     format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"
     nbest: Count = 1  # translations per line, for nbest, moses and json
@@ -142,6 +143,8 @@ class Limits:
     neighbours: Count = 1000  # words in an answer about word vectors
     body: Count = 262_144  # bytes
     glossary: Count = 10_485_760  # bytes of a body that stores a glossary
+    document: Count = 10_485_760  # bytes of a document
+    documents: Count = 100  # that are kept at a time
 
 
 @dataclass
@@ -172,6 +175,7 @@ class ServeConfig(ModelSource):
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
     database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # keys, known texts, glossaries; null: none
+    documents: str | None = "artifacts/endpoint/documents"  # a folder for documents in work; null: none are translated
     fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
     suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
     origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none

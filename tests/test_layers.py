@@ -86,6 +86,7 @@ DOORS = {
     ],
     "optuna": ["services/sweeps"],
     "py3langid": ["services/endpoint/detection.py"],
+    "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": ["services/endpoint/memory.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "alembic": ["services/jobs/ledger"],
@@ -108,6 +109,7 @@ BY_STRING = {
     "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli"},  # a process
+    "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna
 }
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks

@@ -17,6 +17,7 @@ from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
 from services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
 from services.commands.lines import batches, flat, open_input, read_lines, to_column
+from services.commands.office_documents import document_of, translate_passages
 from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
@@ -41,6 +42,12 @@ def translate(
     check_attention(config.attention)
     check_ranges("translate", config)
     options = text_options(config)
+    if document := document_of(config, text):
+        served = Loader(config, decode, overrides, alignment).load()
+        with report_file(config.report) as certify:
+            losses = translate_passages(served, *document, config, options, certify, warn_of)
+        losses.warn()
+        return compose.OK
     opened = (
         open_input(config.input, "translate", languages=lambda: (served.source,), text=text)
         if options.format == "text" or text is not None

@@ -1,6 +1,7 @@
 """The endpoint's HTTP interface: LibreTranslate's for a translation model, and our own for word vectors.
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings      (libretranslate.py)
+    POST /translate_file   GET /download_file/{name}      (document_routes.py)
     GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy              (vector_routes.py)
     GET /health   GET /status   GET /models   GET /metrics   GET /spec
 
@@ -23,7 +24,9 @@ from services.endpoint.dialects.google import add_google_routes
 from services.endpoint.dialects.google_v3 import add_google_v3_routes
 from services.endpoint.dialects.openai import add_openai_routes
 from services.endpoint.dialects.scoring import add_scoring_routes
+from services.endpoint.document_routes import FORM, PATHS, add_document_routes
 from services.endpoint.documentation import add_documentation
+from services.endpoint.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.hooks import add_hooks
 from services.endpoint.keys import KeyRefusedError
@@ -39,15 +42,16 @@ DAY = 86_400  # seconds that a browser remembers who may ask
 LEAN = ("/translate",)  # POST routes that are answered in front of the middleware
 
 
-def create_lean_app(endpoint: Endpoint) -> ASGIApp:
+def create_lean_app(endpoint: Endpoint, documents: Documents | None = None) -> ASGIApp:
     """Makes the application with its busiest routes in front; the whole one if spans are sent to a collector."""
-    app = create_app(endpoint)
+    app = create_app(endpoint, documents)
     telemetry = endpoint.metrics.telemetry
     return app if telemetry.tracers is not None else LeanRoutes(app, LEAN, endpoint)
 
 
-def create_app(endpoint: Endpoint) -> FastAPI:
-    """Makes the application. Its caller starts and stops the batchers' threads."""
+def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAPI:
+    """Makes the application. Its caller starts and stops the threads of the batchers and of the documents."""
+    documents = documents or Documents(endpoint, None)
     telemetry = endpoint.metrics.telemetry
     app = FastAPI(
         title="Dragoman",
@@ -56,12 +60,9 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         redoc_url=None,
         telemetry=telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
-    app.add_middleware(
-        BodyLimit,
-        limit=endpoint.limits.body,
-        patience=endpoint.receive_timeout,
-        others=dict.fromkeys(GLOSSARIES, max(endpoint.limits.glossary, endpoint.limits.body)),
-    )
+    larger = dict.fromkeys(GLOSSARIES, max(endpoint.limits.glossary, endpoint.limits.body))
+    larger |= dict.fromkeys(PATHS, endpoint.limits.document + FORM)
+    app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout, others=larger)
     app.add_middleware(AccessLog, lines=endpoint.access_log)
     app.add_middleware(Refusals, count=endpoint.metrics.refuse)
     if endpoint.origins:
@@ -106,7 +107,8 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         document = app.openapi()  # LibreTranslate's clients know an instance by this title
         return as_json({**document, "info": {**document["info"], "title": "LibreTranslate"}})
 
-    add_libretranslate_routes(app, endpoint)
+    add_libretranslate_routes(app, endpoint, documents)
+    add_document_routes(app, documents)
     add_deepl_routes(app, endpoint)
     add_glossary_routes(app, endpoint)
     add_google_routes(app, endpoint)

@@ -11,6 +11,7 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from services.endpoint.dialects.questions import admit
+from services.endpoint.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.memory_store import Unit
@@ -26,7 +27,7 @@ from services.endpoint.translation import Answer
 VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
 
 
-def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
+def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Documents) -> None:
     """Adds the routes, with LibreTranslate's parameters, answers and messages."""
     translation_request = TranslationRequest.within(endpoint.limits)
     suggestion_request = SuggestionRequest.within(endpoint.limits)
@@ -75,10 +76,6 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
         found = await endpoint.detect(validate(DetectionRequest, values).q)
         return as_json([guess._asdict() for guess in found])
 
-    @app.post("/translate_file", include_in_schema=False)
-    async def translate_file() -> Response:
-        raise HTTPException(403, "Files translation are disabled on this server.")
-
     @app.get(
         "/languages",
         summary="The languages, and those that each is translated into",
@@ -101,12 +98,12 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
             {
                 "apiKeys": endpoint.keys.needed,
                 "charLimit": endpoint.limits.characters,
-                "filesTranslation": False,
+                "filesTranslation": bool(documents.endings),
                 "frontendTimeout": 500,
                 "keyRequired": endpoint.keys.needed,
                 "language": language,
                 "suggestions": endpoint.suggestions,
-                "supportedFilesFormat": [],
+                "supportedFilesFormat": documents.endings,
             }
         )
 

@@ -20,6 +20,7 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.documents import Documents
 from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
@@ -95,8 +96,11 @@ def serve(
         )
         queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
         metrics.show(queues, Path(config.cache), models)
+        documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
+        stack.callback(documents.stop)
+        documents.start()
         server = Server(
-            create_lean_app(endpoint),
+            create_lean_app(endpoint, documents),
             listening,
             connections=config.connections,
             patience=config.receive_timeout,

@@ -1,0 +1,98 @@
+"""LibreTranslate's routes for documents: /translate_file waits for the translation, /download_file gives it."""
+
+import asyncio
+from urllib.parse import quote
+
+from fastapi import FastAPI, Request, Response
+from pydantic import Field
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.dialects.questions import admit
+from services.endpoint.documents import Documents, Handle
+from services.endpoint.requests import Language, Parameters, validate
+from services.endpoint.translation import Question
+
+LOOK = 0.1  # seconds between two looks at a job
+FORM = 65_536  # bytes of a form beside its document
+PATHS = ("/translate_file", "/v2/document")  # whose bodies hold documents
+
+
+class FileRequest(Parameters):
+    """The parameters of /translate_file beside the file."""
+
+    source: Language = Field(description="or auto", examples=["en"])
+    target: Language = Field(examples=["de"])
+
+
+def add_document_routes(app: FastAPI, documents: Documents) -> None:
+    """Adds the routes."""
+    schema = FileRequest.model_json_schema()
+    schema["properties"]["file"] = {"type": "string", "format": "binary"}
+    schema["required"] = [*schema["required"], "file"]
+
+    @app.post(
+        "/translate_file",
+        summary="Translate a document, its layout kept",
+        responses=openapi.answers(openapi.record({"translatedFileUrl": openapi.TEXT})),
+        openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}},
+    )
+    async def translate_file(request: Request) -> Response:
+        values, name, content = await _read_form(request)
+        admit(request, documents.endpoint, values)
+        if documents.folder is None:
+            raise HTTPException(403, "Files translation are disabled on this server.")
+        if not name:
+            raise HTTPException(400, "Invalid request: empty file")
+        asked = validate(FileRequest, values)
+        question = Question((), None if asked.source == "auto" else asked.source, asked.target)
+        handle = await asyncio.to_thread(documents.submit, name, content, question)
+        place = f"{''.join(handle)}.{quote(await _wait(documents, handle))}"
+        return as_json({"translatedFileUrl": f"{request.base_url}download_file/{place}"})
+
+    @app.get("/download_file/{name}", include_in_schema=False)
+    async def download_file(name: str) -> Response:
+        secret = name.partition(".")[0]
+        found = await asyncio.to_thread(documents.result, secret[:32], secret[32:], keep=True)
+        shown = f"attachment; filename*=UTF-8''{quote(found.name, safe='')}"
+        # A page that was translated must not run here as one of ours.
+        headers = {"Content-Disposition": shown, "X-Content-Type-Options": "nosniff"}
+        return Response(found.content, headers=headers, media_type=found.media_type)
+
+
+async def _read_form(request: Request) -> tuple[dict[str, str], str, bytes]:
+    """Returns the fields of a form, and name and content of its file; no name if there is none.
+
+    Raises:
+        HTTPException: 400, it is no form.
+    """
+    try:
+        async with request.form(max_files=1, max_fields=20) as form:
+            file = form.get("file")
+            values = {name: value for name, value in form.items() if isinstance(value, str)}
+            if isinstance(file, UploadFile):
+                return values, file.filename or "", await file.read()
+            return values, "", b""
+    except ValueError:
+        raise HTTPException(400, "Invalid request: the body is not a form") from None
+
+
+async def _wait(documents: Documents, handle: Handle) -> str:
+    """Returns the translated file's name once it is there; deletes the job if the client leaves.
+
+    Raises:
+        HTTPException: it cannot be translated.
+    """
+    try:
+        while True:
+            state = await asyncio.to_thread(documents.state, *handle)
+            if state.status == "error":
+                raise HTTPException(400, f"Cannot translate document: {state.error}")
+            if state.status == "done":
+                return state.name
+            await asyncio.sleep(LOOK)
+    except BaseException:
+        documents.delete(handle.id)
+        raise

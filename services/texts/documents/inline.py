@@ -1,0 +1,98 @@
+"""A paragraph as HTML of our own: `<g-1>` stands for formatting around words, `<x-2/>` for what is no text.
+
+The translator puts these tags beside their words; `rebuild` gives each back what it stands for. A line break or a tab
+is `<br>`: a border, over which no sentence goes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, TypeAlias
+
+from lxml import etree
+
+from services.texts.documents.document import Passage
+from services.texts.documents.xml import clean
+from services.texts.options import TextOptions
+from services.texts.protected import has_letter
+
+HTML = TextOptions(format="html")
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something in a paragraph that is no text."""
+
+    what: Any
+    border: bool = False
+
+
+@dataclass
+class Group:
+    """Formatting, or an element, around a part of a paragraph."""
+
+    what: Any
+    inside: "list[Inline]" = field(default_factory=list)
+
+
+Inline: TypeAlias = str | Thing | Group
+
+
+def make_passage(items: Sequence[Inline]) -> tuple[Passage, dict[int, Thing | Group]]:
+    """Returns a paragraph as a text, and what its tags stand for by number."""
+    known: dict[int, Thing | Group] = {}
+
+    def write(some: Sequence[Inline]) -> Iterator[str]:
+        for one in some:
+            if isinstance(one, str):
+                yield escape(one, quote=False)
+                continue
+            number = len(known) + 1
+            known[number] = one
+            if isinstance(one, Group):
+                yield f"<g-{number}>"
+                yield from write(one.inside)
+                yield f"</g-{number}>"
+            else:
+                yield f'<br class="x-{number}"/>' if one.border else f"<x-{number}/>"
+
+    return Passage("".join(write(items)), HTML), known
+
+
+def rebuild(text: str, known: dict[int, Thing | Group]) -> list[Inline] | None:
+    """Returns the paragraph that a translation stands for; None if its tags are not those of the source.
+
+    Things that are missing are put at the end, so that no picture is lost.
+    """
+    try:
+        root = etree.fromstring(f"<p>{clean(text)}</p>", etree.XMLParser(resolve_entities=False, no_network=True))
+    except etree.XMLSyntaxError:
+        return None
+    seen: set[int] = set()
+
+    def read(element: Any) -> list[Inline]:
+        found: list[Inline] = [element.text] if element.text else []
+        for child in element:
+            name = child.get("class", "") if child.tag == "br" else str(child.tag)
+            number = int(name[2:]) if name[:2] in ("g-", "x-") and name[2:].isdigit() else 0
+            one = known.get(number)
+            if one is None or number in seen:
+                raise KeyError(name)
+            seen.add(number)
+            found.append(Group(one.what, read(child)) if isinstance(one, Group) else one)
+            if child.tail:
+                found.append(child.tail)
+        return found
+
+    try:
+        items = read(root)
+    except KeyError:
+        return None
+    return items + [one for number, one in known.items() if number not in seen and isinstance(one, Thing)]
+
+
+def holds_text(items: Sequence[Inline]) -> bool:
+    """Returns True if there is something to translate in a paragraph."""
+    return any(
+        has_letter(one) if isinstance(one, str) else isinstance(one, Group) and holds_text(one.inside) for one in items
+    )

@@ -1,0 +1,298 @@
+"""Paragraphs of Microsoft's formats: runs with formatting, in hyperlinks and other elements.
+
+Neighbouring runs of one formatting are one; the formatting that most letters of a paragraph have needs no tags.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from lxml import etree
+
+from services.texts.documents.archive import Archive
+from services.texts.documents.document import Document, DocumentError, Passage
+from services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
+from services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml, write_xml
+
+
+@dataclass(frozen=True)
+class Names:
+    """The elements of a format, with their namespaces."""
+
+    paragraph: str
+    run: str
+    properties: str  # of a run
+    text: str
+    first: frozenset[str] = frozenset()  # properties of a paragraph, which stay at its start
+    last: frozenset[str] = frozenset()  # what stays at its end
+    around: frozenset[str] = frozenset()  # elements around runs
+    borders: frozenset[str] = frozenset()  # in a run or beside it
+    dropped: frozenset[str] = frozenset()  # what only an editor needs: spelling marks, page breaks as last seen
+    unseen: frozenset[str] = frozenset()  # attributes and elements of a formatting that nobody sees
+    field_mark: str = ""  # begins and ends a field
+    field_kind: str = ""  # its attribute
+    preserve: bool = False  # blanks at a text's ends need xml:space
+
+
+@dataclass(frozen=True)
+class Format:
+    """The formatting of text: the properties of a run."""
+
+    key: str
+    properties: Node  # None: there are none
+
+
+@dataclass(frozen=True)
+class RunPart:
+    """Something in a run that is no text, with the run's formatting."""
+
+    style: Format
+    what: Node  # or a text that is a border
+
+
+@dataclass(frozen=True)
+class FieldEnds:
+    """A field: what stands before its shown text, and after it."""
+
+    before: Sequence[Inline]
+    after: Sequence[Inline]
+
+
+@dataclass
+class _Reader:
+    names: Names
+    formats: dict[str, Format] = field(default_factory=dict)
+
+    def items(self, parent: Node) -> list[Inline]:
+        """Returns what is in a paragraph or in an element around runs; a formatting is a group around its text."""
+        found: list[Inline] = []
+        for child in list(children_of(parent)):
+            if child.tag in self.names.first or child.tag in self.names.last or child.tag in self.names.dropped:
+                continue
+            if child.tag == self.names.run:
+                self._run(child, found)
+            elif child.tag in self.names.around:
+                found.append(Group(child, self.items(child)))
+            else:
+                found.append(Thing(child, child.tag in self.names.borders))
+        return self._fields(found)
+
+    def _run(self, run: Node, found: list[Inline]) -> None:
+        style = self._format(run.find(self.names.properties))
+        for child in list(children_of(run)):
+            if child.tag == self.names.properties or child.tag in self.names.dropped:
+                continue
+            if child.tag != self.names.text:
+                found.append(Thing(RunPart(style, child), child.tag in self.names.borders))
+                continue
+            for number, piece in enumerate((child.text or "").split("\t")):
+                if number:
+                    found.append(Thing(RunPart(style, "\t"), border=True))
+                if not piece:
+                    continue
+                last = found[-1] if found else None
+                if isinstance(last, Group) and last.what is style:
+                    last.inside.append(piece)
+                else:
+                    found.append(Group(style, [piece]))
+
+    def _format(self, properties: Node) -> Format:
+        if properties is None:
+            return self.formats.setdefault("", Format("", None))
+        seen = _copy(properties)
+        for one in list(seen):
+            if one.tag in self.names.unseen:
+                seen.remove(one)
+        for name in self.names.unseen & set(seen.attrib):
+            del seen.attrib[name]
+        key = etree.tostring(seen, method="c14n").decode() if len(seen) or seen.attrib else ""
+        return self.formats.setdefault(key, Format(key, properties))
+
+    def _fields(self, items: list[Inline]) -> list[Inline]:
+        """Makes each field one item: a hyperlink a group around its text, another one a thing.
+
+        Raises:
+            ValueError: a field begins or ends in another paragraph.
+        """
+        if not self.names.field_mark:
+            return items
+        found: list[Inline] = []
+        waiting: list[Inline] = []
+        depth = 0
+        for item in items:
+            kind = self._field_kind(item)
+            depth += {"begin": 1, "end": -1}.get(kind, 0)
+            if depth < 0:
+                raise ValueError("a field of another paragraph")
+            if depth or kind:
+                waiting.append(item)
+            else:
+                found.append(item)
+            if kind == "end" and not depth:
+                found.append(self._field(waiting))
+                waiting = []
+        if depth:
+            raise ValueError("a field that goes on")
+        return found
+
+    def _field(self, items: list[Inline]) -> Inline:
+        kinds = [self._field_kind(one) for one in items]
+        if kinds.count("separate") == 1 and "HYPERLINK" in "".join(_text_of(one) for one in items):
+            place = kinds.index("separate")
+            inside = items[place + 1 : -1]
+            return Group(FieldEnds(items[: place + 1], items[-1:]), inside)
+        return Thing(tuple(items))
+
+    def _field_kind(self, item: Inline) -> str:
+        what: Node = item.what.what if isinstance(item, Thing) and isinstance(item.what, RunPart) else None
+        marked = etree.iselement(what) and what.tag == self.names.field_mark
+        return str(what.get(self.names.field_kind)) if marked else ""
+
+
+def _text_of(item: Inline) -> str:
+    """Returns the text inside of a thing in a run: a field's instruction."""
+    what: Node = item.what.what if isinstance(item, Thing) and isinstance(item.what, RunPart) else None
+    return "".join(what.itertext()) if etree.iselement(what) else ""
+
+
+def _copy(element: Node) -> Node:
+    found = copy.deepcopy(element)
+    found.tail = None
+    return found
+
+
+def main_format(items: Sequence[Inline]) -> Format | None:
+    """Returns the formatting of most letters; None if there is no text."""
+    letters: Counter[Format] = Counter()
+    for item in items:
+        if isinstance(item, Group) and isinstance(item.what, Format):
+            letters[item.what] += sum(len(one) for one in item.inside if isinstance(one, str))
+    return max(letters, key=lambda one: letters[one], default=None)
+
+
+def without(items: Sequence[Inline], bases: dict[int, Format | None], depth: int = 0) -> list[Inline]:
+    """Returns the items, with no group around text of the main formatting of its element.
+
+    `bases` gets the main formatting by the id of the group's element, 0 for the paragraph's.
+    """
+    base = main_format(items)
+    bases[depth] = base
+    found: list[Inline] = []
+    for item in items:
+        if not isinstance(item, Group):
+            found.append(item)
+        elif not isinstance(item.what, Format):
+            found.append(Group(item.what, without(item.inside, bases, id(item.what))))
+        elif item.what is base:
+            found += item.inside
+        else:
+            found.append(item)
+    return found
+
+
+class _Writer:
+    def __init__(self, names: Names, bases: dict[int, Format | None]) -> None:
+        self.names = names
+        self.bases = bases
+
+    def write(self, items: Sequence[Inline], style: Format | None = None) -> list[Node]:
+        """Returns the elements of items."""
+        found: list[Node] = []
+        for item in items:
+            if isinstance(item, str):
+                found.append(self._run(item, style))
+            elif isinstance(item, Group) and isinstance(item.what, Format):
+                found += self.write(item.inside, item.what)
+            elif isinstance(item, Group):
+                inside = self.write(item.inside, self.bases.get(id(item.what)) or style)
+                if isinstance(item.what, FieldEnds):
+                    found += [*self.write(item.what.before), *inside, *self.write(item.what.after)]
+                else:
+                    around = copy_empty(item.what)
+                    around.extend([one for one in item.what if one.tag in self.names.first])
+                    around.extend(inside)
+                    found.append(around)
+            elif isinstance(item.what, RunPart) and isinstance(item.what.what, str):
+                found.append(self._run(item.what.what, item.what.style))
+            elif isinstance(item.what, RunPart):
+                found.append(self._wrap(item.what.what, item.what.style))
+            elif isinstance(item.what, tuple):
+                found += self.write(item.what)
+            else:
+                found.append(item.what)
+        return found
+
+    def _run(self, text: str, style: Format | None) -> Node:
+        element = etree.Element(self.names.text)
+        element.text = clean(text)
+        if self.names.preserve and text != text.strip():
+            element.set(XML_SPACE, "preserve")
+        return self._wrap(element, style)
+
+    def _wrap(self, element: Node, style: Format | None) -> Node:
+        run = etree.Element(self.names.run)
+        if style is not None and style.properties is not None:
+            run.append(_copy(style.properties))
+        run.append(element)
+        return run
+
+
+@dataclass(frozen=True)
+class _Paragraph:
+    element: Node
+    known: dict[int, Thing | Group]
+    bases: dict[int, Format | None]
+
+
+def read_office(content: bytes, names: Names, needed: str, is_text: Callable[[str], bool]) -> Document:
+    """Returns a document of Microsoft's formats; `is_text` tells which members hold paragraphs.
+
+    Raises:
+        DocumentError: it is damaged, or not of this format.
+    """
+    archive = Archive(content)
+    if needed not in archive.names:
+        raise DocumentError(f"{needed} is missing in the zip archive: it is another kind of file")
+    passages: list[Passage] = []
+    paragraphs: list[_Paragraph] = []
+    trees: dict[str, Node] = {}
+    for name in filter(is_text, archive.names):
+        trees[name] = read_xml(archive.read(name), name)
+        for element in list(trees[name].iter(names.paragraph)):
+            try:
+                bases: dict[int, Format | None] = {}
+                items = without(_Reader(names).items(element), bases)
+            except ValueError:  # a table of contents, which the program makes again
+                continue
+            if holds_text(items):
+                passage, known = make_passage(items)
+                passages.append(passage)
+                paragraphs.append(_Paragraph(element, known, bases))
+    return Document(passages, partial(_write, archive, trees, passages, paragraphs, names))
+
+
+def _write(
+    archive: Archive,
+    trees: dict[str, Node],
+    passages: Sequence[Passage],
+    paragraphs: Sequence[_Paragraph],
+    names: Names,
+    texts: Sequence[str],
+    _language: str,
+) -> bytes:
+    for passage, paragraph, text in zip(passages, paragraphs, texts, strict=True):
+        items = None if text == passage.text else rebuild(text, paragraph.known)
+        if items is None:
+            continue
+        new = _Writer(names, paragraph.bases).write(items, paragraph.bases[0])
+        element = paragraph.element
+        first = [one for one in element if one.tag in names.first]
+        last = [one for one in element if one.tag in names.last]
+        tail, attributes = element.tail, dict(element.attrib)
+        element.clear()
+        element.tail = tail
+        element.attrib.update(attributes)
+        element.extend([*first, *new, *last])
+    return archive.write({name: write_xml(tree) for name, tree in trees.items()})

@@ -1,0 +1,93 @@
+"""XLIFF 1.2 and 2.0: segments without a translation get one; their codes are tags."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from html import escape
+
+from lxml import etree
+
+from services.texts.documents.document import Document, DocumentError, Passage
+from services.texts.documents.xml import Node, clean, read_xml, write_xml
+from services.texts.options import TextOptions
+from services.texts.protected import has_letter
+
+OLD, NEW = "urn:oasis:names:tc:xliff:document:1.2", "urn:oasis:names:tc:xliff:document:2.0"
+CODES = ("ph", "bpt", "ept", "it")  # of XLIFF 1.2: what is in them is code
+INLINE = ("g", "x", "bx", "ex", "mrk", "sub", "sc", "ec", "pc", "cp", "sm", "em")
+OPTIONS = TextOptions(format="xml", ignore_tags=CODES, non_splitting_tags=INLINE, outline_detection=False)
+UNDONE = ("new", "needs-translation", "initial")
+
+
+def read_xliff(content: bytes) -> Document:
+    """Returns the segments of an XLIFF file that wait for a translation.
+
+    Raises:
+        DocumentError: it is damaged, or another kind of file.
+    """
+    tree = read_xml(content, "XLIFF")
+    root = etree.QName(tree.getroot())
+    if root.localname != "xliff" or root.namespace not in (OLD, NEW, None):
+        raise DocumentError("it is no XLIFF 1.2 or 2.0: its root element is another one")
+    space = f"{{{root.namespace}}}" if root.namespace else ""
+    segments = [one for one in _segments(tree, space) if has_letter("".join(one.find(f"{space}source").itertext()))]
+    passages = [Passage(_inner(one.find(f"{space}source")), OPTIONS) for one in segments]
+    return Document(passages, partial(_write, tree, space, segments))
+
+
+def _segments(tree: Node, space: str) -> Iterator[Node]:
+    for one in tree.iter(f"{space}trans-unit", f"{space}segment"):
+        closed = (above.get("translate") == "no" for above in (one, *one.iterancestors()))
+        if one.find(f"{space}source") is None or any(closed):
+            continue
+        target = one.find(f"{space}target")
+        state = one.get("state") if target is None else target.get("state", one.get("state"))
+        if target is None or not "".join(target.itertext()).strip() or state in UNDONE:
+            yield one
+
+
+def _inner(element: Node) -> str:
+    """Returns what is in an element, without the declarations of namespaces."""
+    parts = [escape(element.text or "", quote=False)]
+    names = " ".join(f'xmlns{f":{prefix}" if prefix else ""}="{uri}"' for prefix, uri in element.nsmap.items())
+    for child in element:
+        if not isinstance(child.tag, str):
+            parts.append(escape(child.tail or "", quote=False))
+            continue
+        written = etree.tostring(child, encoding="unicode")
+        for name in names.split():
+            written = written.replace(f" {name}", "", 1)
+        parts.append(written)
+    return "".join(parts)
+
+
+def _write(tree: Node, space: str, segments: Sequence[Node], texts: Sequence[str], language: str) -> bytes:
+    for segment, text in zip(segments, texts, strict=True):
+        source, old = segment.find(f"{space}source"), segment.find(f"{space}target")
+        names = "".join(
+            f' xmlns{f":{prefix}" if prefix else ""}="{escape(uri)}"' for prefix, uri in source.nsmap.items()
+        )
+        parser = etree.XMLParser(resolve_entities=False, no_network=True)
+        try:
+            new = etree.fromstring(f"<target{names}>{clean(text)}</target>", parser)
+        except etree.XMLSyntaxError:
+            continue
+        if old is None:
+            before = segment.find(f"{space}seg-source")
+            before = source if before is None else before
+            new.tail, before.tail = before.tail, before.tail
+            before.addnext(new)
+            continue
+        state = old.get("state")
+        new.attrib.update(old.attrib)
+        if state in UNDONE:
+            new.set("state", "translated")
+        new.tail = old.tail
+        segment.replace(old, new)
+    if language:
+        for one in tree.iter(f"{space}file"):
+            if "source-language" in one.attrib and "target-language" not in one.attrib:
+                one.set("target-language", language)
+        root = tree.getroot()
+        if "srcLang" in root.attrib and "trgLang" not in root.attrib:
+            root.set("trgLang", language)
+    return write_xml(tree)

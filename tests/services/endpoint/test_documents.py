@@ -1,0 +1,175 @@
+"""Documents as jobs: asked over HTTP, kept over a restart, bounded, deleted."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+
+from services.endpoint.app import create_app
+from services.endpoint.documents import KEPT, Documents, Handle
+from services.endpoint.translation import Question
+
+TEXT = b"The dog sees.\n\nThe man reads.\n"
+QUESTION = Question((), "en", "de")
+
+
+@dataclass
+class Clock:
+    time: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def documents(stage: Any, tmp_path: Path, clock: Clock) -> Iterator[Documents]:
+    stage.endpoint.check_language = False
+    made = Documents(stage.endpoint, tmp_path / "documents", clock)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def client(stage: Any, documents: Documents) -> Any:
+    stage.client.app = create_app(stage.endpoint, documents)
+    return stage.client
+
+
+def upload(client: Any, name: str, content: bytes, **values: str) -> Any:
+    data = {"source": "en", "target": "de", **values}
+    return client.post("/translate_file", data=data, files={"file": (name, content)})
+
+
+def refused(documents: Documents, name: str, content: bytes, question: Question = QUESTION) -> int:
+    with pytest.raises(HTTPException) as problem:
+        documents.submit(name, content, question)
+    return problem.value.status_code
+
+
+def test_a_file_is_translated_and_downloaded(client: Any, documents: Documents) -> None:
+    documents.start()
+    answer = upload(client, "my file.txt", TEXT)
+    assert answer.status_code == 200, answer.text
+    address = answer.json()["translatedFileUrl"]
+    assert address.startswith("http://endpoint/download_file/") and address.endswith(".my%20file_de.txt")
+    found = client.get(address.removeprefix("http://endpoint"))
+    assert found.content == TEXT.upper() and found.headers["content-type"].startswith("text/plain")
+    assert "my%20file_de.txt" in found.headers["content-disposition"]
+
+
+def test_the_settings_name_the_formats(client: Any, stage: Any) -> None:
+    settings = client.get("/frontend/settings").json()
+    assert settings["filesTranslation"] and ".docx" in settings["supportedFilesFormat"]
+    stage.client.app = create_app(stage.endpoint)
+    settings = client.get("/frontend/settings").json()
+    assert not settings["filesTranslation"] and settings["supportedFilesFormat"] == []
+    assert upload(client, "a.txt", TEXT).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "values"),
+    [
+        ("a.exe", b"MZ", {}),
+        ("a.docx", b"PK no", {}),
+        ("a.txt", "Käse".encode("latin-1"), {}),
+        ("a.txt", TEXT, {"target": "fr"}),
+        ("a.txt", TEXT, {"target": "!"}),
+        ("../../a", TEXT, {}),
+    ],
+)
+def test_wrong_files_are_400(client: Any, name: str, content: bytes, values: dict[str, str]) -> None:
+    answer = upload(client, name, content, **values)
+    assert answer.status_code == 400 and answer.json()["error"]
+    assert client.post("/translate_file", data={"source": "en", "target": "de"}).status_code == 400
+
+
+def test_a_job_goes_from_queued_to_done_and_is_deleted_with_its_download(documents: Documents) -> None:
+    handle = documents.submit("../a.txt", TEXT, QUESTION)
+    assert documents.state(*handle)[:4] == ("queued", None, 30, "")
+    assert documents.work() and not documents.work()
+    assert documents.state(*handle).status == "done" and documents.state(*handle).name == "a_de.txt"
+    assert documents.result(*handle, keep=True).content == TEXT.upper()
+    assert documents.result(*handle).content == TEXT.upper()
+    with pytest.raises(HTTPException):
+        documents.state(*handle)
+
+
+def test_a_job_is_its_owners(documents: Documents) -> None:
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    for wrong in (Handle(handle.id, "x"), Handle("../" + handle.id, handle.key), Handle("", ""), Handle("é" * 32, "é")):
+        with pytest.raises(HTTPException) as problem:
+            documents.state(*wrong)
+        assert problem.value.status_code == 404
+
+
+def test_a_job_that_was_running_begins_again_after_a_restart(stage: Any, documents: Documents) -> None:
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    stage.translator.open.clear()  # the model takes its time
+    documents.start()
+    waiting = threading.Event()
+    for _ in range(200):
+        if documents.state(*handle).status == "translating":
+            break
+        waiting.wait(0.05)
+    assert documents.state(*handle).status == "translating"
+    documents.stop()
+    assert documents.state(*handle).status == "translating"
+    stage.translator.open.set()
+    again = Documents(stage.endpoint, documents.folder, documents.now)
+    assert again.work()
+    assert again.result(*handle).content == TEXT.upper()
+
+
+def test_a_job_in_work_is_not_begun_twice(documents: Documents, stage: Any) -> None:
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    stage.translator.open.clear()
+    documents.start()
+    waiting = threading.Event()
+    while documents.state(*handle).status != "translating":
+        waiting.wait(0.05)
+    assert not Documents(stage.endpoint, documents.folder, documents.now).work()
+    stage.translator.open.set()
+
+
+def test_what_fails_says_why_and_is_not_paid(documents: Documents, monkeypatch: pytest.MonkeyPatch) -> None:
+    back: list[int] = []
+    monkeypatch.setattr(documents.endpoint.keys, "give_back", lambda _key, characters: back.append(characters))
+    handle = documents.submit("a.txt", b"Something !bad here.", QUESTION)
+    assert documents.work()
+    state = documents.state(*handle)
+    assert state.status == "error" and "cannot" in state.error and back == [20]
+    with pytest.raises(HTTPException, match="cannot"):
+        documents.result(*handle)
+
+
+def test_jobs_are_deleted_after_an_hour_and_bounded(documents: Documents, stage: Any, clock: Clock) -> None:
+    stage.endpoint.limits.documents = 2
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    documents.work()
+    documents.submit("b.txt", TEXT, QUESTION)
+    assert refused(documents, "c.txt", TEXT) == 429
+    clock.time += KEPT + 1
+    documents.clean()
+    with pytest.raises(HTTPException):
+        documents.result(*handle)
+    documents.submit("c.txt", TEXT, QUESTION)
+    stage.endpoint.limits.document = 10
+    assert refused(documents, "d.txt", TEXT) == 413
+
+
+def test_a_long_document_waits_in_pieces(documents: Documents, stage: Any) -> None:
+    """The queue holds 8 lines; the document has more than a hundred."""
+    content = b"The dog sees the man in the old garden.\n\n" * 150
+    handle = documents.submit("a.txt", content, QUESTION)
+    stage.batcher.capacity = 64
+    assert documents.work()
+    assert documents.result(*handle).content == content.upper()
