@@ -1,4 +1,4 @@
-"""What a client is asked, and what came of it."""
+"""One question to a client, and its answer."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What the dialects have in common: keys, the languages on offer, limits of texts, the question to the endpoint."""
+"""The common part of the dialects: keys, the languages on offer, limits of texts, the question to the endpoint."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
