@@ -172,6 +172,7 @@ class ServeConfig(ModelSource):
     database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # API keys with limits, translations; null: none
     fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
     suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
+    page: bool = True  # a page to translate on, at /
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)
