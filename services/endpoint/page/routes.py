@@ -61,10 +61,8 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         try:
             served = endpoint.served()
         except HTTPException as problem:  # no model, or none yet
-            context |= {"problem": problem.detail, "status": problem.status_code}
-            return render(
-                "page.html", problem.status_code, values, languages=[], models=[], endpoint=endpoint, **context
-            )
+            context |= {"problem": problem.detail, "languages": [], "models": [], "endpoint": endpoint}
+            return render("page.html", problem.status_code, values, **context)
         languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
         models = [one.card for one in served.models if one.card is not None]
         context |= {"languages": languages, "models": models, "endpoint": endpoint}
@@ -85,10 +83,9 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
             check_key(values, endpoint.keys)
             shown = await _translate(endpoint, request_model, values)
         except HTTPException as problem:
-            trouble: dict[str, Any] = {"problem": problem.detail, "status": problem.status_code}
             if part:
-                return render("_answer.html", problem.status_code, values, **trouble)
-            return page(problem.status_code, values, **trouble)
+                return render("_answer.html", problem.status_code, values, problem=problem.detail)
+            return page(problem.status_code, values, problem=problem.detail)
         return render("_answer.html", 200, values, shown=shown) if part else page(200, values, shown=shown)
 
     app.mount("/static", _Static(directory=FOLDER / "static"))

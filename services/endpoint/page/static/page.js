@@ -163,14 +163,13 @@
       const flat = (side) => maps.flatMap((one) => one[side]);
       sides = { source: spans(mirror, text.value, flat("source_tokens")), target: spans(shown, shown.dataset.text, flat("target_tokens")) };
       looked.textContent = maps.length ? HINT : "No word of this text was given to the model.";
-      if (last) light(...last);
+      if (again) again();
     } catch (trouble) {
       if (trouble.name !== "AbortError") looked.textContent = "The server does not answer.";
     } finally { if (mine === asking) asking = undefined; }
   };
-  let last;
+  let again; // lights what was pointed at before the answer came
   const light = (side, at) => { // at: the token's place over all sentences
-    last = [side, at];
     if (!maps) { load(); return; }
     const other = side === "source" ? "target" : "source";
     for (const one of document.querySelectorAll(".word")) one.classList.remove("lit", "at");
@@ -200,18 +199,17 @@
       first = { source: first.source + size.source, target: first.target + size.target };
     }
   };
-  const under = (event, place) => document.elementsFromPoint(event.clientX, event.clientY).find((one) => one.classList.contains("word") && place.contains(one));
   const point = (event) => {
-    const shown = $("#translation");
-    const side = event.target === text ? "source" : shown && shown.contains(event.target) ? "target" : "";
-    if (!side) return;
-    const word = under(event, side === "source" ? mirror : shown);
-    if (word) light(side, Number(word.dataset.index));
+    const word = document.elementsFromPoint(event.clientX, event.clientY).find((one) => one.classList.contains("word"));
+    if (!word) return;
+    again = () => point(event);
+    light(mirror.contains(word) ? "source" : "target", Number(word.dataset.index));
   };
   form.addEventListener("pointermove", point);
   form.addEventListener("click", point);
   document.addEventListener("selectionchange", () => { // the caret in the text
-    if (document.activeElement !== text || !maps) return;
+    if (document.activeElement !== text) return;
+    if (!maps) { again = undefined; load(); return; }
     let seen = 0;
     for (const node of mirror.childNodes) {
       const end = seen + node.textContent.length;
@@ -226,6 +224,7 @@
     const all = [...shown.querySelectorAll(".word")];
     const at = all.findIndex((one) => one.classList.contains("at"));
     const next = all[at < 0 ? (step > 0 ? 0 : all.length - 1) : Math.min(all.length - 1, Math.max(0, at + step))];
+    again = () => light("target", 0);
     if (next) light("target", Number(next.dataset.index));
   });
 
