@@ -80,10 +80,12 @@ def test_without_a_model_the_page_says_so_and_a_switch_takes_it_away(stage: Stag
     assert without.get("/static/page.css").status_code == 404
 
 
-@pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_is_more_than_text(stage: Stage, text: str) -> None:
-    if text.encode("utf-8", "ignore").decode() == text:  # the rest is no form
-        assert set(check_nothing_runs(post(stage, q=f"a{text}b"))) <= set(check_nothing_runs(post(stage, q="a {b}")))
+def test_no_text_is_more_than_text(stage: Stage) -> None:
+    stage.endpoint.check_language = False
+    usual = set(check_nothing_runs(post(stage, q="a {b}")))
+    for text in HOSTILE:
+        if text.encode("utf-8", "ignore").decode() == text:  # the rest is no form
+            assert set(check_nothing_runs(post(stage, q=f"a{text}b"))) <= usual, text
 
 
 def test_the_files_are_small_and_may_be_kept_by_browsers(stage: Stage) -> None:
