@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from model.alignment.attention_map import AlignmentConfig
 from model.ranges import Seed
 from model.settings import DecodeConfig
+from services.clients.clients import ClientsConfig
 from services.commands.clean import CleanConfig
 from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
@@ -22,7 +23,7 @@ from services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`,
-    `export`, `inspect`, `runs`, `clean`, `keys`, `memory`, `up`, `sweep` and the job commands read."""
+    `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`, `sweep` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -35,6 +36,7 @@ class Config:
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)
+    clients: ClientsConfig = field(default_factory=ClientsConfig)
     query: QueryConfig = field(default_factory=QueryConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)

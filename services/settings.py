@@ -141,6 +141,7 @@ class Limits:
     alternatives: Whole = 4  # translations besides the best one
     neighbours: Count = 1000  # words in an answer about word vectors
     body: Count = 262_144  # bytes
+    glossary: Count = 10_485_760  # bytes of a body that stores a glossary
 
 
 @dataclass
@@ -154,6 +155,7 @@ class ServeConfig(ModelSource):
     check_language: bool = True  # report texts that are not in the language that the client names
     hook: str | None = None  # a file with the secret of MLflow's webhooks, POST /hooks/mlflow; null: no such route
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
+    encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
@@ -169,10 +171,11 @@ class ServeConfig(ModelSource):
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops
     longest: Annotated[int, Range(16)] = 400  # characters of a sentence before it is cut further
     keys: str | None = None  # a file of API keys without limits, one per line, readable only by its owner
-    database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # API keys with limits, translations; null: none
+    database: str | None = "sqlite:///artifacts/endpoint/endpoint.db"  # keys, known texts, glossaries; null: none
     fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
     suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
     page: bool = True  # a page to translate on, at /
+    origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none
     limits: Limits = field(default_factory=Limits)

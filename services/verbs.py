@@ -50,6 +50,12 @@ VERBS: dict[str, Verb] = {
     "score": _model("compute log-probabilities of pairs or texts, no server", "score"),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
+    "clients": _verb(
+        "services.clients.clients",
+        "ask a server with every client of other services that is installed",
+        "clients",
+        "[URL]",
+    ),
     "neighbours": _verb(
         "services.commands.query", "find the words nearest to a word, by its vector", "query", "WORD..."
     ),

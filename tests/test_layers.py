@@ -72,7 +72,7 @@ STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow
 # Where a heavy library may be imported: files or folders.
 DOORS = {
     "ray": ["pipelines/cluster", "services/jobs/executors/ray_client.py"],
-    "mlflow": ["pipelines/tracking", "services/models/registry.py"],
+    "mlflow": ["pipelines/tracking", "services/models/registry.py", "services/clients/python_clients.py"],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
@@ -89,7 +89,7 @@ DOORS = {
     "rapidfuzz": ["services/endpoint/memory.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "alembic": ["services/jobs/ledger"],
-    "opentelemetry": ["services/telemetry", "services/endpoint/metrics.py"],
+    "opentelemetry": ["services/telemetry"],
 }
 # Modules of ours that are named by strings: imported when they are needed, or started as processes.
 BY_STRING = {

@@ -49,26 +49,24 @@ class Losses:
 
     def messages(self, advice: str = "") -> Iterator[str]:
         """Yields a sentence for each kind of loss; `advice` says how to keep lines from being cut."""
+        one = f"{self.unit}s that"
         if self.failed:
-            yield f"{self._number(self.failed)} could not be translated and are empty"
+            yield f"{one} could not be translated and are empty: {self.failed:,}"
         if self.truncated:
-            yield f"{self._number(self.truncated)} were cut to the model's positions and lost their end{advice}"
+            yield f"{one} were cut to the model's positions and lost their end: {self.truncated:,}{advice}"
         if self.unknown:
             shown = ", ".join(repr(word) for word, _ in self.missing.most_common(MOST_SHOWN))
             more = ", ..." if len(self.missing) > MOST_SHOWN else ""
             yield (
-                f"{self._number(self.unknown)} have characters or words that the model's vocabulary has not got"
+                f"{one} have characters or words that the model's vocabulary has not got: {self.unknown:,}"
                 f"{f' ({shown}{more})' if shown else ''}; they may be missing"
             )
         if self.loops:
-            yield f"{self._number(self.loops)} have a translation that repeats itself"
+            yield f"{one} have a translation that repeats itself: {self.loops:,}"
         if self.loops_broken:
-            yield f"{self._number(self.loops_broken)} went round; the loop was broken"
+            yield f"{one} went round, where the loop was broken: {self.loops_broken:,}"
 
     def warn(self, of: str = "", advice: str = "") -> None:
         """Logs the messages; `of` names the text."""
         for message in self.messages(advice):
             logger.warning("%s%s", of, message)
-
-    def _number(self, count: int) -> str:
-        return f"{count:,} {self.unit}s"

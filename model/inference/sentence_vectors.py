@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.bundles.directory import bundle_kind
-from model.bundles.language import load_text_bundle
-from model.bundles.translation import load_bundle
-from model.bundles.vectors import load_vectors
+from model.bundles.language import TextBundle, load_text_bundle
+from model.bundles.translation import TranslationBundle, load_bundle
+from model.bundles.vectors import VectorsBundle, load_vectors
 from model.decoding.search import length_batches, pad
 from model.errors import UserError
 from model.networks.bert import EncoderOnly
@@ -136,12 +136,36 @@ def open_sentence_vectors(
     Raises:
         UserError: not a valid bundle, or that of a language model.
     """
+    return sentence_vectors(load_any_bundle(directory), device, batch_tokens=batch_tokens, too_long=too_long)
+
+
+def load_any_bundle(directory: Path) -> VectorsBundle | TranslationBundle | TextBundle:
+    """Loads the bundle in `directory`, of whatever kind.
+
+    Raises:
+        UserError: not a valid bundle.
+    """
     kind = bundle_kind(directory)
     if kind == "vectors":
-        vectors = load_vectors(directory)
-        return WordVectors(vectors.embeddings, vectors.tokenizer.source, vectors.normalisation)
-    if kind == "translation":
-        bundle = load_bundle(directory)
+        return load_vectors(directory)
+    return load_bundle(directory) if kind == "translation" else load_text_bundle(directory)
+
+
+def sentence_vectors(
+    bundle: VectorsBundle | TranslationBundle | TextBundle,
+    device: str = "cpu",
+    *,
+    batch_tokens: int = 8192,
+    too_long: TooLong = "truncate",
+) -> SentenceVectors:
+    """Returns the vectors' function of a bundle; a translation model reads its source language.
+
+    Raises:
+        UserError: the bundle is that of a language model.
+    """
+    if isinstance(bundle, VectorsBundle):
+        return WordVectors(bundle.embeddings, bundle.tokenizer.source, bundle.normalisation)
+    if isinstance(bundle, TranslationBundle):
         return NetworkVectors(
             bundle.network.to(device),
             bundle.tokenizers.source,
@@ -150,17 +174,16 @@ def open_sentence_vectors(
             batch_tokens=batch_tokens,
             too_long=too_long,
         )
-    text = load_text_bundle(directory)
-    if not isinstance(text.network, EncoderOnly):
+    if not isinstance(bundle.network, EncoderOnly):
         raise UserError(
-            f"{directory}: a bundle of a language model, which reads in one direction only; sentence vectors are of "
-            f"a masked language model, a translation model or word vectors"
+            f"{bundle.directory}: a bundle of a language model, which reads in one direction only; sentence vectors "
+            f"are of a masked language model, a translation model or word vectors"
         )
     return NetworkVectors(
-        text.network.to(device),
-        text.tokenizer,
-        text.network.max_positions,
-        text.normalisation,
+        bundle.network.to(device),
+        bundle.tokenizer,
+        bundle.network.max_positions,
+        bundle.normalisation,
         batch_tokens=batch_tokens,
         too_long=too_long,
     )

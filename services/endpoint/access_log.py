@@ -41,7 +41,7 @@ class AccessLog:
         except Exception as problem:  # the last handler: the server would log the message too
             log_failure(scope, problem)
             if not status:
-                await refusal(500, "Internal error")(scope, receive, sent)
+                await refusal(500, "Internal error", path=scope["path"])(scope, receive, sent)
         if self.lines:
             log_request(scope, status, time.perf_counter() - began)
 

@@ -1,9 +1,66 @@
-"""JSON answers, and errors in the form that LibreTranslate's clients expect: {"error": ...}."""
+"""JSON answers, and errors in the form that each dialect's clients expect.
 
-from collections.abc import Mapping
+LibreTranslate's form, {"error": ...}, is also that of our own routes and of addresses that nothing answers.
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
 
 import orjson
 from starlette.responses import Response
+
+Form = Callable[[int, str], dict[str, Any]]
+OVER_QUOTA = 456  # DeepL's: the key's characters are used up; other dialects say 429
+GOOGLE = {  # google.rpc.Code by HTTP status, and the reason that version 2 names
+    400: ("INVALID_ARGUMENT", "invalid"),
+    401: ("UNAUTHENTICATED", "authError"),
+    403: ("PERMISSION_DENIED", "forbidden"),
+    404: ("NOT_FOUND", "notFound"),
+    408: ("DEADLINE_EXCEEDED", "timeout"),
+    413: ("INVALID_ARGUMENT", "uploadTooLarge"),
+    429: ("RESOURCE_EXHAUSTED", "rateLimitExceeded"),
+    500: ("INTERNAL", "backendError"),
+    501: ("UNIMPLEMENTED", "notImplemented"),
+    503: ("UNAVAILABLE", "backendError"),
+}
+OPENAI = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+MLFLOW = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT_FOUND", 429: "REQUEST_LIMIT_EXCEEDED"}
+
+
+def libretranslate(_status: int, message: str) -> dict[str, Any]:
+    return {"error": message}
+
+
+def deepl(_status: int, message: str) -> dict[str, Any]:
+    return {"message": message}
+
+
+def google(status: int, message: str) -> dict[str, Any]:
+    name, reason = GOOGLE.get(status, ("UNKNOWN", "unknown"))
+    errors = [{"message": message, "domain": "global", "reason": reason}]
+    return {"error": {"code": status, "message": message, "status": name, "errors": errors}}
+
+
+def openai(status: int, message: str) -> dict[str, Any]:
+    kind = OPENAI.get(status, "invalid_request_error" if status < 500 else "server_error")
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def mlflow(status: int, message: str) -> dict[str, Any]:
+    code = MLFLOW.get(status, "BAD_REQUEST" if status < 500 else "INTERNAL_ERROR")
+    return {"error_code": code, "message": message}
+
+
+# The beginnings of paths, the first that fits.
+FORMS: tuple[tuple[str, Form], ...] = (
+    ("/language/translate/", google),
+    ("/v3/projects/", google),
+    ("/v2/", deepl),
+    ("/v3/", deepl),
+    ("/v1/", openai),
+    ("/invocations", mlflow),
+)
 
 
 def as_json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -11,6 +68,9 @@ def as_json(content: object, status: int = 200, headers: Mapping[str, str] | Non
     return Response(orjson.dumps(content), status, headers, media_type="application/json")
 
 
-def refusal(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns an error answer with its reason."""
-    return as_json({"error": message}, status, headers)
+def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, path: str = "") -> Response:
+    """Returns an error answer with its reason, in the form of the dialect that `path` belongs to."""
+    form = next((form for start, form in FORMS if path.startswith(start)), libretranslate)
+    if status == OVER_QUOTA and form is not deepl:
+        status = HTTPStatus.TOO_MANY_REQUESTS
+    return as_json(form(status, message), status, headers)

@@ -10,15 +10,24 @@ An answer's headers name the model version, the run, and the manifest of the sha
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
-from services.endpoint.answer import as_json, refusal
+from services.endpoint.answer import OVER_QUOTA, as_json, refusal
 from services.endpoint.body_limit import BodyLimit
+from services.endpoint.dialects.deepl import add_deepl_routes
+from services.endpoint.dialects.deepl_glossaries import add_glossary_routes
+from services.endpoint.dialects.deepl_requests import IGNORED
+from services.endpoint.dialects.google import add_google_routes
+from services.endpoint.dialects.google_v3 import add_google_v3_routes
+from services.endpoint.dialects.openai import add_openai_routes
+from services.endpoint.dialects.scoring import add_scoring_routes
 from services.endpoint.documentation import add_documentation
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.hooks import add_hooks
+from services.endpoint.keys import KeyRefusedError
 from services.endpoint.lean_routes import LeanRoutes
 from services.endpoint.libretranslate import add_libretranslate_routes
 from services.endpoint.metrics import Refusals
@@ -27,6 +36,8 @@ from services.endpoint.vector_routes import add_vector_routes
 from services.telemetry.telemetry import FORMAT
 from services.version import version
 
+GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
+DAY = 86_400  # seconds that a browser remembers who may ask
 LEAN = ("/translate",)  # POST routes that are answered in front of the middleware
 
 
@@ -47,13 +58,28 @@ def create_app(endpoint: Endpoint) -> FastAPI:
         redoc_url=None,
         telemetry=telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
     )
-    app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout)
+    app.add_middleware(
+        BodyLimit,
+        limit=endpoint.limits.body,
+        patience=endpoint.receive_timeout,
+        others=dict.fromkeys(GLOSSARIES, max(endpoint.limits.glossary, endpoint.limits.body)),
+    )
     app.add_middleware(AccessLog, lines=endpoint.access_log)
     app.add_middleware(Refusals, count=endpoint.metrics.refuse)
+    if endpoint.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=endpoint.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+            expose_headers=[*openapi.ORIGIN, IGNORED],
+            max_age=DAY,
+        )
 
     @app.exception_handler(HTTPException)
-    async def refuse(_request: Request, problem: HTTPException) -> Response:
-        return refusal(problem.status_code, problem.detail, problem.headers)
+    async def refuse(request: Request, problem: HTTPException) -> Response:
+        over = isinstance(problem, KeyRefusedError) and problem.reason == "characters"
+        return refusal(OVER_QUOTA if over else problem.status_code, problem.detail, problem.headers, request.url.path)
 
     @app.get(
         "/health",
@@ -79,9 +105,16 @@ def create_app(endpoint: Endpoint) -> FastAPI:
 
     @app.get("/spec", include_in_schema=False)
     async def spec() -> Response:
-        return as_json(app.openapi())
+        document = app.openapi()  # LibreTranslate's clients know an instance by this title
+        return as_json({**document, "info": {**document["info"], "title": "LibreTranslate"}})
 
     add_libretranslate_routes(app, endpoint)
+    add_deepl_routes(app, endpoint)
+    add_glossary_routes(app, endpoint)
+    add_google_routes(app, endpoint)
+    add_google_v3_routes(app, endpoint)
+    add_scoring_routes(app, endpoint)
+    add_openai_routes(app, endpoint)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_hooks(app, endpoint)
     add_documentation(app)

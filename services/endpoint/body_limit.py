@@ -6,6 +6,7 @@ requests would be processed long after their clients have gone.
 
 import asyncio
 import contextlib
+from collections.abc import Mapping
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,23 +17,28 @@ from services.endpoint.answer import refusal
 class BodyLimit:
     """ASGI middleware: 413 for a body of more than `limit` bytes, 408 for one that takes over `patience` seconds.
 
+    `others` has other limits by the beginning of the path.
+
     The application gets the body in one piece, and is cancelled when the client closes the connection.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, patience: float) -> None:
+    def __init__(self, app: ASGIApp, limit: int, patience: float, others: Mapping[str, int] | None = None) -> None:
         self.app = app
         self.limit = limit
+        self.others = others or {}
         self.patience = patience
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        path = scope["path"]
+        limit = next((most for start, most in self.others.items() if path.startswith(start)), self.limit)
         try:
             async with asyncio.timeout(self.patience):
-                body = await read_body(receive, self.limit)
+                body = await read_body(receive, limit)
         except (TimeoutError, TooLongError) as problem:
-            await refuse_body(problem, self.limit, self.patience)(scope, receive, send)
+            await refuse_body(problem, limit, self.patience, path)(scope, receive, send)
         else:
             if body is not None:
                 await self._answer(body, scope, receive, send)
@@ -78,8 +84,9 @@ async def read_body(receive: Receive, limit: int) -> bytes | None:
             return b"".join(parts)
 
 
-def refuse_body(problem: TimeoutError | TooLongError, limit: int, patience: float) -> Response:
+def refuse_body(problem: TimeoutError | TooLongError, limit: int, patience: float, path: str = "") -> Response:
     """Returns the answer to a body that did not come in time, or is too long; the rest of it is not read."""
+    closing = {"Connection": "close"}
     if isinstance(problem, TooLongError):
-        return refusal(413, f"Invalid request: the body exceeds {limit} bytes", {"Connection": "close"})
-    return refusal(408, f"Invalid request: the body did not come in {patience:g} s", {"Connection": "close"})
+        return refusal(413, f"Invalid request: the body exceeds {limit} bytes", closing, path)
+    return refusal(408, f"Invalid request: the body did not come in {patience:g} s", closing, path)

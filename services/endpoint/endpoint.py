@@ -5,14 +5,17 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
 from services.endpoint.detection import Detector, Guess
+from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
 from services.endpoint.memory import Memory
@@ -22,6 +25,7 @@ from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
 from services.endpoint.vector_routes import VectorsQueue
 from services.models.catalogue import Catalogue, NotServedError, Route
+from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.models.served import Served
 from services.settings import Limits
@@ -31,6 +35,8 @@ from services.texts.stand_ins import stand_ins_of
 
 logger = logging.getLogger(__name__)
 
+EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
+
 NO_TRANSLATION = "This endpoint answers questions about word vectors only: it has no translation model"
 NOTHING: dict[str, Any] = {
     "status": "off",
@@ -39,6 +45,10 @@ NOTHING: dict[str, Any] = {
     "queued": 0,
     "models": [],
 }  # /status without one
+
+
+class MarkupError(HTTPException):
+    """A text is not in the format that its client says."""
 
 
 @dataclass
@@ -61,6 +71,10 @@ class Endpoint:
     page: bool = True  # answer browsers at / with a page to translate on
     check_language: bool = True  # report texts that are not in the language that the client names
 
+    origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
+    glossaries: Glossaries = field(default_factory=Glossaries)
+    encoder: EncoderQueue | None = None
+
     def __post_init__(self) -> None:
         if self.models is None and self.translations is not None:
             self.models = Catalogue([Served("", QueuesModel(self.translations))])
@@ -74,6 +88,19 @@ class Endpoint:
         if self.translations is None:
             raise HTTPException(404, NO_TRANSLATION)
         return self.translations
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Returns the pairs of languages that are translated, spelled as in BCP 47.
+
+        Raises:
+            HTTPException: as `served`.
+        """
+        return [(source, target) for source, targets in self.served().targets().items() for target in targets]
+
+    def model_names(self) -> dict[str, float]:
+        """Returns the names of the translation models, with the time when each was loaded."""
+        cards = [one.card for one in self.models.models] if self.models is not None else []
+        return {card.origin.name: card.origin.loaded for card in cards if card is not None}
 
     def served(self) -> Catalogue:
         """Returns the served translation models, at least one of which was loaded.
@@ -211,7 +238,7 @@ class Endpoint:
         try:
             prepared = [prepare(text, options, served.source, self.longest, served.target) for text in texts]
         except UserError as problem:
-            raise HTTPException(400, f"Invalid request: {problem}") from None
+            raise MarkupError(400, f"Invalid request: {problem}") from None
         most = min(most, served.most_alternatives)
         await self._translate(prepared, served, aligned, most + 1)
         answers, losses = [], []
@@ -274,9 +301,11 @@ class Endpoint:
             served = [one.facts() for one in self.models.models]
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
-        states = [found["status"] for found in (translations, vectors) if found and found is not NOTHING]
+        encoder = self.encoder.facts() if self.encoder else None
+        states = [found["status"] for found in (translations, vectors, encoder) if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        body = {**translations, "status": status, "translation": translations["status"], "vectors": vectors}
+        others = {"vectors": vectors, "encoder": encoder}
+        body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 
 

@@ -19,8 +19,8 @@ from services.endpoint.access_log import log_failure, log_request
 from services.endpoint.answer import refusal
 from services.endpoint.body_limit import TooLongError, read_body, refuse_body
 from services.endpoint.endpoint import Endpoint
-from services.endpoint.metrics import HttpMetrics
 from services.http.connections import LEAVING
+from services.telemetry.http_metrics import HttpMetrics
 
 Handler = Callable[[Request], Awaitable[Response]]
 

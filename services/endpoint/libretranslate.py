@@ -9,6 +9,8 @@ from starlette.exceptions import HTTPException
 
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
+from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
+from services.endpoint.dialects.questions import admit
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.memory_store import Unit
@@ -16,7 +18,6 @@ from services.endpoint.requests import (
     DetectionRequest,
     SuggestionRequest,
     TranslationRequest,
-    check_key,
     parameters,
     validate,
 )
@@ -38,7 +39,9 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
-        check_key(values, endpoint.keys)
+        if is_deeplx(values):
+            return await answer_deeplx(request, endpoint, values)
+        admit(request, endpoint, values)
         asked = validate(translation_request, values)
         answers, route = await endpoint.translate(asked.question(request.headers.get(VERSION)))
         return as_json(_body(asked, answers), headers=route.headers())
@@ -51,7 +54,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )
     async def suggest(request: Request) -> Response:
         values = await parameters(request)
-        key = check_key(values, endpoint.keys)
+        key = admit(request, endpoint, values)
         if not endpoint.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
         asked = validate(suggestion_request, values)
@@ -68,9 +71,13 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )
     async def detect(request: Request) -> Response:
         values = await parameters(request)
-        check_key(values, endpoint.keys)
+        admit(request, endpoint, values)
         found = await endpoint.detect(validate(DetectionRequest, values).q)
         return as_json([guess._asdict() for guess in found])
+
+    @app.post("/translate_file", include_in_schema=False)
+    async def translate_file() -> Response:
+        raise HTTPException(403, "Files translation are disabled on this server.")
 
     @app.get(
         "/languages",

@@ -16,12 +16,10 @@
 | dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
 """
 
-from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from opentelemetry.metrics import CallbackOptions, Observation
 from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -33,12 +31,11 @@ from model.inference.losses import Losses
 from services.models.catalogue import Catalogue
 from services.models.served import Served
 from services.telemetry.disk import disks
-from services.telemetry.telemetry import MEASURED, Telemetry
+from services.telemetry.telemetry import Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-HTTP_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)  # as FastAPI's
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KINDS = ("translation", "vectors")
+KINDS = ("translation", "vectors", "encoder")
 REASONS = {
     400: "invalid",
     403: "key",
@@ -105,6 +102,11 @@ class Metrics:
         for reason in sorted(set(REASONS.values())):
             self.refused.labels(reason)
 
+    def characters_in(self) -> int:
+        """Returns how many characters were translated since the start."""
+        name, direction = "dragoman_characters_total", {"direction": "in"}
+        return int(self.telemetry.registry.get_sample_value(name, direction) or 0)
+
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
         return ModelMetrics(self, kind)
@@ -148,70 +150,6 @@ class ModelMetrics:
     def swapped(self, good: bool) -> None:
         """Records that a version was swapped in, or failed."""
         self._swaps[good].inc()
-
-
-class HttpMetrics:
-    """FastAPI's HTTP metrics for requests that do not come to it, under the same names.
-
-    The gauge of requests at work has the route too: two meters may not have a sample of the same labels.
-    """
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        meter = telemetry.meters.get_meter("dragoman")
-        self._seconds = meter.create_histogram(
-            "http.server.request.duration",
-            unit="s",
-            description="Duration of HTTP server requests.",
-            explicit_bucket_boundaries_advisory=(
-                0.005,
-                0.01,
-                0.025,
-                0.05,
-                0.075,
-                0.1,
-                0.25,
-                0.5,
-                0.75,
-                1,
-                2.5,
-                5,
-                7.5,
-                10,
-            ),
-        )
-        meter.create_observable_up_down_counter(
-            "http.server.active_requests",
-            callbacks=[self._observe],
-            unit="{request}",
-            description="Number of active HTTP server requests.",
-        )
-        self._active: Counts[tuple[str, str]] = Counts()
-
-    def begin(self, scope: Scope, route: str) -> None:
-        """Counts a request, and keeps FastAPI from measuring it too."""
-        scope[MEASURED] = True
-        self._active[scope["scheme"], route] += 1
-
-    def end(self, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Records a request that has ended; status 0: its client has left."""
-        self._active[scope["scheme"], route] -= 1
-        attributes: dict[str, str | int] = {
-            "url.scheme": scope["scheme"],
-            "http.request.method": scope["method"],
-            "network.protocol.version": scope["http_version"],
-            "http.route": route,
-        }
-        if status:
-            attributes["http.response.status_code"] = status
-        if status >= 500:
-            attributes["error.type"] = str(status)
-        elif not status:
-            attributes["error.type"] = "ConnectionError"
-        self._seconds.record(seconds, attributes)
-
-    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
-        for (scheme, route), number in self._active.items():
-            yield Observation(number, {"url.scheme": scheme, "http.request.method": "POST", "http.route": route})
 
 
 class _State(Collector):

@@ -4,9 +4,11 @@ The parameters come from the classes that check them (requests.py, vector_reques
 everything that they allow and forbid.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from services.endpoint.answer import OVER_QUOTA, Form, libretranslate
 from services.endpoint.requests import Parameters
 
 Schema = dict[str, Any]
@@ -22,6 +24,7 @@ ERRORS = {
     408: "the request's body did not come in time",
     413: "the request's body is too large",
     429: "too many requests wait: try again after Retry-After seconds",
+    456: "the key's characters are used up",
     500: "a line cannot be translated, or an internal error",
     503: "no model is loaded yet, or no answer in time",
 }
@@ -138,7 +141,7 @@ STATUS = record(
         **STATE,
         "models": array_of(MODEL),
         "translation": TEXT,
-        "vectors": {"anyOf": [record(STATE), {"type": "null"}]},
+        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder")},
         "dragoman": TEXT,
     }
 )
@@ -183,23 +186,47 @@ def in_query(asked: type[Parameters]) -> Schema:
     }
 
 
+def in_path(path: str, asked: Schema) -> Schema:
+    """Returns the request with the parameters that stand in the path, each a text."""
+    named = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in re.findall(r"{(\w+)", path)
+    ]
+    return {**asked, "parameters": [*named, *asked.get("parameters", ())]}
+
+
 def vector_request() -> Schema:
     """Returns the path and the query string of /vectors/{word}."""
     word = {"name": "word", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     return {"parameters": [word, {"name": "api_key", "in": "query", "schema": {}}]}
 
 
-def answers(schema: Schema, *refused: int, origin: bool = False) -> dict[int | str, Schema]:
-    """Returns a route's answers: 200 with `schema` (with `origin`, also its model's headers) and these errors."""
-    error = _content(record({"error": TEXT}))
+def answers(
+    schema: Schema, *refused: int, origin: bool = False, form: Form = libretranslate
+) -> dict[int | str, Schema]:
+    """Returns a route's answers: 200 with `schema` (with `origin`, also its model's headers) and these errors, whose
+    bodies have the dialect's form."""
+    error = _content(_schema_of(form(400, "")))
     headers = {name: {"description": about, "schema": TEXT} for name, about in ORIGIN.items()} if origin else {}
     found: dict[int | str, Schema] = {200: {"description": "the answer", "headers": headers, **_content(schema)}}
-    return found | {code: {"description": ERRORS[code], **error} for code in refused or ERRORS}
+    return found | {
+        code: {"description": ERRORS[code], **error}
+        for code in refused or (code for code in ERRORS if code != OVER_QUOTA)
+    }
 
 
 def state_answers(schema: Schema) -> dict[int | str, Schema]:
     """Returns the answers of a route with the same body for 200 and 503."""
     return {200: {"description": "all is well", **_content(schema)}, 503: {"description": "not so", **_content(schema)}}
+
+
+def _schema_of(example: Any) -> Schema:
+    """Returns the schema of values like this one; null stands for anything."""
+    if isinstance(example, dict):
+        return record({name: _schema_of(value) for name, value in example.items()})
+    if isinstance(example, list):
+        return array_of(_schema_of(example[0]))
+    return {} if example is None else {"type": "integer" if isinstance(example, int) else "string"}
 
 
 def _content(schema: Schema) -> Schema:

@@ -9,7 +9,7 @@ Parameters and error messages and codes are LibreTranslate's, so that its client
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NoReturn, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn, TypeVar
 
 import orjson
 import pydantic
@@ -60,6 +60,17 @@ class Parameters(BaseModel, strict=True):
 
 
 Checked = TypeVar("Checked", bound=Parameters)
+
+
+class Wording(NamedTuple):
+    """A dialect's messages about a parameter: its `{name}`, what it must be (`{title}`), the most that it may be."""
+
+    missing: str = "Invalid request: missing {name} parameter"
+    wrong: str = "Invalid request: {name} must be {title}"
+    over: str = "Invalid request: {name} parameter must be <= {most}"
+
+
+LIBRETRANSLATE = Wording()
 
 
 class DetectionRequest(Parameters):
@@ -145,11 +156,11 @@ class TranslationRequest(Parameters):
         )
 
 
-def validate(model: type[Checked], values: Mapping[str, Any]) -> Checked:
+def validate(model: type[Checked], values: Mapping[str, Any], wording: Wording = LIBRETRANSLATE) -> Checked:
     """Returns the checked request.
 
     Raises:
-        HTTPException: 400 with LibreTranslate's message: a parameter is missing, of a wrong type, or over a limit.
+        HTTPException: 400 with the dialect's message: a parameter is missing, of a wrong type, or over a limit.
     """
     try:
         return model.model_validate(values)
@@ -159,10 +170,17 @@ def validate(model: type[Checked], values: Mapping[str, Any]) -> Checked:
         raise HTTPException(400, error["msg"])
     name = str(error["loc"][0])
     if values.get(name) in (None, "", []):
-        raise HTTPException(400, f"Invalid request: missing {name} parameter")
+        raise HTTPException(400, wording.missing.format(name=name))
     if error["type"] == "less_than_equal":
-        raise HTTPException(400, f"Invalid request: {name} parameter must be <= {error['ctx']['le']}")
-    raise HTTPException(400, f"Invalid request: {name} must be {model.model_fields[name].title}")
+        raise HTTPException(400, wording.over.format(name=name, most=error["ctx"]["le"]))
+    raise HTTPException(400, wording.wrong.format(name=name, title=_title(model, name)))
+
+
+def _title(model: type[BaseModel], name: str) -> str | None:
+    """Returns what a parameter must be, by its name or its alias."""
+    fields = model.model_fields
+    field = fields.get(name) or next(field for field in fields.values() if field.alias == name)
+    return field.title
 
 
 async def parameters(request: Request) -> dict[str, Any]:

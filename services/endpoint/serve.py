@@ -20,8 +20,9 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
+from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
+from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
@@ -32,6 +33,7 @@ from services.endpoint.vector_routes import VectorsQueue
 from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
+from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
@@ -76,6 +78,7 @@ def serve(
         endpoint = Endpoint(
             translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),
+            encoder=stack.enter_context(encoder(config, metrics)),
             limits=config.limits,
             keys=keys,
             longest=config.longest,
@@ -88,8 +91,11 @@ def serve(
             memory=Memory(MemoryStore(store) if store else None, config.fuzzy),
             suggestions=config.suggestions,
             hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
+            glossaries=Glossaries(store),
+            origins=config.origins,
         )
-        metrics.show({"translation": endpoint.translations, "vectors": endpoint.vectors}, Path(config.cache), models)
+        queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
+        metrics.show(queues, Path(config.cache), models)
         server = Server(
             create_lean_app(endpoint),
             listening,
@@ -194,6 +200,25 @@ def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Vec
         yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
 
 
+@contextlib.contextmanager
+def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[EncoderQueue | None]:
+    """Yields the queue of texts to turn into vectors during the block; None if no encoder is named."""
+    named = config.encoder
+    if named is None:
+        yield None
+        return
+    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    reference = named if is_registered(named) else None
+    watch = (metrics or Metrics()).watch("encoder")
+    reader = Batcher(LoadedEncoder.encode, limit=config.batch, capacity=config.queue, watch=watch)
+    load = partial(loader.load, named)
+    with (
+        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
+        run_batcher(config, reader) as batcher,
+    ):
+        yield open_queue(config, "encoder", "Cannot make vectors", follower, batcher)
+
+
 def open_queue(
     config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
 ) -> InferenceQueue[Model, Item, Answer]:
@@ -242,10 +267,10 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if not any((config.bundle, config.model, config.models, config.ensemble, config.vectors)):
+    if not any((config.bundle, config.model, config.models, config.ensemble, config.vectors, config.encoder)):
         raise UserError(
-            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble or serve.vectors "
-            "must name something"
+            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors or "
+            "serve.encoder must name something"
         )
     if config.models and (config.bundle is not None or config.ensemble):
         raise UserError(

@@ -46,9 +46,12 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
         await asyncio.to_thread(detector.load)
     sources = models.sources(question.target)
     offered = list(dict.fromkeys([*sources, *models.targets()]))
-    guesses = [detector.detect(spoken_text(text, question.options), offered) for text in question.texts]
-    if question.source is not None:
-        return [_asked(question, question.source, guess) for guess in guesses]
+    texts = [spoken_text(text, question.options) for text in question.texts]
+    named = question.source
+    if named is not None:
+        guesses = [UNKNOWN if detector.agrees(text, named) else detector.detect(text, offered) for text in texts]
+        return [_asked(question, named, guess) for guess in guesses]
+    guesses = [detector.detect(text, offered) for text in texts]
     return [_identified(question.target, guess, sources) for guess in guesses]
 
 

@@ -108,7 +108,7 @@ def load_model(
         origin=Origin.of(bundle, version),
         source=source,
         target=target,
-        bytes=translator.engine.bytes,
+        bytes=_bytes_of(translator),
         open_aligner=partial(open_aligner, bundle, alignment, device),
     )
     check_answers(served)
@@ -144,7 +144,7 @@ def load_several(
         origin=Origin.of(bundle, ModelVersion(names, numbers, runs)),
         source=source,
         target=target,
-        bytes=translator.engine.bytes,
+        bytes=_bytes_of(translator),
     )
     check_answers(served)
     return served
@@ -184,3 +184,8 @@ def chosen_decode(stored: DecodeConfig, section: DecodeConfig | None, overrides:
     chosen = dataclasses.replace(stored, **changes)
     chosen.check()
     return chosen
+
+
+def _bytes_of(translator: Translator) -> int:
+    """Returns the bytes of its weights in memory; 0 for a kind of model that has no engine."""
+    return translator.engine.bytes if isinstance(translator, Translator) else 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from model.bundles.vectors import load_vectors
 from model.errors import UserError
+from model.inference.sentence_vectors import WordVectors
 from model.word_vectors.embeddings import Embeddings
 from services.models.origin import Origin
 from services.models.questions import NeighboursOf, Question, answers
@@ -28,6 +29,7 @@ class LoadedVectors:
     embeddings: Embeddings
     method: str  # name of their configuration
     origin: Origin
+    texts: WordVectors | None = None  # their vectors of texts; None: counted vectors, as wide as the vocabulary
 
     def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
         """Returns one answer per question, or a refusal: 404 for an unknown word, else 400."""
@@ -54,6 +56,9 @@ def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) ->
         embeddings=bundle.embeddings,
         method=str(bundle.config.name),
         origin=Origin.of(bundle, version),
+        texts=None
+        if bundle.embeddings.sparse
+        else WordVectors(bundle.embeddings, bundle.tokenizer.source, bundle.normalisation),
     )
     served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search reads the whole table
     return served

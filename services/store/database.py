@@ -99,6 +99,9 @@ def _engine(url: str, setting: str, password: str | None) -> Engine:
         if parsed.database is None:
             raise UserError(f"{setting}: sqlite needs a file, such as sqlite:////srv/dragoman/ledger.db")
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+        if not Path(parsed.database).exists():
+            with contextlib.suppress(OSError):  # sqlite says what is wrong
+                Path(parsed.database).touch(0o600)  # for its owner alone; sqlite would let others read it
         # a connection for each thread that answers requests: opening one takes longer than most queries
         engine = create_engine(parsed, connect_args={"timeout": BUSY}, pool_size=CONNECTIONS, max_overflow=20)
         event.listen(engine, "connect", _set_up_sqlite)

@@ -19,12 +19,12 @@ def test_losses_are_told_with_their_text_and_advice(caplog: pytest.LogCaptureFix
     losses.add("Bilililil", Translation("x", 0.0, [], loop_broken=True))
     losses.warn(of="en-de test: ", advice="; shorten them")
     assert caplog.messages == [
-        "en-de test: 1 lines could not be translated and are empty",
-        "en-de test: 1 lines were cut to the model's positions and lost their end; shorten them",
-        "en-de test: 2 lines have characters or words that the model's vocabulary has not got ('猫', '犬'); "
+        "en-de test: lines that could not be translated and are empty: 1",
+        "en-de test: lines that were cut to the model's positions and lost their end: 1; shorten them",
+        "en-de test: lines that have characters or words that the model's vocabulary has not got: 2 ('猫', '犬'); "
         "they may be missing",
-        "en-de test: 1 lines have a translation that repeats itself",
-        "en-de test: 1 lines went round; the loop was broken",
+        "en-de test: lines that have a translation that repeats itself: 1",
+        "en-de test: lines that went round, where the loop was broken: 1",
     ]
     assert losses.record() | {"warnings": []} == {
         **{"failed": 1, "truncated": 1, "unknown": 2, "loops": 1, "loops_broken": 1},
@@ -39,7 +39,7 @@ def test_few_of_many_unknown_words_are_shown_and_memory_is_bounded(monkeypatch: 
     losses.add("odd", Translation("x", 0.0, unknown=9, missing=tuple("abcdef")))
     losses.add("odd", Translation("x", 0.0, unknown=9, missing=tuple("fghijk")))
     (message,) = losses.messages()
-    assert message.startswith("2 sentences have") and "('f', 'a', 'b', 'c', 'd', ...)" in message
+    assert message.startswith("sentences that have") and "('f', 'a', 'b', 'c', 'd', ...)" in message
     assert len(losses.missing) <= 7
 
 

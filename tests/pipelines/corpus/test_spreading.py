@@ -17,7 +17,7 @@ from model.shards.manifest import ShardsConfig
 from model.storage import remote
 from pipelines import shard as verb
 from pipelines.config import Config, PathsConfig
-from pipelines.corpus import monolingual
+from pipelines.corpus import monolingual, parallel
 from pipelines.corpus.pack import spreading
 from pipelines.corpus.read import staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, SplitFiles
@@ -69,7 +69,7 @@ def made(tmp_path: Path, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("form", ["moses", "text"])
 def test_nodes_apart_make_the_same_bytes(form: str, made: Any, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     names, _ = made(form, "s3://bucket/alone")
-    for module in (verb, monolingual):
+    for module in (parallel, monolingual):
         monkeypatch.setattr(module, "workers", nodes)
     apart, folder = made(form, "s3://bucket/spread")
     assert apart == names and len(names) > 4
@@ -79,7 +79,7 @@ def test_nodes_apart_make_the_same_bytes(form: str, made: Any, s3: Proxy, monkey
 
 
 def test_what_nodes_have_made_is_not_made_again(made: Any, s3: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verb, "workers", nodes)
+    monkeypatch.setattr(parallel, "workers", nodes)
     real, calls = spreading._pack, []
 
     def fails_at_the_third(cache: Any, address: str, texts: Any) -> Any:
@@ -102,7 +102,7 @@ def test_what_nodes_have_made_is_not_made_again(made: Any, s3: Proxy, monkeypatc
 def test_a_bad_line_is_named_as_on_one_machine(
     made: Any, s3: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verb, "workers", nodes)
+    monkeypatch.setattr(parallel, "workers", nodes)
     with (tmp_path / "a.en").open("rb+") as file:
         file.seek(2000)
         file.write(b"\xff")

@@ -72,8 +72,8 @@ def test_what_is_lost_is_said(tmp_path: Path, bundle: Path, caplog: pytest.LogCa
     ).splitlines()
     assert [json.loads(record)["truncated"] for record in records] == [False, True, False]
     assert [json.loads(record)["unknown"] > 0 for record in records] == [False, False, True]
-    assert "1 lines were cut to the model's positions and lost their end; translate.split=true" in caplog.text
-    assert "1 lines have characters or words that the model's vocabulary has not got" in caplog.text
+    assert "lines that were cut to the model's positions and lost their end: 1; translate.split=true" in caplog.text
+    assert "lines that have characters or words that the model's vocabulary has not got: 1" in caplog.text
 
 
 def test_a_protected_line_is_not_cut_and_its_report_says_what_was_kept(tmp_path: Path, bundle: Path) -> None:

@@ -29,6 +29,11 @@ def test_a_served_language_is_spelled_as_it_is_served() -> None:
     assert DETECTOR.detect("狗在沙发上睡觉。", ["zho-Hans", "en"]).language == "zh-Hans"
 
 
+def test_a_text_that_is_what_it_should_be_is_told_at_once() -> None:
+    assert DETECTOR.agrees("Der Hund schläft im Haus meines Freundes.", "de-AT")
+    assert not DETECTOR.agrees("Der Hund schläft im Haus meines Freundes.", "en")
+
+
 def test_a_text_without_letters_is_in_no_language() -> None:
     assert DETECTOR.detect("12 + 30 = 42 🐕", ["en", "de"]) == UNKNOWN
     assert DETECTOR.rank("", ["en"]) == []

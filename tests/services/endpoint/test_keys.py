@@ -59,6 +59,7 @@ def test_a_key_is_stored_as_its_hash_and_asked_for_from_then_on(store: KeyStore,
     assert (refused(found, "").reason, refused(found, "").status_code) == ("missing", 403)
     assert (refused(found, "x").reason, refused(found, "x").status_code) == ("unknown", 403)
     assert secret.encode() not in (tmp_path / "endpoint.db").read_bytes()
+    assert (tmp_path / "endpoint.db").stat().st_mode & 0o077 == 0
     assert [one.digest for one in store.all()] == [digest_of(secret)]
     with pytest.raises(UserError, match="there is one of that name"):
         store.add("anna")
@@ -194,7 +195,7 @@ def test_the_endpoint_counts_what_a_key_translates_and_not_what_fails(
         return client.post("/translate", json={"source": "en", "target": "de", "api_key": secret, **values})
 
     assert ask(q="x" * 60).status_code == 200
-    assert ask(q="!bad" + "x" * 30).status_code == 500
+    assert ask(q="Go !bad " + "x" * 30).status_code == 500
     assert ask(q="x" * 60).json() == {"error": "Quota exceeded: this API key may translate 100 characters a month"}
     assert ask(q="x" * 40).status_code == 200
     assert stage.endpoint.keys.usage(stage.endpoint.keys.find(secret)) == (100, 100)

@@ -1,0 +1,1 @@
+"""Asks a server with the unmodified clients of other translation services."""

@@ -1,0 +1,143 @@
+"""`dragoman clients URL`: asks a server with every unmodified client that is installed, and prints what came of it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+
+from conf import compose
+from model.columns import columns
+from model.errors import ServiceError, UserError
+from services.clients.checks import Outcome, Server
+from services.clients.node_clients import SCRIPTS, ask_node_clients
+from services.clients.python_clients import CLIENTS, ask_python_clients
+
+PATIENCE = 30.0  # seconds for one request
+WIDEST = 90  # characters of an answer in the table
+HEAD = ("CLIENT", "VERSION", "ASKED", "STATE", "ANSWER")
+
+
+@dataclass
+class ClientsConfig:
+    """The server, the clients, and the format of the table."""
+
+    url: str = "http://127.0.0.1:5050"
+    key: str | None = None  # a file with an API key of the server in its first line; null: it needs none
+    node: str = "."  # the folder in which npm installed clients (it has node_modules)
+    only: list[str] = field(default_factory=list)  # clients by their names; []: all
+    text: str = "The dog sees the man."
+    source: str | None = None  # languages; null: the first pair that the server has
+    target: str | None = None
+    format: Literal["text", "json"] = "text"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns the command's exit code: 1 if a client failed."""
+    first = list(argv[:1])
+    if first and "=" not in first[0].partition("://")[0] and not first[0].startswith("-"):
+        argv = [f"clients.url={first[0]}", *argv[1:]]
+    return compose.run_section(show, "clients", ClientsConfig, list(argv), "clients")
+
+
+def show(config: ClientsConfig) -> int:
+    """Asks and prints the table, or an object per line.
+
+    Raises:
+        UserError: an unknown client, or a key that cannot be read.
+        ServiceError: the server does not answer.
+    """
+    known = [client.name for client in CLIENTS] + list(SCRIPTS)
+    for name in config.only:
+        if name not in known:
+            raise UserError(f"clients.only: {name!r} is none of the clients {', '.join(known)}")
+    found = []
+    for one in ask_all(find_server(config), config):
+        found.append(one)
+        if config.format == "json":
+            print(json.dumps(one.record(), ensure_ascii=False), flush=True)
+    if config.format == "text":
+        print("\n".join(columns([HEAD, *map(row, found)])))
+        counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
+        clients = {one.client for one in found if one.state == "ok"} - {
+            one.client for one in found if one.state == "failed"
+        }
+        print(
+            f"{len(clients)} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
+            f"{counts['not installed']} clients are not installed"
+        )
+    return compose.FAILED if any(one.state == "failed" for one in found) else compose.OK
+
+
+def ask_all(server: Server, config: ClientsConfig) -> Iterator[Outcome]:
+    """Yields what every client got from the server."""
+    yield from ask_python_clients(server, config.only)
+    yield from ask_node_clients(server, Path(config.node), config.only)
+
+
+def row(one: Outcome) -> tuple[str, ...]:
+    """Returns a line of the table."""
+    answer = " ".join(one.answer.split())
+    return (
+        one.client,
+        one.version or "-",
+        one.asked or "-",
+        one.state,
+        answer if len(answer) <= WIDEST else f"{answer[: WIDEST - 3]}...",
+    )
+
+
+def find_server(config: ClientsConfig) -> Server:
+    """Returns the server, with its own answer to the text.
+
+    Raises:
+        UserError: the key cannot be read, or the server has no such pair.
+        ServiceError: it does not answer, or with an error.
+    """
+    url, key = config.url.rstrip("/"), read_key(config.key)
+    with httpx.Client(
+        base_url=url, timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {}
+    ) as http:
+        pairs = [(one["code"], target) for one in get(http, "GET", "/languages") for target in one["targets"]]
+        fitting = [pair for pair in pairs if config.source in (None, pair[0]) and config.target in (None, pair[1])]
+        if not fitting:
+            raise UserError(f"clients: {url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
+        source, target = fitting[0]
+        asked = {"q": config.text, "source": source, "target": target, "api_key": key}
+        expected = get(http, "POST", "/translate", asked)["translatedText"]
+        models = [one["id"] for one in get(http, "GET", "/v1/models")["data"]]
+        status = http.get("/status").json()
+        named = next(
+            (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
+        )
+    return Server(url, key, source, target, config.text, expected, models, named)
+
+
+def get(http: httpx.Client, method: str, path: str, content: object = None) -> Any:
+    """Returns the JSON that the server answers.
+
+    Raises:
+        ServiceError: it does not answer, or with an error.
+    """
+    try:
+        answer = http.request(method, path, json=content)
+        answer.raise_for_status()
+        return answer.json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as problem:
+        raise ServiceError(f"{http.base_url}: {problem}; start a server with dragoman serve") from None
+
+
+def read_key(path: str | None) -> str:
+    """Returns the key in the file's first line; empty without a file.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    if path is None:
+        return ""
+    try:
+        return Path(path).read_text(encoding="utf-8").partition("\n")[0].strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"clients.key: {path} cannot be read: {problem}") from None

@@ -1,0 +1,289 @@
+"""DeepL's routes of glossaries: /v2/glossaries with one dictionary each, /v3/glossaries with many.
+
+Both show the same store; version 2 lists the glossaries that have exactly one dictionary.
+"""
+
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal, TypeAlias
+
+from fastapi import FastAPI, Request, Response
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from model.languages import base_language
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import deepl as form
+from services.endpoint.dialects.deepl_requests import WORDING
+from services.endpoint.dialects.glossary_entries import read_entries, write_tsv
+from services.endpoint.dialects.questions import offered, read_request, use_glossaries
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.glossaries import (
+    Dictionary,
+    Glossary,
+    GlossaryNotFoundError,
+    StoredDictionary,
+    TooManyGlossariesError,
+)
+from services.endpoint.requests import Language, Parameters, Text, validate
+
+TSV = "text/tab-separated-values"
+DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})
+V2 = openapi.record(
+    {
+        "glossary_id": openapi.TEXT,
+        "name": openapi.TEXT,
+        "ready": {"type": "boolean"},
+        "source_lang": openapi.TEXT,
+        "target_lang": openapi.TEXT,
+        "creation_time": openapi.TEXT,
+        "entry_count": openapi.COUNT,
+    }
+)
+V3 = openapi.record(
+    {
+        "glossary_id": openapi.TEXT,
+        "name": openapi.TEXT,
+        "dictionaries": openapi.array_of(DICTIONARY),
+        "creation_time": openapi.TEXT,
+    }
+)
+PAIRS = openapi.record(
+    {
+        "supported_languages": openapi.array_of(
+            openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT})
+        )
+    }
+)
+
+
+class PairRequest(Parameters):
+    """The languages of a dictionary."""
+
+    source_lang: Language
+    target_lang: Language
+
+
+class DictionaryRequest(PairRequest):
+    """A dictionary's languages and entries."""
+
+    entries: Text
+    entries_format: Literal["tsv", "csv"] = Field(title="tsv or csv")
+
+
+class NamedRequest(DictionaryRequest):
+    """A glossary of version 2."""
+
+    name: Text
+
+
+class GlossaryRequest(Parameters):
+    """A glossary of version 3."""
+
+    name: Text
+    dictionaries: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=100, title="a list of dictionaries")]
+
+
+class ChangeRequest(Parameters):
+    """A change to a glossary of version 3."""
+
+    name: str = ""
+    dictionaries: Annotated[list[dict[str, Any]], Field(max_length=100, title="a list of dictionaries")] = Field(
+        default_factory=list
+    )
+
+
+Route: TypeAlias = tuple[
+    str, str, Callable[[Request], Awaitable[Response]], str, openapi.Schema, type[Parameters] | None
+]
+answers = partial(openapi.answers, form=form)
+
+
+def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the routes of both versions."""
+
+    async def call(method: str, *values: Any, **more: Any) -> Any:
+        """Calls the store.
+
+        Raises:
+            HTTPException: 400 too many glossaries or a wrong id, 404 an unknown one.
+        """
+        try:
+            return await use_glossaries(endpoint, method, *values, **more)
+        except GlossaryNotFoundError as problem:
+            raise HTTPException(404, str(problem)) from None
+        except TooManyGlossariesError as problem:
+            raise HTTPException(400, str(problem)) from None
+
+    def dictionary(values: Mapping[str, Any]) -> Dictionary:
+        asked = validate(DictionaryRequest, values, WORDING)
+        check_pair(asked)
+        try:
+            terms = read_entries(asked.entries, asked.entries_format)
+        except ValueError as problem:
+            raise HTTPException(400, f"Invalid glossary entries provided: {problem}") from None
+        return Dictionary(base_language(asked.source_lang), base_language(asked.target_lang), terms)
+
+    def check_pair(asked: PairRequest) -> None:
+        pairs = endpoint.pairs()
+        if not any(offered(asked.source_lang, [one]) and offered(asked.target_lang, [two]) for one, two in pairs):
+            raise HTTPException(400, "Unsupported glossary source and target language pair")
+
+    async def pairs(request: Request) -> Response:
+        await read_request(request, endpoint)
+        found = [
+            {"source_lang": base_language(source), "target_lang": base_language(target)}
+            for source, target in endpoint.pairs()
+        ]
+        return as_json({"supported_languages": found})
+
+    async def create_v2(request: Request) -> Response:
+        values = await read_request(request, endpoint)
+        name = validate(NamedRequest, values, WORDING).name
+        return as_json(record_v2(await call("create", name, [dictionary(values)])), 201)
+
+    async def list_v2(request: Request) -> Response:
+        await read_request(request, endpoint)
+        found = [record_v2(one) for one in await call("list") if len(one.dictionaries) == 1]
+        return as_json({"glossaries": found})
+
+    async def get_v2(request: Request) -> Response:
+        return as_json(record_v2(await single(request)))
+
+    async def entries_v2(request: Request) -> Response:
+        one = (await single(request)).dictionaries[0]
+        terms = await call("terms", glossary_id(request), one.source, one.target)
+        return Response(write_tsv(terms), media_type=TSV)
+
+    async def single(request: Request) -> Glossary:
+        """Returns the glossary that the path names, if it has one dictionary."""
+        await read_request(request, endpoint)
+        found: Glossary = await call("get", glossary_id(request))
+        if len(found.dictionaries) != 1:
+            raise HTTPException(404, "Glossary not found: it has several dictionaries, which /v3/glossaries shows")
+        return found
+
+    async def delete(request: Request) -> Response:
+        await read_request(request, endpoint)
+        await call("delete", glossary_id(request))
+        return Response(status_code=204)
+
+    async def create_v3(request: Request) -> Response:
+        asked = validate(GlossaryRequest, await read_request(request, endpoint), WORDING)
+        given = [dictionary(one) for one in asked.dictionaries]
+        return as_json(record_v3(await call("create", asked.name, given)), 201)
+
+    async def list_v3(request: Request) -> Response:
+        await read_request(request, endpoint)
+        return as_json({"glossaries": [record_v3(one) for one in await call("list")]})
+
+    async def get_v3(request: Request) -> Response:
+        await read_request(request, endpoint)
+        return as_json(record_v3(await call("get", glossary_id(request))))
+
+    async def entries_v3(request: Request) -> Response:
+        asked = validate(PairRequest, await read_request(request, endpoint), WORDING)
+        terms = await call("terms", glossary_id(request), asked.source_lang, asked.target_lang)
+        languages = {"source_lang": base_language(asked.source_lang), "target_lang": base_language(asked.target_lang)}
+        return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
+
+    async def change_v3(request: Request) -> Response:
+        asked = validate(ChangeRequest, await read_request(request, endpoint), WORDING)
+        given = [dictionary(one) for one in asked.dictionaries]
+        return as_json(record_v3(await call("change", glossary_id(request), name=asked.name, add=given)))
+
+    async def put_v3(request: Request) -> Response:
+        given = dictionary(await read_request(request, endpoint))
+        found: Glossary = await call("change", glossary_id(request), put=[given])
+        return as_json(dictionary_record(found.find(given.source, given.target)))
+
+    async def delete_dictionary(request: Request) -> Response:
+        asked = validate(PairRequest, await read_request(request, endpoint), WORDING)
+        await call("delete_dictionary", glossary_id(request), asked.source_lang, asked.target_lang)
+        return Response(status_code=204)
+
+    routes: tuple[Route, ...] = (
+        ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", PAIRS, None),
+        ("POST", "/v2/glossaries", create_v2, "store a glossary", V2, NamedRequest),
+        (
+            "GET",
+            "/v2/glossaries",
+            list_v2,
+            "the glossaries",
+            openapi.record({"glossaries": openapi.array_of(V2)}),
+            None,
+        ),
+        ("GET", "/v2/glossaries/{glossary}", get_v2, "a glossary", V2, None),
+        ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", {}, None),
+        ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", {}, None),
+        ("POST", "/v3/glossaries", create_v3, "store a glossary", V3, GlossaryRequest),
+        (
+            "GET",
+            "/v3/glossaries",
+            list_v3,
+            "the glossaries",
+            openapi.record({"glossaries": openapi.array_of(V3)}),
+            None,
+        ),
+        ("GET", "/v3/glossaries/{glossary}", get_v3, "a glossary", V3, None),
+        ("PATCH", "/v3/glossaries/{glossary}", change_v3, "rename a glossary, add entries", V3, ChangeRequest),
+        ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", {}, None),
+        ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", {}, PairRequest),
+        (
+            "PUT",
+            "/v3/glossaries/{glossary}/dictionaries",
+            put_v3,
+            "replace a dictionary",
+            DICTIONARY,
+            DictionaryRequest,
+        ),
+        ("DELETE", "/v3/glossaries/{glossary}/dictionaries", delete_dictionary, "delete a dictionary", {}, PairRequest),
+    )
+    for method, path, function, about, schema, asked in routes:
+        version = path.split("/")[1]
+        placed = openapi.in_query if method in ("GET", "DELETE") else openapi.in_body
+        app.api_route(
+            path,
+            methods=[method],
+            summary=f"DeepL {version}: {about}",
+            responses=answers(schema),
+            openapi_extra=openapi.in_path(path, placed(asked) if asked else {}),
+        )(function)
+
+
+def glossary_id(request: Request) -> str:
+    """Returns the glossary's id in the path.
+
+    Raises:
+        HTTPException: 400, it is no UUID.
+    """
+    given: str = request.path_params["glossary"]
+    try:
+        return str(uuid.UUID(given))
+    except ValueError:
+        raise HTTPException(400, "Value for 'glossary_id' not supported.") from None
+
+
+def record_v2(glossary: Glossary) -> dict[str, Any]:
+    """Returns a glossary as version 2 shows it."""
+    (one,) = glossary.dictionaries
+    facts = {"glossary_id": glossary.id, "name": glossary.name, "ready": True}
+    return {**facts, **dictionary_record(one), "creation_time": glossary.created}
+
+
+def record_v3(glossary: Glossary) -> dict[str, Any]:
+    """Returns a glossary as version 3 shows it."""
+    dictionaries: Sequence[StoredDictionary] = glossary.dictionaries
+    return {
+        "glossary_id": glossary.id,
+        "name": glossary.name,
+        "dictionaries": [dictionary_record(one) for one in dictionaries],
+        "creation_time": glossary.created,
+    }
+
+
+def dictionary_record(one: StoredDictionary) -> dict[str, Any]:
+    """Returns a dictionary without its terms."""
+    return {"source_lang": one.source, "target_lang": one.target, "entry_count": one.entries}

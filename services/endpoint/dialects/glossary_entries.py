@@ -1,0 +1,49 @@
+"""A glossary's entries as text: TSV, or CSV with the languages in columns that may be missing."""
+
+import csv
+import io
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+FORMATS = ("tsv", "csv")
+COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
+
+
+def read_entries(text: str, form: str) -> dict[str, str]:
+    """Returns the terms, in the order of the lines; empty lines are left out.
+
+    Raises:
+        ValueError: a line is no pair of terms, a term is empty, has a control character or is there twice, or there is
+            no line.
+    """
+    terms: dict[str, str] = {}
+    rows = _read_csv(text) if form == "csv" else (line.rstrip("\r").split("\t") for line in text.split("\n"))
+    for number, row in enumerate(rows, 1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells):
+            continue
+        if len(cells) != COLUMNS[0] and not (form == "csv" and len(cells) == COLUMNS[1]):
+            raise ValueError(f"line {number} has {len(cells)} columns, 2 are expected: source and target")
+        source, target = cells[:2]
+        if not source or not target:
+            raise ValueError(f"line {number} has an empty term")
+        if any(unicodedata.category(letter) == "Cc" for letter in source + target):
+            raise ValueError(f"line {number} has a control character")
+        if source in terms:
+            raise ValueError(f"line {number} repeats the source term of an earlier line")
+        terms[source] = target
+    if not terms:
+        raise ValueError("there are no entries")
+    return terms
+
+
+def write_tsv(terms: Mapping[str, str]) -> str:
+    """Returns the terms as lines of source, tab, target."""
+    return "\n".join(f"{source}\t{target}" for source, target in terms.items())
+
+
+def _read_csv(text: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(io.StringIO(text), strict=True)
+    except csv.Error as problem:
+        raise ValueError(f"not CSV: {problem}") from None

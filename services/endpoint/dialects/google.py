@@ -1,0 +1,126 @@
+"""Google's routes, version 2: /language/translate/v2, and below it /detect and /languages.
+
+A POST with the header `X-HTTP-Method-Override: GET` has its parameters in a form, which any POST may have here. Texts
+are HTML unless `format=text` is asked for.
+"""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Request, Response
+from pydantic import Field
+
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import google as form
+from services.endpoint.detection import Guess
+from services.endpoint.dialects.questions import (
+    ask,
+    check_pair,
+    check_size,
+    read_request,
+    sources,
+    targets,
+)
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.languages import language_name
+from services.endpoint.requests import Language, Parameters, Texts, Wording, validate
+from services.texts.options import TextOptions
+
+WORDING = Wording(
+    "Missing required parameter: {name}", "Invalid value for {name}: {title} is expected", "{name}: at most {most}"
+)
+PATH = "/language/translate/v2"
+RELIABLE = 50.0  # percent; Google's clients are told to ignore the field
+UNDETERMINED = Guess("und", 0.0)  # BCP 47's code for a text without letters
+
+
+class TranslationRequest(Parameters):
+    """The parameters of a translation."""
+
+    q: Annotated[Texts, Field(min_length=1)] = Field(examples=["The dog sees the man."])
+    target: Language = Field(title="a language code", examples=["de"])
+    source: Language | Literal[""] = Field("", title="a language code")
+    format: Literal["html", "text", ""] = Field("", title="html or text", description="html where it is not given")
+    model: str = Field("", title="a string", description="taken: nmt and base are the one model that there is")
+
+
+class DetectionRequest(Parameters):
+    """The texts whose languages are asked for."""
+
+    q: Annotated[Texts, Field(min_length=1)] = Field(examples=["The dog sees the man."])
+
+
+class LanguagesRequest(Parameters):
+    """The language in which languages are named."""
+
+    target: Language | Literal[""] = Field("", title="a language code")
+
+
+answers = partial(openapi.answers, form=form)
+
+
+def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the routes, with Google's parameters, answers and messages."""
+
+    async def translate(request: Request) -> Response:
+        asked = validate(TranslationRequest, await read_request(request, endpoint), WORDING)
+        texts = as_list(asked.q)
+        check_size(texts, endpoint)
+        check_pair(endpoint, asked.source or None, asked.target)
+        options = TextOptions(format="text" if asked.format == "text" else "html")
+        found, headers = await ask(endpoint, texts, asked.source or None, asked.target, options)
+        records = [{"translatedText": one.text} for one in found]
+        if not asked.source:
+            records = [
+                {**record, "detectedSourceLanguage": one.source} for record, one in zip(records, found, strict=True)
+            ]
+        if asked.model:
+            records = [{**record, "model": asked.model} for record in records]
+        return as_json({"data": {"translations": records}}, headers=headers)
+
+    async def detections(request: Request) -> Response:
+        asked = validate(DetectionRequest, await read_request(request, endpoint), WORDING)
+        texts = as_list(asked.q)
+        check_size(texts, endpoint)
+        found = [[detection(*next(iter(await endpoint.detect(text)), UNDETERMINED))] for text in texts]
+        return as_json({"data": {"detections": found}})
+
+    async def languages(request: Request) -> Response:
+        asked = validate(LanguagesRequest, await read_request(request, endpoint), WORDING)
+        codes = sorted({*sources(endpoint), *targets(endpoint)})
+        named = {code: {"name": language_name(code, asked.target)} if asked.target else {} for code in codes}
+        return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
+
+    text, number = openapi.TEXT, openapi.NUMBER
+    translated = openapi.record(
+        {"translatedText": text, "detectedSourceLanguage": text, "model": text},
+        optional=("detectedSourceLanguage", "model"),
+    )
+    detected = openapi.record({"language": text, "isReliable": {"type": "boolean"}, "confidence": number})
+    listed = openapi.record({"language": text, "name": text}, optional=("name",))
+    for path, asked, function, schema, about in (
+        (PATH, TranslationRequest, translate, {"translations": openapi.array_of(translated)}, "translate texts"),
+        (
+            f"{PATH}/detect",
+            DetectionRequest,
+            detections,
+            {"detections": openapi.array_of(openapi.array_of(detected))},
+            "detect the language of texts",
+        ),
+        (f"{PATH}/languages", LanguagesRequest, languages, {"languages": openapi.array_of(listed)}, "the languages"),
+    ):
+        told = answers(openapi.record({"data": openapi.record(schema)}), origin=function is translate)
+        summary = f"Google: {about}"
+        app.get(path, summary=summary, responses=told, openapi_extra=openapi.in_query(asked))(function)
+        app.post(path, summary=summary, responses=told, openapi_extra=openapi.in_body(asked))(function)
+
+
+def as_list(given: str | list[str]) -> list[str]:
+    """Returns the texts of a parameter that is one or many."""
+    return given if isinstance(given, list) else [given]
+
+
+def detection(code: str, percent: float) -> dict[str, Any]:
+    """Returns a detected language as version 2 has it."""
+    return {"language": code, "isReliable": percent >= RELIABLE, "confidence": round(percent / 100, 4)}

@@ -1,0 +1,159 @@
+"""Google's routes, version 3 over REST: translateText, detectLanguage and supportedLanguages of a project.
+
+The project and the location are Google's business: any are taken. A glossary is one of those that are stored here, by
+the last part of its name.
+"""
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Request, Response
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import google as form
+from services.endpoint.dialects.google import WORDING
+from services.endpoint.dialects.questions import (
+    ask,
+    check_pair,
+    check_size,
+    read_request,
+    sources,
+    targets,
+    use_glossaries,
+)
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.glossaries import GlossaryNotFoundError
+from services.endpoint.languages import language_name
+from services.endpoint.requests import Language, Parameters, Strings, Text, validate
+from services.texts.options import Glossary, TextOptions
+
+PLACES = ("/v3/projects/{project}", "/v3/projects/{project}/locations/{location}")
+REFUSED = {
+    "transliterationConfig": "Transliteration is not supported",
+    "adaptiveMtDataset": "Datasets are not supported",
+}
+MimeType = Literal["text/html", "text/plain", ""]
+
+
+class TranslationRequest(Parameters):
+    """The parameters of translateText."""
+
+    contents: Annotated[Strings, Field(min_length=1, title="a list of strings")] = Field(examples=[["A dog."]])
+    targetLanguageCode: Language = Field(title="a language code", examples=["de"])  # noqa: N815  # Google's names
+    sourceLanguageCode: Language | Literal[""] = Field("", title="a language code")  # noqa: N815
+    mimeType: MimeType = Field("", title="text/html or text/plain")  # noqa: N815
+    model: str = Field("", title="a string")
+    glossaryConfig: dict[str, Any] = Field(default_factory=dict, title="an object with a glossary's name")  # noqa: N815
+
+
+class DetectionRequest(Parameters):
+    """The parameters of detectLanguage."""
+
+    content: Text = Field(examples=["The dog sees the man."])
+    mimeType: MimeType = Field("", title="text/html or text/plain")  # noqa: N815
+
+
+class LanguagesRequest(Parameters):
+    """The parameters of supportedLanguages."""
+
+    displayLanguageCode: Language | Literal[""] = Field("", title="a language code")  # noqa: N815
+
+
+answers = partial(openapi.answers, form=form)
+
+
+def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the routes, with Google's parameters, answers and messages."""
+
+    async def translate(request: Request) -> Response:
+        values = await read_request(request, endpoint)
+        for name, message in REFUSED.items():
+            if values.get(name):
+                raise HTTPException(400, message)
+        asked = validate(TranslationRequest, values, WORDING)
+        source, target = asked.sourceLanguageCode or None, asked.targetLanguageCode
+        check_size(asked.contents, endpoint)
+        check_pair(endpoint, source, target)
+        plain = TextOptions(format="text" if asked.mimeType == "text/plain" else "html")
+
+        async def records(options: TextOptions) -> tuple[list[dict[str, Any]], dict[str, str]]:
+            found, headers = await ask(endpoint, asked.contents, source, target, options)
+            detected = [{} if source else {"detectedLanguageCode": one.source} for one in found]
+            model = {"model": asked.model} if asked.model else {}
+            return [{"translatedText": o.text, **model, **d} for o, d in zip(found, detected, strict=True)], headers
+
+        found, headers = await records(plain)
+        body: dict[str, Any] = {"translations": found}
+        if asked.glossaryConfig:
+            terms = await terms_of(asked)
+            config = {"glossaryConfig": asked.glossaryConfig}
+            with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
+            body["glossaryTranslations"] = [{**one, **config} for one in with_terms]
+        return as_json(body, headers=headers)
+
+    async def terms_of(asked: TranslationRequest) -> dict[str, str]:
+        if not asked.sourceLanguageCode:
+            raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
+        name = str(asked.glossaryConfig.get("glossary", "")).rpartition("/")[2]
+        languages = asked.sourceLanguageCode, asked.targetLanguageCode
+        try:
+            found: dict[str, str] = await use_glossaries(endpoint, "terms", name, *languages)
+            return found
+        except GlossaryNotFoundError as problem:
+            raise HTTPException(404, str(problem)) from None
+
+    async def detections(request: Request) -> Response:
+        asked = validate(DetectionRequest, await read_request(request, endpoint), WORDING)
+        check_size([asked.content], endpoint)
+        found = await endpoint.detect(asked.content)
+        return as_json(
+            {"languages": [{"languageCode": code, "confidence": round(percent / 100, 4)} for code, percent in found]}
+        )
+
+    async def languages(request: Request) -> Response:
+        shown = validate(LanguagesRequest, await read_request(request, endpoint), WORDING).displayLanguageCode
+        froms, intos = sources(endpoint), targets(endpoint)
+        found = [
+            {
+                "languageCode": code,
+                **({"displayName": language_name(code, shown)} if shown else {}),
+                "supportSource": code in froms,
+                "supportTarget": code in intos,
+            }
+            for code in sorted({*froms, *intos})
+        ]
+        return as_json({"languages": found})
+
+    text, flag = openapi.TEXT, {"type": "boolean"}
+    translated = openapi.record(
+        {"translatedText": text, "model": text, "detectedLanguageCode": text, "glossaryConfig": {"type": "object"}},
+        optional=("model", "detectedLanguageCode", "glossaryConfig"),
+    )
+    both = {name: openapi.array_of(translated) for name in ("translations", "glossaryTranslations")}
+    guessed = openapi.record({"languageCode": text, "confidence": openapi.NUMBER})
+    listed = openapi.record(
+        {"languageCode": text, "displayName": text, "supportSource": flag, "supportTarget": flag},
+        optional=("displayName",),
+    )
+    for place in PLACES:
+        app.post(
+            f"{place}:translateText",
+            summary="Google v3: translate texts",
+            responses=answers(openapi.record(both, optional=("glossaryTranslations",)), origin=True),
+            openapi_extra=openapi.in_path(place, openapi.in_body(TranslationRequest)),
+        )(translate)
+        app.post(
+            f"{place}:detectLanguage",
+            summary="Google v3: detect the language of a text",
+            responses=answers(openapi.record({"languages": openapi.array_of(guessed)})),
+            openapi_extra=openapi.in_path(place, openapi.in_body(DetectionRequest)),
+        )(detections)
+        app.get(
+            f"{place}/supportedLanguages",
+            summary="Google v3: the languages",
+            responses=answers(openapi.record({"languages": openapi.array_of(listed)})),
+            openapi_extra=openapi.in_path(place, openapi.in_query(LanguagesRequest)),
+        )(languages)

@@ -1,0 +1,287 @@
+"""OpenAI's routes: /v1/models, /v1/embeddings, and /v1/chat/completions, which translates the last user's message.
+
+Our models follow no instructions: the other messages are not read, which the answer's header X-Ignored-Parameters says.
+The languages are those of the content (`source_lang_code`, `target_lang_code`), of the body (`source_lang`,
+`target_lang`), of the model's name (`en-de`), or of the only pair that is served.
+"""
+
+import base64
+import json
+import re
+import time
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.responses import StreamingResponse
+
+from model.languages import split_pair
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import openai as form
+from services.endpoint.dialects.deepl_requests import IGNORED
+from services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
+from services.endpoint.embeddings import embed
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.keys import ASKING
+from services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
+
+WORDING = Wording(
+    "you must provide a {name} parameter", "Invalid '{name}': {title} is expected", "Invalid '{name}': at most {most}"
+)
+REFUSED = ("tools", "functions", "audio", "logprobs", "response_format")
+UNFELT = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed", "stop", "presence_penalty",
+          "frequency_penalty", "logit_bias", "reasoning_effort")  # fmt: skip
+
+
+class EmbeddingsRequest(Parameters):
+    """The parameters of /v1/embeddings."""
+
+    input: Annotated[str | Strings, Field(min_length=1, title="a string or a list of strings; tokens are not taken")]
+    model: Text
+    encoding_format: Literal["float", "base64"] = Field("float", title="float or base64")
+    dimensions: int | None = Field(None, ge=1, title="a whole number, 1 or more")
+
+
+class Message(Parameters):
+    """A message of a conversation; `content` is a text or a list of parts."""
+
+    role: str
+    content: Any = None
+
+
+class ChatRequest(Parameters):
+    """The parameters of /v1/chat/completions."""
+
+    model: Text
+    messages: Annotated[list[dict[str, Any]], Field(min_length=1, title="a list of messages")]
+    stream: Switch = Field(False, title="true or false")
+    stream_options: dict[str, Any] | None = Field(None, title="an object")
+    n: int = Field(1, ge=1, le=16, title="a whole number, 1 or more")
+    source_lang: Language | None = Field(None, title="a language code")
+    target_lang: Language | None = Field(None, title="a language code")
+
+
+answers = partial(openapi.answers, form=form)
+
+
+def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the routes, with OpenAI's parameters, answers and errors."""
+
+    async def models(request: Request) -> Response:
+        await read_request(request, endpoint)
+        return as_json({"object": "list", "data": [model_record(*one) for one in served(endpoint).items()]})
+
+    async def model(request: Request) -> Response:
+        await read_request(request, endpoint)
+        name = request.path_params["model"]
+        return as_json(model_record(name, served(endpoint)[check_model(endpoint, name, served(endpoint))]))
+
+    async def embeddings(request: Request) -> Response:
+        asked = validate(EmbeddingsRequest, await read_request(request, endpoint), WORDING)
+        texts = [asked.input] if isinstance(asked.input, str) else asked.input
+        check_size(texts, endpoint)
+        endpoint.keys.charge(ASKING.get(), sum(map(len, texts)))
+        vectors, origin = await embed(endpoint, asked.model, texts)
+        if asked.dimensions not in (None, vectors.shape[1]):
+            raise HTTPException(400, f"dimensions: the vectors of this model have {vectors.shape[1]} numbers")
+        encode = encode_base64 if asked.encoding_format == "base64" else encode_floats
+        records = [
+            {"object": "embedding", "index": place, "embedding": encode(vector)} for place, vector in enumerate(vectors)
+        ]
+        words = sum(map(count_words, texts))
+        usage = {"prompt_tokens": words, "total_tokens": words}
+        body = {"object": "list", "data": records, "model": asked.model, "usage": usage}
+        return as_json(body, headers=origin.headers())
+
+    async def complete(request: Request) -> Response:
+        values = await read_request(request, endpoint)
+        refused = [name for name in REFUSED if values.get(name) not in (None, False, [], {"type": "text"})]
+        if refused:
+            raise HTTPException(400, f"{refused[0]} is not supported: the models here translate, they do not converse")
+        asked = validate(ChatRequest, values, WORDING)
+        text, source, target = last_message(asked)
+        check_size([text], endpoint)
+        source, target = languages_of(endpoint, asked.model, source, target)
+        check_pair(endpoint, source, target)
+        named = asked.model if asked.model in endpoint.model_names() else None
+        (answer,), headers = await ask(endpoint, [text], source, target, alternatives=asked.n - 1, version=named)
+        headers |= ignored(values)
+        texts = [answer.text, *answer.alternatives][: asked.n]
+        facts = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
+        read, written = count_words(text), sum(map(count_words, texts))
+        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        if asked.stream in (True, "true", "True", "1"):
+            shown = (asked.stream_options or {}).get("include_usage") is True
+            events = stream(facts, texts, usage if shown else None)
+            return StreamingResponse(events, headers=headers, media_type="text/event-stream")
+        choices = [
+            {
+                "index": index,
+                "message": {"role": "assistant", "content": one, "refusal": None},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+            for index, one in enumerate(texts)
+        ]
+        return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
+
+    text, count = openapi.TEXT, openapi.COUNT
+    listed = openapi.record({"id": text, "object": text, "created": count, "owned_by": text})
+    usage = openapi.record(
+        {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}, optional=("completion_tokens",)
+    )
+    embedded = openapi.record({"object": text, "index": count, "embedding": {}})
+    message = openapi.record({"role": text, "content": text, "refusal": openapi.OR_NULL})
+    choice = openapi.record({"index": count, "message": message, "logprobs": {}, "finish_reason": text})
+    app.get(
+        "/v1/models",
+        summary="OpenAI: the models",
+        responses=answers(openapi.record({"object": text, "data": openapi.array_of(listed)})),
+    )(models)
+    app.get(
+        "/v1/models/{model:path}",
+        summary="OpenAI: a model",
+        responses=answers(listed),
+        openapi_extra=openapi.in_path("/v1/models/{model}", {}),
+    )(model)
+    app.post(
+        "/v1/embeddings",
+        summary="OpenAI: vectors of texts",
+        responses=answers(
+            openapi.record({"object": text, "data": openapi.array_of(embedded), "model": text, "usage": usage}),
+            origin=True,
+        ),
+        openapi_extra=openapi.in_body(EmbeddingsRequest),
+    )(embeddings)
+    app.post(
+        "/v1/chat/completions",
+        summary="OpenAI: translate the last message",
+        responses=answers(
+            openapi.record(
+                {
+                    "id": text,
+                    "created": count,
+                    "model": text,
+                    "object": text,
+                    "choices": openapi.array_of(choice),
+                    "usage": usage,
+                }
+            ),
+            origin=True,
+        ),
+        openapi_extra=openapi.in_body(ChatRequest),
+    )(complete)
+
+
+def served(endpoint: Endpoint) -> dict[str, float]:
+    """Returns the names of the models, with the time when each was loaded: translation models, their pairs, vectors."""
+    found = endpoint.model_names()
+    if found:
+        found |= {f"{source}-{target}": min(found.values()) for source, target in endpoint.pairs()}
+    for queue in (endpoint.encoder, endpoint.vectors):
+        if queue is not None:
+            origin = queue.model().origin
+            found.setdefault(origin.name, origin.loaded)
+    return found
+
+
+def check_model(endpoint: Endpoint, name: str, known: Mapping[str, float]) -> str:
+    """Returns the name.
+
+    Raises:
+        HTTPException: 404, no model has it.
+    """
+    if name not in known:
+        raise HTTPException(404, f"The model `{name}` does not exist: there are {', '.join(known)}")
+    return name
+
+
+def model_record(name: str, loaded: float) -> dict[str, Any]:
+    """Returns a model as it is listed."""
+    return {"id": name, "object": "model", "created": int(loaded), "owned_by": "dragoman"}
+
+
+def last_message(asked: ChatRequest) -> tuple[str, str | None, str | None]:
+    """Returns the text of the last user's message, and the languages that it or the body names.
+
+    Raises:
+        HTTPException: 400, there is no such message, or it has no text.
+    """
+    message = next((one for one in reversed(asked.messages) if one.get("role") == "user"), None)
+    content = message.get("content") if message else None
+    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    texts = [part for part in parts if isinstance(part, dict) and part.get("type") in ("text", "input_text")]
+    if len(texts) != len(parts) or not all(isinstance(part.get("text"), str) for part in texts):
+        raise HTTPException(400, "Invalid 'messages': the last user's message must be a text")
+    text = "\n".join(part["text"] for part in texts)
+    if not text:
+        raise HTTPException(400, "Invalid 'messages': the last user's message is empty")
+    named = texts[0]  # as TranslateGemma has it
+    return text, named.get("source_lang_code") or asked.source_lang, named.get("target_lang_code") or asked.target_lang
+
+
+def languages_of(endpoint: Endpoint, name: str, source: str | None, target: str | None) -> tuple[str | None, str]:
+    """Returns the languages of a request to the model `name`.
+
+    Raises:
+        HTTPException: 404 no model has this name, 400 the languages are not said.
+    """
+    check_model(endpoint, name, served(endpoint))
+    for code in (source, target):
+        if code is not None and not (
+            isinstance(code, str) and re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code)
+        ):
+            raise HTTPException(400, "Invalid 'messages': a language must be a code")
+    pairs = {f"{one}-{two}" for one, two in endpoint.pairs()}
+    if target is None and name in pairs:
+        return split_pair(name)
+    return choose_pair(endpoint, source, target)
+
+
+def ignored(values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the header that names what had no effect; empty if all had."""
+    names = [name for name in UNFELT if values.get(name) is not None]
+    if len(values["messages"]) > 1:
+        names.insert(0, "messages but the last user's")
+    return {IGNORED: ", ".join(names)} if names else {}
+
+
+async def stream(facts: Mapping[str, Any], texts: Sequence[str], usage: Mapping[str, int] | None) -> AsyncIterator[str]:
+    """Yields the answer as events, a word each: a translation is known only as a whole."""
+
+    def event(index: int, delta: Mapping[str, str], reason: str | None = None) -> str:
+        choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+        return write({**facts, "object": "chat.completion.chunk", "choices": [choice]})
+
+    def write(content: Mapping[str, Any]) -> str:
+        return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
+
+    for index, text in enumerate(texts):
+        yield event(index, {"role": "assistant", "content": ""})
+        for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text):
+            yield event(index, {"content": word})
+        yield event(index, {}, "stop")
+    if usage is not None:
+        yield write({**facts, "object": "chat.completion.chunk", "choices": [], "usage": usage})
+    yield "data: [DONE]\n\n"
+
+
+def count_words(text: str) -> int:
+    """Returns the number of words between blanks, which stands where OpenAI counts tokens."""
+    return len(text.split())
+
+
+def encode_floats(vector: np.ndarray[Any, np.dtype[np.float32]]) -> list[float]:
+    """Returns the numbers, each as short as float32 allows."""
+    return [float(str(number)) for number in vector]
+
+
+def encode_base64(vector: np.ndarray[Any, np.dtype[np.float32]]) -> str:
+    """Returns the numbers as little-endian float32 in base64, as OpenAI's clients ask for by default."""
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode()

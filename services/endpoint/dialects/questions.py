@@ -1,0 +1,126 @@
+"""What the dialects have in common: keys, the languages on offer, limits of texts, the question to the endpoint."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import Request
+from starlette.exceptions import HTTPException
+
+from model.languages import nearest, standard_code
+from services.endpoint.dialects.credentials import given_key
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.keys import ASKING, Key
+from services.endpoint.requests import parameters
+from services.endpoint.translation import Answer, Question
+from services.texts.options import TextOptions
+
+
+async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
+    """Returns the parameters of a request whose key is right, without those that are null.
+
+    Raises:
+        HTTPException: 400 the body cannot be read, 403 the key is missing or wrong.
+    """
+    values = {name: value for name, value in (await parameters(request)).items() if value is not None}
+    admit(request, endpoint, values)
+    return values
+
+
+def admit(request: Request, endpoint: Endpoint, values: Mapping[str, Any]) -> Key:
+    """Returns the key of a request, which pays for what is translated.
+
+    Raises:
+        KeyRefusedError: 403, it is missing or wrong, and the server needs one.
+    """
+    return endpoint.keys.admit(given_key(request, values))
+
+
+async def ask(
+    endpoint: Endpoint,
+    texts: Sequence[str],
+    source: str | None,
+    target: str,
+    options: TextOptions | None = None,
+    alternatives: int = 0,
+    version: str | None = None,
+) -> tuple[list[Answer], dict[str, str]]:
+    """Returns one answer per text, and the headers that name the model.
+
+    Raises:
+        HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
+    """
+    question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version)
+    answers, route = await endpoint.translate(question)
+    return answers, route.headers()
+
+
+async def use_glossaries(endpoint: Endpoint, method: str, *values: Any, **more: Any) -> Any:
+    """Calls the store of glossaries on another thread, for the owner of the request's key."""
+    return await asyncio.to_thread(getattr(endpoint.glossaries, method), ASKING.get().digest, *values, **more)
+
+
+def usage(endpoint: Endpoint) -> tuple[int, int | None]:
+    """Returns the characters that were translated for the request's key this month, and the limit (None: there is
+    none); where no key is needed, those that were translated since the start."""
+    key = ASKING.get()
+    return endpoint.keys.usage(key) if key.digest else (endpoint.metrics.characters_in(), None)
+
+
+def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> None:
+    """Raises 400 for more texts than a request may have, and `status` for more characters."""
+    limits = endpoint.limits
+    size = sum(map(len, texts))
+    if len(texts) > limits.texts:
+        raise HTTPException(400, f"{len(texts)} texts exceed the limit of {limits.texts} in a request")
+    if size > limits.characters:
+        raise HTTPException(status, f"{size} characters exceed the limit of {limits.characters} in a request")
+
+
+def sources(endpoint: Endpoint) -> list[str]:
+    """Returns the languages that can be translated from, each once."""
+    return list(dict.fromkeys(source for source, _ in endpoint.pairs()))
+
+
+def targets(endpoint: Endpoint) -> list[str]:
+    """Returns the languages that can be translated into, each once."""
+    return list(dict.fromkeys(target for _, target in endpoint.pairs()))
+
+
+def offered(code: str, languages: Sequence[str]) -> bool:
+    """Returns True if one of the languages is the asked one or its nearest relative."""
+    return nearest(standard_code(code), tuple(languages)) is not None
+
+
+def check_pair(
+    endpoint: Endpoint,
+    source: str | None,
+    target: str,
+    names: tuple[str, str] = ("source", "target"),
+    message: str = "Invalid value for {name}: {code} is not supported",
+) -> None:
+    """Raises 400 with the dialect's message if there is no model from `source` (None: any) or into `target`."""
+    for name, code, languages in ((names[1], target, targets(endpoint)), (names[0], source, sources(endpoint))):
+        if code is not None and not offered(code, languages):
+            raise HTTPException(400, message.format(name=name, code=code))
+
+
+def choose_pair(endpoint: Endpoint, source: str | None, target: str | None) -> tuple[str | None, str]:
+    """Returns the languages of a request that may name none: those of the one pair that fits; a source that several
+    pairs have is detected (None).
+
+    Raises:
+        HTTPException: 400, pairs with several targets fit, or none.
+    """
+    pairs = endpoint.pairs()
+    fitting = [
+        pair
+        for pair in pairs
+        if (source is None or offered(source, [pair[0]])) and (target is None or offered(target, [pair[1]]))
+    ]
+    if target is None and len({into for _, into in fitting}) != 1:
+        names = ", ".join(f"{origin}-{into}" for origin, into in pairs)
+        raise HTTPException(400, f"name the target language: the pairs here are {names}")
+    if source is None and len(fitting) == 1:
+        source = fitting[0][0]
+    return source, target or fitting[0][1]

@@ -1,0 +1,113 @@
+"""MLflow's scoring protocol: /invocations, /ping, /version. A text gives its translation, as our models in MLflow do.
+
+Texts are the one column of `dataframe_split` or `dataframe_records`, or the strings of `inputs` or `instances`.
+`params` may say `source`, `target` and `format`.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from importlib import metadata
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import mlflow as form
+from services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
+from services.endpoint.endpoint import Endpoint
+from services.texts.options import FORMATS, TextOptions
+
+PLACES = ("dataframe_split", "dataframe_records", "inputs", "instances")
+PARAMS = ("source", "target", "format")
+
+answers = partial(openapi.answers, form=form)
+
+
+def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the routes, with MLflow's parameters, answers and errors."""
+
+    async def invoke(request: Request) -> Response:
+        values = await read_request(request, endpoint)
+        texts = texts_of(values)
+        params = params_of(values.get("params"))
+        check_size(texts, endpoint)
+        source, target = choose_pair(endpoint, params.get("source"), params.get("target"))
+        check_pair(endpoint, source, target)
+        found, headers = await ask(endpoint, texts, source, target, TextOptions(format=params.get("format", "text")))
+        return as_json({"predictions": [one.text for one in found]}, headers=headers)
+
+    async def ping() -> Response:
+        return Response("\n", endpoint.status()[0], media_type="application/json")
+
+    async def version() -> Response:
+        return Response(metadata.version("mlflow"), media_type="text/html")
+
+    properties = {
+        "dataframe_split": openapi.record({"columns": openapi.array_of({}), "data": openapi.array_of({})}),
+        "dataframe_records": openapi.array_of({"type": "object"}),
+        **dict.fromkeys(("inputs", "instances"), openapi.array_of({})),
+        "params": {"type": "object"},
+    }
+    one = [{"required": [name]} for name in PLACES]
+    body = {"type": "object", "properties": properties, "oneOf": one}
+    app.post(
+        "/invocations",
+        summary="MLflow: translate texts",
+        responses=answers(openapi.record({"predictions": openapi.array_of(openapi.TEXT)}), origin=True),
+        openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}},
+    )(invoke)
+    app.get("/ping", include_in_schema=False)(ping)
+    app.get("/version", include_in_schema=False)(version)
+
+
+def texts_of(values: Mapping[str, Any]) -> list[str]:
+    """Returns the texts of a request.
+
+    Raises:
+        HTTPException: 400, it has none, or something else than one column of texts.
+    """
+    given = [name for name in PLACES if name in values]
+    if len(given) != 1:
+        raise HTTPException(400, f"The request must have exactly one of {', '.join(PLACES)}")
+    (name,) = given
+    content = values[name]
+    if name == "dataframe_split":
+        content = content.get("data") if isinstance(content, dict) else None
+    elif isinstance(content, dict):  # inputs: columns by name
+        content = next(iter(content.values())) if len(content) == 1 else None
+    rows = [content] if isinstance(content, str) else content
+    if not isinstance(rows, list) or not rows:
+        raise HTTPException(400, f"{name} holds no texts: a list of strings, or one column of them, is expected")
+    texts = [cell_of(row) for row in rows]
+    if not all(isinstance(text, str) for text in texts):
+        raise HTTPException(400, f"{name} holds something else than one column of texts")
+    return texts
+
+
+def cell_of(row: Any) -> Any:
+    """Returns the one cell of a row; the row itself if it is no row of one cell."""
+    if isinstance(row, dict) and len(row) == 1:
+        return next(iter(row.values()))
+    if isinstance(row, list) and len(row) == 1:
+        return row[0]
+    return row
+
+
+def params_of(given: Any) -> dict[str, Any]:
+    """Returns the checked `params`.
+
+    Raises:
+        HTTPException: 400, an unknown one or an invalid value.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise HTTPException(400, "params must be an object")
+    for name, value in given.items():
+        if name not in PARAMS:
+            raise HTTPException(400, f"params takes {', '.join(PARAMS)} only")
+        if not isinstance(value, str) or (name == "format" and value not in FORMATS):
+            raise HTTPException(400, f"params.{name} must be {' or '.join(FORMATS) if name == 'format' else 'a code'}")
+    return given

@@ -1,0 +1,103 @@
+"""`dragoman clients` over a server on a socket: every unmodified client that is installed gets what the server says."""
+
+import gc
+import shutil
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+
+from model.errors import ServiceError, UserError
+from services.clients.checks import Server, judge
+from services.clients.clients import ClientsConfig, find_server, show
+from services.clients.node_clients import SCRIPTS, ask_node_clients
+from services.clients.python_clients import CLIENTS, ask_python_clients
+from services.endpoint.glossaries import Glossaries
+from services.endpoint.key_store import KeyStore
+from services.http.listening import bind
+from tests.services.endpoint.conftest import Stage
+from tests.services.endpoint.conftest import stage as stage  # a fixture
+
+NODE = Path(__file__).parents[3] / "node_modules"  # where `npm install` puts them in a checkout
+
+
+@pytest.fixture
+def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
+    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
+    listening = bind("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(stage.client.app, log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
+
+
+@pytest.mark.parametrize("name", [client.name for client in CLIENTS])
+def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
+    server = find_server(ClientsConfig(url=url))
+    found = list(ask_python_clients(server, [name]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # sockets that clients leave open
+        gc.collect()
+    if found[0].state == "not installed":
+        pytest.skip(f"{name} is not installed: {found[0].answer}")
+    assert [one for one in found if one.state != "ok"] == []
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_node_clients_get_what_the_server_says(url: str, name: str) -> None:
+    found = list(ask_node_clients(find_server(ClientsConfig(url=url)), NODE.parent, [name]))
+    if found[0].state == "not installed":
+        pytest.skip(f"{name} is not installed: {found[0].answer}")
+    assert [one for one in found if one.state != "ok"] == []
+
+
+def test_another_translation_than_the_servers_is_a_failure() -> None:
+    assert judge("c", "1", "translate", "HUND", "HUND").state == "ok"
+    assert judge("c", "1", "translate", "HUNT", "HUND").state == "failed"
+    assert judge("c", "1", "languages", [], None).state == "failed"
+
+
+def test_the_table_counts_and_the_exit_code_tells(
+    url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = ClientsConfig(url=url, only=["libretranslatepy", "translate", "deepl-node"], node=str(tmp_path))
+    code = show(config)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["CLIENT", "VERSION", "ASKED", "STATE", "ANSWER"]
+    assert lines[1].split()[2:4] == ["translate", "ok"]
+    assert "npm install deepl-node" in "\n".join(lines)
+    assert code == 0
+    config.only = ["libretranslatepy"]
+    config.text = "!bad"
+    with pytest.raises(ServiceError, match="500"):
+        show(config)
+
+
+def test_mistakes_are_named(url: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"clients.only: 'deeple' is none of"):
+        show(ClientsConfig(url=url, only=["deeple"]))
+    with pytest.raises(UserError, match="translates en-de"):
+        find_server(ClientsConfig(url=url, target="fr"))
+    with pytest.raises(UserError, match=r"clients.key: .* cannot be read"):
+        find_server(ClientsConfig(url=url, key=str(tmp_path / "none")))
+    with pytest.raises(ServiceError, match="dragoman serve"):
+        find_server(ClientsConfig(url="http://127.0.0.1:9"))
+
+
+def test_a_script_that_breaks_is_a_failure(url: str, tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    package = tmp_path / "node_modules" / "translate"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text('{"version": "0", "main": "missing.js"}')
+    (found,) = ask_node_clients(Server(url, "", "en", "de", "a", "A", []), tmp_path, ["translate"])
+    assert (found.state, found.answer[:5]) == ("failed", "Error")
+    assert "translate" in found.answer

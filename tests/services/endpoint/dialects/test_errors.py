@@ -1,0 +1,48 @@
+"""Every refusal has the form of its path's dialect, whoever refuses."""
+
+import pytest
+
+from services.endpoint.answer import OVER_QUOTA, refusal
+from tests.services.endpoint.conftest import Stage
+
+
+@pytest.mark.parametrize(
+    ("path", "keys"),
+    [
+        ("/nowhere", ["error"]),
+        ("/v2/nowhere", ["message"]),
+        ("/v3/nowhere", ["message"]),
+        ("/v3/projects/any/nowhere", ["error"]),
+        ("/v1/nowhere", ["error"]),
+        ("/language/translate/v2/nowhere", ["error"]),
+    ],
+)
+def test_unknown_addresses(stage: Stage, path: str, keys: list[str]) -> None:
+    answer = stage.client.get(path)
+    assert (answer.status_code, list(answer.json())) == (404, keys)
+
+
+def test_a_quota_has_a_code_of_its_own_at_deepl_only() -> None:
+    assert refusal(OVER_QUOTA, "used up", path="/v2/translate").status_code == 456
+    assert refusal(OVER_QUOTA, "used up", path="/translate").status_code == 429
+
+
+def test_pages_of_other_origins_may_ask_but_not_delete(stage: Stage) -> None:
+    def preflight(method: str) -> int:
+        headers = {
+            "Origin": "https://example.org",
+            "Access-Control-Request-Method": method,
+            "Access-Control-Request-Headers": "content-type, x-stainless-os",
+        }
+        return stage.client.request("OPTIONS", "/translate", headers=headers).status_code
+
+    assert (preflight("POST"), preflight("DELETE")) == (200, 400)
+    answer = stage.client.request("GET", "/languages", headers={"Origin": "https://example.org"})
+    assert answer.headers["Access-Control-Allow-Origin"] == "*"
+
+
+def test_what_libretranslate_can_be_without_is_disabled_as_there(stage: Stage) -> None:
+    for path in ("/suggest", "/translate_file"):
+        answer = stage.client.post(path, data={"q": "a"})
+        assert answer.status_code == 403
+        assert "disabled on this server" in answer.json()["error"]
