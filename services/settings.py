@@ -178,6 +178,7 @@ class ServeConfig(ModelSource):
     documents: str | None = "artifacts/endpoint/documents"  # a folder for documents in work; null: none are translated
     fuzzy: Share | None = None  # least similarity of a known text that is shown with an answer; null: equal texts alone
     suggestions: bool = False  # true: POST /suggest stores translations, for the key that gave them
+    page: bool = True  # a page to translate on, at /
     origins: list[str] = field(default_factory=lambda: ["*"])  # web pages' addresses that may ask; *: all; []: none
     access_log: bool = False  # log one line per request: address, method, route, status, time; nothing that a user sent
     traces: str | None = None  # an OpenTelemetry collector (OTLP over HTTP), http://HOST:4318; null: none

@@ -4,6 +4,7 @@
     POST /translate_file   GET /download_file/{name}      (document_routes.py)
     GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy              (vector_routes.py)
     GET /health   GET /status   GET /models   GET /metrics   GET /spec
+    GET, POST /, for browsers                                                     (page/routes.py)
 
 An answer's headers name the model version, the run, and the manifest of the shards that it was trained on.
 """
@@ -33,6 +34,7 @@ from services.endpoint.keys import KeyRefusedError
 from services.endpoint.lean_routes import LeanRoutes
 from services.endpoint.libretranslate import add_libretranslate_routes
 from services.endpoint.metrics import Refusals
+from services.endpoint.page.routes import add_page
 from services.endpoint.vector_routes import add_vector_routes
 from services.telemetry.telemetry import FORMAT
 from services.version import version
@@ -118,4 +120,6 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_hooks(app, endpoint)
     add_documentation(app)
+    if endpoint.page:
+        add_page(app, endpoint)
     return app

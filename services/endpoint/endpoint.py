@@ -68,6 +68,7 @@ class Endpoint:
     memory: Memory = field(default_factory=Memory)
     suggestions: bool = False  # True: /suggest stores translations
     hook: bytes | None = None  # secret of MLflow's webhooks; None: they are not taken
+    page: bool = True  # answer browsers at / with a page to translate on
     check_language: bool = True  # report texts that are not in the language that the client names
 
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask

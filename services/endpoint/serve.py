@@ -87,6 +87,7 @@ def serve(
             access_log=config.access_log,
             metrics=metrics,
             models=models,
+            page=config.page,
             check_language=config.check_language,
             memory=Memory(MemoryStore(store) if store else None, config.fuzzy),
             suggestions=config.suggestions,

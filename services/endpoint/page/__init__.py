@@ -1,0 +1,1 @@
+"""The endpoint's page for people, at `/`."""

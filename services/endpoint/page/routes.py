@@ -1,0 +1,137 @@
+"""The endpoint's page: `/` for browsers, the form that it posts, and its files below `/static`.
+
+Without script the form posts, and the whole page comes back with the answer. With script the same form is sent with the
+header `X-Part`, and the parts that show the answer come back alone. Programs that ask for `/` get a 404 as before.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
+
+from model.text.excerpt import for_markup
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.languages import language_name
+from services.endpoint.page.words import how_it_was_kept, kept_entries, language_text
+from services.endpoint.requests import TranslationRequest, check_key, parameters, validate
+from services.endpoint.translation import Answer
+from services.models.catalogue import Route
+from services.texts.options import FORMATS
+from services.version import version
+
+FOLDER = Path(__file__).resolve().parent
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    **{"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
+    **{"Referrer-Policy": "same-origin", "X-Frame-Options": "DENY", "Vary": "Accept"},
+}
+ALTERNATIVES = 3  # that the page asks for
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer as the page shows it."""
+
+    answer: Answer
+    route: Route
+    detected: bool  # True: the client named no source language
+
+
+def add_page(app: FastAPI, endpoint: Endpoint) -> None:
+    """Adds the page, its form and its files."""
+    templates = make_templates()
+    request_model = TranslationRequest.within(endpoint.limits)
+
+    def render(template: str, status: int = 200, values: Mapping[str, Any] | None = None, **context: Any) -> Response:
+        shared = {"values": values or {}, "shown": None, "problem": ""}
+        text = templates.get_template(template).render(**shared | context)
+        return HTMLResponse(for_markup(text), status, headers=HEADERS)
+
+    def page(status: int = 200, values: Mapping[str, Any] | None = None, **context: Any) -> Response:
+        try:
+            served = endpoint.served()
+        except HTTPException as problem:  # no model, or none yet
+            context |= {"problem": problem.detail, "languages": [], "models": [], "endpoint": endpoint}
+            return render("page.html", problem.status_code, values, **context)
+        languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
+        models = [one.card for one in served.models if one.card is not None]
+        context |= {"languages": languages, "models": models, "endpoint": endpoint}
+        return render("page.html", status, values, **context)
+
+    @app.get("/", include_in_schema=False)
+    async def show(request: Request) -> Response:
+        if "text/html" not in request.headers.get("accept", ""):
+            raise HTTPException(404, "Not Found")
+        return page()
+
+    @app.post("/", include_in_schema=False)
+    async def answer(request: Request) -> Response:
+        values: dict[str, Any] = {}
+        part = "x-part" in request.headers
+        try:
+            values = await parameters(request)
+            check_key(values, endpoint.keys)
+            shown = await _translate(endpoint, request_model, values)
+        except HTTPException as problem:
+            if part:
+                return render("_answer.html", problem.status_code, values, problem=problem.detail)
+            return page(problem.status_code, values, problem=problem.detail)
+        return render("_answer.html", 200, values, shown=shown) if part else page(200, values, shown=shown)
+
+    app.mount("/static", _Static(directory=FOLDER / "static"))
+
+
+async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any]) -> Shown:
+    """Returns the answer to the form.
+
+    Raises:
+        HTTPException: as POST /translate.
+    """
+    if isinstance(values.get("q"), str):
+        values["q"] = values["q"].replace("\r\n", "\n")  # a browser's forms have CRLF
+    more = {"alternatives": min(ALTERNATIVES, endpoint.limits.alternatives), "report": True, "alignment": False}
+    asked = validate(model, values | more | {"version": values.get("version") or None})
+    if asked.batch:
+        raise HTTPException(400, "Invalid request: q must be a string")
+    answers, route = await endpoint.translate(asked.question())
+    return Shown(answers[0], route, asked.source == "auto")
+
+
+def make_templates() -> Environment:
+    """Returns the page's templates."""
+    templates = Environment(
+        loader=FileSystemLoader(FOLDER / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {"language": language_text, "how": how_it_was_kept, "kept": kept_entries}
+    templates.globals |= {"dragoman": version(), "asset": asset, "FORMATS": FORMATS}
+    return templates
+
+
+def asset(name: str) -> str:
+    """Returns the address of a file of static/, which changes with its content."""
+    return f"static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
+
+
+class _Static(StaticFiles):
+    """Static files whose address changes with their content, so that a browser may keep them."""
+
+    async def get_response(self, path: str, scope: Any) -> Response:
+        answer = await super().get_response(path, scope)
+        kept = "public, max-age=31536000, immutable" if b"v=" in scope.get("query_string", b"") else "no-cache"
+        answer.headers["Cache-Control"] = kept
+        answer.headers["X-Content-Type-Options"] = "nosniff"
+        return answer

@@ -1,0 +1,46 @@
+"""The page's words for what an answer reports."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from services.endpoint.languages import language_name
+
+HOW = {
+    "copied": "copied",
+    "stand-in": "a word stood for it",
+    "cut": "the sentence was cut there",
+    "aligned": "put beside its words by attention",
+    "guessed": "put beside its words by a guess",
+    "inflected": "with another ending",
+    "kept": "around its sentence",
+}
+KINDS = {"placeholders": "placeholder", "tags": "tag", "terms": "term", "words": "unknown word"}
+
+
+class Kept(NamedTuple):
+    """Something that came back unchanged, how, and how often."""
+
+    text: str
+    kind: str
+    how: str
+    times: int
+
+
+def how_it_was_kept(how: str) -> str:
+    """Returns a report's `how` in words."""
+    return HOW.get(how, how)
+
+
+def language_text(code: str) -> str:
+    """Returns a language's name; of none a dash."""
+    return language_name(code) if code else "–"
+
+
+def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
+    """Returns what a report says was kept; equal entries are counted."""
+    found: dict[tuple[str, str, str], int] = {}
+    for name, kind in KINDS.items():
+        for entry in report.get(name, ()):
+            key = (entry["text"], entry.get("kind", kind), entry["how"])
+            found[key] = found.get(key, 0) + 1
+    return [Kept(*key, times) for key, times in found.items()]
