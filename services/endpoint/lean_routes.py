@@ -32,6 +32,7 @@ class LeanRoutes:
         self.app = app
         self.limit, self.patience = endpoint.limits.body, endpoint.receive_timeout
         self.log = endpoint.access_log
+        self.varies = bool(endpoint.origins)  # as the middleware that answers pages of other origins says
         self.metrics, self.refused = HttpMetrics(endpoint.metrics.telemetry), endpoint.metrics.refuse
         self.routes = {
             route.path: route
@@ -54,6 +55,8 @@ class LeanRoutes:
             if response is not None:
                 status = response.status_code
                 self.refused(status)
+                if self.varies:
+                    response.headers.add_vary_header("Origin")
                 await response(scope, receive, send)
         finally:
             seconds = time.perf_counter() - began

@@ -76,7 +76,7 @@ def test_the_table_counts_and_the_exit_code_tells(
     assert "npm install deepl-node" in "\n".join(lines)
     assert code == 0
     config.only = ["libretranslatepy"]
-    config.text = "!bad"
+    config.text = "Go !bad now"
     with pytest.raises(ServiceError, match="500"):
         show(config)
 

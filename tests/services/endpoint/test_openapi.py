@@ -43,7 +43,7 @@ def app(vectors: Path) -> Iterator[FastAPI]:
     translator: Any = Echo()
     model = LoadedModel(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
     config = ServeConfig(model=None, vectors=str(vectors))
-    limits = Limits(characters=100, texts=4, neighbours=7, body=5000)
+    limits = Limits(characters=100, texts=4, neighbours=7, body=100_000)
     with serve.vectors(config) as words, serve.run_batcher(config, Batcher(LoadedModel.translate)) as batcher:
         yield create_app(Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits))
 
