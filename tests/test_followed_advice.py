@@ -46,6 +46,7 @@ TINY = (
 TSV = "corpus=tsv corpus.train.file=pairs.tsv tokenizer.vocabulary=100 cluster.backend=local"
 TEXT = "corpus=text corpus.train.file=text.txt pair=en cluster.backend=local"
 WORDS = f"{TEXT} tokenizer=vocabulary"
+TRANSLATE = "translate translate.bundle=home/runs/tiny/bundle"
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,11 @@ CASES = {
         "translate hello translate.bundle=home/runs/tiny/bundle translate.nbest=9", r"; (?P<settings>decode\.beam=9)"
     ),
     "a long line": Case(
-        "translate translate.input=long.en translate.bundle=home/runs/tiny/bundle decode.too_long=error",
+        f"{TRANSLATE} translate.input=long.en decode.too_long=error translate.protect=false",
         r"set (?P<settings>decode\.too_long=truncate)",
     ),
     "a long line, left empty": Case(
-        "translate translate.input=long.en translate.bundle=home/runs/tiny/bundle decode.too_long=error",
+        f"{TRANSLATE} translate.input=long.en decode.too_long=error translate.protect=false",
         r"(?P<settings>translate\.on_error=skip)",
     ),
     "a file's name as a text": Case(

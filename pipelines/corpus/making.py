@@ -94,4 +94,4 @@ def check_kept(plan: Plan, what: str, without: str) -> None:
     """Raises UserError if no record is left for training: `what`, then the drops by rule, or `without`."""
     if not plan.records("train"):
         rules = ", ".join(f"{rule} {number:,}" for rule, number in plan.dropped.get("train", {}).items())
-        raise UserError(f"{what} is left; dropped: {rules or without}")
+        raise UserError(f"{what}; dropped: {rules or without}")

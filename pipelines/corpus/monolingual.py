@@ -73,7 +73,7 @@ def make_monolingual(one: Sharding) -> Manifest:
         ]
         nodes.clean(clean_text_block, tasks)
         plan = make_text_plan(blocks, clean, scratch, corpus, config.seed)
-        check_kept(plan, "corpus.train.file: no training text", "none, the files are empty")
+        check_kept(plan, "corpus.train.file: no training text is left", "none, the files are empty")
         for number in range(corpus.phrases.passes):
             clean = _with_phrases(config, scratch, clean, plan, number, cluster, language)
         record = one.tokenizer_once(lambda: _tokenizer(config, clean, scratch, plan, cluster, language))

@@ -57,7 +57,7 @@ def make_parallel(one: Sharding) -> Manifest:
         runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
         drop = runs if corpus.misaligned == "drop" else {}
         plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, drop)
-        check_kept(plan, "corpus.clean: no training pair", "none")
+        check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
         record = one.tokenizer_once(lambda: _tokenizers(config, clean, plan, one.languages))
         return one.pack(

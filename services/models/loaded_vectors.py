@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from model.bundles.vectors import load_vectors
+from model.bundles.vectors import VectorsBundle, load_vectors
 from model.errors import UserError
-from model.inference.sentence_vectors import WordVectors
 from model.word_vectors.embeddings import Embeddings
 from services.models.origin import Origin
 from services.models.questions import NeighboursOf, Question, answers
 from services.models.registry import UNREGISTERED, ModelVersion
+
+if TYPE_CHECKING:
+    from model.inference.sentence_vectors import WordVectors  # it loads torch, which words' neighbours do not need
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,16 @@ class LoadedVectors:
     embeddings: Embeddings
     method: str  # name of their configuration
     origin: Origin
-    texts: WordVectors | None = None  # their vectors of texts; None: counted vectors, as wide as the vocabulary
+    bundle: VectorsBundle
+
+    @cached_property
+    def texts(self) -> "WordVectors | None":
+        """Returns their vectors of texts; None for counted vectors, which are as wide as the vocabulary."""
+        from model.inference.sentence_vectors import WordVectors
+
+        if self.embeddings.sparse:
+            return None
+        return WordVectors(self.embeddings, self.bundle.tokenizer.source, self.bundle.normalisation)
 
     def answer(self, questions: Sequence[Question], _nbest: int = 1) -> list[dict[str, Any] | Refused]:
         """Returns one answer per question, or a refusal: 404 for an unknown word, else 400."""
@@ -56,9 +68,7 @@ def load_vectors_model(directory: Path, version: ModelVersion = UNREGISTERED) ->
         embeddings=bundle.embeddings,
         method=str(bundle.config.name),
         origin=Origin.of(bundle, version),
-        texts=None
-        if bundle.embeddings.sparse
-        else WordVectors(bundle.embeddings, bundle.tokenizer.source, bundle.normalisation),
+        bundle=bundle,
     )
     served.answer([NeighboursOf(served.embeddings.words[0])])  # the first search reads the whole table
     return served
