@@ -16,8 +16,9 @@ from types import FrameType
 from model.errors import remember_interrupt
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-DELAY, LONGEST_DELAY = 0.05, 20.0  # seconds that a signal during an import waits, at a time and altogether
+DELAY, LONGEST_DELAY = 0.05, 20.0  # seconds that such a signal waits, at a time and altogether
 IMPORTING = "<frozen importlib._bootstrap>"  # the file of the frames that import
+COMPILING = f"{os.sep}llvmlite{os.sep}"  # of numba's compiler, which ends the process if its callbacks raise
 
 
 class Interrupted(KeyboardInterrupt):
@@ -44,7 +45,7 @@ class Ending:
         if self.begun:
             self.hear_again(number)
             return
-        if _imports(frame) and self._delays < LONGEST_DELAY / DELAY:
+        if _must_end(frame) and self._delays < LONGEST_DELAY / DELAY:
             self._delays += 1
             self.waits = number
             later = threading.Timer(DELAY, os.kill, (os.getpid(), number))
@@ -146,10 +147,10 @@ def _replaced(handler: object, current: Mapping[signal.Signals, object]) -> Iter
             signal.signal(number, one)  # type: ignore[arg-type]
 
 
-def _imports(frame: FrameType | None) -> bool:
-    """Returns True if this code is part of an import."""
+def _must_end(frame: FrameType | None) -> bool:
+    """Returns True if this code is part of an import, or of a compilation whose callbacks must not raise."""
     while frame is not None:
-        if frame.f_code.co_filename == IMPORTING:
+        if frame.f_code.co_filename == IMPORTING or COMPILING in frame.f_code.co_filename:
             return True
         frame = frame.f_back
     return False

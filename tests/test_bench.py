@@ -122,6 +122,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "scheduling",
         "start",
         "storage",
+        "swaps",
     }
 
 
