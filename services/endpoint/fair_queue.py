@@ -9,7 +9,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")
@@ -48,7 +48,7 @@ class Request(Generic[Engine, Item]):
         return item
 
 
-Work = TypeVar("Work", bound=Request)  # type: ignore[type-arg]  # of any engine and items
+Work = TypeVar("Work", bound=Request[Any, Any])
 
 
 @dataclass
@@ -83,12 +83,14 @@ class Lane(Generic[Work]):
         self._heap, self.queued, self.cost = [], 0, 0
         return found
 
-    def take(self, most: int | None = None, began: Callable[[Work], None] = lambda _: None) -> list[tuple[Work, list]]:  # type: ignore[type-arg]
+    def take(
+        self, most: int | None = None, began: Callable[[Work], None] = lambda _: None
+    ) -> list[tuple[Work, list[Any]]]:
         """Takes the next batch: (request, its items) of one engine and one n-best size; calls `began` for new requests.
 
         A request's items follow each other. The batch is empty if nothing waits. `most`: lines, if fewer than `lines`.
         """
-        batch: dict[int, tuple[Work, list]] = {}  # type: ignore[type-arg]
+        batch: dict[int, tuple[Work, list[Any]]] = {}
         first: Work | None = None
         lines, tokens, others = min(self.lines, most or self.lines), self.tokens, []
         while self._heap and lines:

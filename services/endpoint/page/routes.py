@@ -14,7 +14,6 @@ from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
-from starlette.staticfiles import StaticFiles
 
 from model.text.excerpt import for_markup
 from services.endpoint.endpoint import Endpoint
@@ -22,6 +21,7 @@ from services.endpoint.languages import language_name
 from services.endpoint.page.words import how_it_was_kept, kept_entries, language_text
 from services.endpoint.requests import TranslationRequest, check_key, parameters, validate
 from services.endpoint.translation import Answer
+from services.http.static_files import KeptStaticFiles
 from services.models.catalogue import Route
 from services.texts.options import FORMATS
 from services.version import version
@@ -88,7 +88,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
             return page(problem.status_code, values, problem=problem.detail)
         return render("_answer.html", 200, values, shown=shown) if part else page(200, values, shown=shown)
 
-    app.mount("/static", _Static(directory=FOLDER / "static"))
+    app.mount("/static", KeptStaticFiles(directory=FOLDER / "static"))
 
 
 async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any]) -> Shown:
@@ -124,14 +124,3 @@ def make_templates() -> Environment:
 def asset(name: str) -> str:
     """Returns the address of a file of static/, which changes with its content."""
     return f"static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
-
-
-class _Static(StaticFiles):
-    """Static files whose address changes with their content, so that a browser may keep them."""
-
-    async def get_response(self, path: str, scope: Any) -> Response:
-        answer = await super().get_response(path, scope)
-        kept = "public, max-age=31536000, immutable" if b"v=" in scope.get("query_string", b"") else "no-cache"
-        answer.headers["Cache-Control"] = kept
-        answer.headers["X-Content-Type-Options"] = "nosniff"
-        return answer

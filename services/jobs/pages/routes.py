@@ -11,9 +11,9 @@ from fastapi import APIRouter, FastAPI, HTTPException, Path, Query, Request, Res
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, StreamingResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
-from starlette.staticfiles import StaticFiles
 
 from model.errors import ServiceError, UserError
+from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
 from services.jobs.pages import cluster, compare, jobpage, listing, live, models, submitting
 from services.jobs.pages.sessions import COOKIE, Visitor
@@ -36,7 +36,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     for add in (_sessions, _list, _job, _actions, _submit, _compare, _cluster, _models):
         add(router, site)
     app.include_router(router)
-    app.mount("/static", _Static(directory=FOLDER / "static"))
+    app.mount("/static", KeptStaticFiles(directory=FOLDER / "static"))
     told = cast("Handler", app.exception_handlers[StarletteHTTPException])
 
     @app.exception_handler(StarletteHTTPException)
@@ -46,17 +46,6 @@ def add_pages(app: FastAPI, site: Site) -> None:
         if not asks or request.url.path.startswith(("/v1/", "/live/", "/static/")):
             return await told(request, problem)
         return await run_in_threadpool(problem_page, site, request, Refusal(404, "There is no such page."))
-
-
-class _Static(StaticFiles):
-    """Static files whose address changes with their content, so that a browser may cache them."""
-
-    async def get_response(self, path: str, scope: Any) -> Response:
-        answer = await super().get_response(path, scope)
-        kept = "public, max-age=31536000, immutable" if b"v=" in scope.get("query_string", b"") else "no-cache"
-        answer.headers["Cache-Control"] = kept
-        answer.headers["X-Content-Type-Options"] = "nosniff"
-        return answer
 
 
 def _marked(found: Parts) -> dict[str, dict[str, str]]:
