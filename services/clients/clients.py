@@ -112,7 +112,8 @@ def find_server(config: ClientsConfig) -> Server:
         named = next(
             (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
         )
-    return Server(url, key, source, target, config.text, expected, models, named)
+        documents = bool(get(http, "GET", "/frontend/settings")["filesTranslation"])
+    return Server(url, key, source, target, config.text, expected, models, named, documents)
 
 
 def get(http: httpx.Client, method: str, path: str, content: object = None) -> Any:

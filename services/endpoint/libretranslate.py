@@ -11,7 +11,7 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from services.endpoint.dialects.questions import admit
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.memory_store import Unit

@@ -10,7 +10,8 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from services.endpoint.app import create_app
-from services.endpoint.documents import KEPT, Documents, Handle
+from services.endpoint.documents.documents import Documents
+from services.endpoint.documents.jobs import KEPT, Handle
 from services.endpoint.translation import Question
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"
@@ -158,7 +159,7 @@ def test_jobs_are_deleted_after_an_hour_and_bounded(documents: Documents, stage:
     documents.submit("b.txt", TEXT, QUESTION)
     assert refused(documents, "c.txt", TEXT) == 429
     clock.time += KEPT + 1
-    documents.clean()
+    documents.jobs.clean()
     with pytest.raises(HTTPException):
         documents.result(*handle)
     documents.submit("c.txt", TEXT, QUESTION)
