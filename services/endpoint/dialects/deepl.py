@@ -44,6 +44,12 @@ TRANSLATIONS = openapi.record(
     }
 )
 USAGE = openapi.record({"character_count": openapi.COUNT, "character_limit": openapi.COUNT})
+ELSEWHERE = {  # routes of DeepL's other products
+    "/v2/write/": "models that improve texts",
+    "/v3/style_rules": "style rules",
+    "/v3/translation_memories": "translation memories of DeepL's kind",
+    "/v3/voice": "models of speech",
+}
 answers = partial(openapi.answers, form=form)
 
 
@@ -83,6 +89,15 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         method("/v2/usage", summary="DeepL: characters used", responses=answers(USAGE), include_in_schema=shown)(
             show_usage
         )
+
+    async def refuse(request: Request) -> Response:
+        await read_request(request, endpoint)
+        what = next(what for path, what in ELSEWHERE.items() if request.url.path.startswith(path))
+        raise HTTPException(404, f"This server has no {what}.")
+
+    for path in ELSEWHERE:
+        methods = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+        app.api_route(f"{path}{{rest:path}}", methods=methods, include_in_schema=False)(refuse)
 
 
 async def glossary_of(endpoint: Endpoint, asked: PairRequest) -> Glossary | None:

@@ -44,6 +44,7 @@ class PairRequest(Parameters):
     source_lang: Language | None = Field(None, title="a language code")
     formality: Annotated[Formality, Lower] = Field("default", description="more and less are refused")
     glossary_id: Annotated[str, Field(title="a glossary's id")] | None = None
+    enable_beta_languages: Switch = Field(False, description="taken and ignored: every language is offered")
     glossary_ids: Tags = Field(default_factory=list, description="at most 5; the first that has a term counts")
 
     @pydantic.model_validator(mode="before")
@@ -74,7 +75,8 @@ class PairRequest(Parameters):
 
     def without_effect(self) -> dict[str, bool]:
         """Returns the names of parameters that have no effect, and whether they are given."""
-        return {"formality": self.formality.startswith("prefer_")}
+        beta = is_on(self.enable_beta_languages)
+        return {"enable_beta_languages": beta, "formality": self.formality.startswith("prefer_")}
 
     def ignored(self) -> dict[str, str]:
         """Returns the header that names the given parameters without an effect; empty if there are none."""

@@ -2,47 +2,18 @@
 
 import gc
 import shutil
-import threading
-import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from model.errors import ServiceError, UserError
 from services.clients.checks import Server, judge
 from services.clients.clients import ClientsConfig, find_server, show
 from services.clients.node_clients import SCRIPTS, ask_node_clients
 from services.clients.python_clients import CLIENTS, ask_python_clients
-from services.endpoint.app import create_app
-from services.endpoint.documents.documents import Documents
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.key_store import KeyStore
-from services.http.listening import bind
-from tests.services.endpoint.conftest import Stage
-from tests.services.endpoint.conftest import stage as stage  # a fixture
 
 NODE = Path(__file__).parents[3] / "node_modules"  # where `npm install` puts them in a checkout
-
-
-@pytest.fixture
-def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
-    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
-    documents = Documents(stage.endpoint, tmp_path / "documents")
-    documents.start()
-    listening = bind("127.0.0.1", 0)
-    stage.client.app = create_app(stage.endpoint, documents)
-    server = uvicorn.Server(uvicorn.Config(stage.client.app, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
-    documents.stop()
 
 
 @pytest.mark.parametrize("name", [client.name for client in CLIENTS])

@@ -114,3 +114,16 @@ def test_usage_counts_characters(stage: Stage) -> None:
     before = stage.client.get("/v2/usage").json()["character_count"]
     translate(stage, text=["12345"])
     assert stage.client.get("/v2/usage").json() == {"character_count": before + 5, "character_limit": 10**12}
+
+
+@pytest.mark.parametrize("path", ["/v2/write/rephrase", "/v3/style_rules", "/v3/style_rules/x", "/v3/voice/realtime"])
+def test_other_products_are_refused_in_words(stage: Stage, path: str) -> None:
+    for method in ("GET", "POST"):
+        answer = stage.client.request(method, path)
+        assert answer.status_code == 404 and answer.json()["message"].startswith("This server has no ")
+
+
+@pytest.mark.parametrize("switch", [True, "1"])
+def test_switches_without_an_effect_are_named(stage: Stage, switch: Any) -> None:
+    answer = translate(stage, enable_beta_languages=switch)
+    assert answer.headers["X-Ignored-Parameters"] == "enable_beta_languages"
