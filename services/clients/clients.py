@@ -61,11 +61,12 @@ def show(config: ClientsConfig) -> int:
     if config.format == "text":
         print("\n".join(columns([HEAD, *map(row, found)])))
         counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
-        clients = {one.client for one in found if one.state == "ok"} - {
-            one.client for one in found if one.state == "failed"
-        }
+        states: dict[tuple[str, str], set[str]] = {}  # two registries may have clients of one name
+        for one in found:
+            states.setdefault((one.client, one.version), set()).add(one.state)
+        working = sum(some == {"ok"} for some in states.values())
         print(
-            f"{len(clients)} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
+            f"{working} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
             f"{counts['not installed']} clients are not installed"
         )
     return compose.FAILED if any(one.state == "failed" for one in found) else compose.OK

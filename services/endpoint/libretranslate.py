@@ -76,6 +76,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         found = await endpoint.detect(validate(DetectionRequest, values).q)
         return as_json([guess._asdict() for guess in found])
 
+    @app.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1
     @app.get(
         "/languages",
         summary="The languages, and those that each is translated into",

@@ -3,6 +3,7 @@
 Both show the same store; version 2 lists the glossaries that have exactly one dictionary.
 """
 
+import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -29,6 +30,7 @@ from services.endpoint.glossaries import (
 )
 from services.endpoint.requests import Language, Parameters, Text, validate
 
+IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them
 TSV = "text/tab-separated-values"
 DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})
 V2 = openapi.record(
@@ -170,7 +172,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return Response(status_code=204)
 
     async def create_v3(request: Request) -> Response:
-        asked = validate(GlossaryRequest, await read_request(request, endpoint), WORDING)
+        asked = validate(GlossaryRequest, with_list(await read_request(request, endpoint)), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
         return as_json(record_v3(await call("create", asked.name, given)), 201)
 
@@ -189,7 +191,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
 
     async def change_v3(request: Request) -> Response:
-        asked = validate(ChangeRequest, await read_request(request, endpoint), WORDING)
+        asked = validate(ChangeRequest, with_list(await read_request(request, endpoint)), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
         return as_json(record_v3(await call("change", glossary_id(request), name=asked.name, add=given)))
 
@@ -250,6 +252,18 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
             responses=answers(schema),
             openapi_extra=openapi.in_path(path, placed(asked) if asked else {}),
         )(function)
+
+
+def with_list(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters with the dictionaries of a form (`dictionaries[0].entries`) as a list."""
+    found: dict[int, dict[str, Any]] = {}
+    others = {}
+    for name, value in values.items():
+        if parts := IN_FORM.fullmatch(name):
+            found.setdefault(int(parts["number"]), {})[parts["field"]] = value
+        else:
+            others[name] = value
+    return {**others, "dictionaries": [found[number] for number in sorted(found)]} if found else others
 
 
 def glossary_id(request: Request) -> str:

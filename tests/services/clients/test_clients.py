@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from model.errors import ServiceError, UserError
-from services.clients.checks import Server, judge
+from services.clients import clients
+from services.clients.checks import Outcome, Server, judge
 from services.clients.clients import ClientsConfig, find_server, show
 from services.clients.node_clients import SCRIPTS, ask_node_clients
 from services.clients.python_clients import CLIENTS, ask_python_clients
@@ -45,7 +46,7 @@ def test_another_translation_than_the_servers_is_a_failure() -> None:
 def test_the_table_counts_and_the_exit_code_tells(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    config = ClientsConfig(url=url, only=["libretranslatepy", "translate", "deepl-node"], node=str(tmp_path))
+    config = ClientsConfig(url=url, only=["libretranslatepy", "deepl-node"], node=str(tmp_path))
     code = show(config)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["CLIENT", "VERSION", "ASKED", "STATE", "ANSWER"]
@@ -56,6 +57,24 @@ def test_the_table_counts_and_the_exit_code_tells(
     config.text = "Go !bad now"
     with pytest.raises(ServiceError, match="500"):
         show(config)
+
+
+def test_clients_of_one_name_in_two_registries_are_two(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [
+        Outcome("openai", "3.57.0", "chat", "ok", "A"),
+        Outcome("openai", "6.49.0", "chat", "ok", "A"),
+        Outcome("deepl", "1.32.0", "translate", "ok", "A"),
+        Outcome("deepl", "1.32.0", "usage", "failed", "404"),
+        Outcome("translate", "", "", "not installed", "pip install translate"),
+    ]
+    monkeypatch.setattr(clients, "ask_all", lambda _server, _config: iter(found))
+    monkeypatch.setattr(clients, "find_server", lambda _config: None)
+    assert show(ClientsConfig()) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "2 clients work; 3 questions answered, 1 failed; 1 clients are not installed"
+    )
 
 
 def test_mistakes_are_named(url: str, tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 import time
-import warnings
 from pathlib import Path
 
 import pytest
+
+from services.clients.python_clients import quiet
 
 PAGE = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -45,21 +46,25 @@ def test_every_curl_command_is_answered(url: str, line: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("body", EXAMPLES, ids=[body.split()[1].split(".")[0] for body in EXAMPLES])
 def test_every_python_example_runs(url: str, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name = next(node.names[0].name for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Import))
-    try:
-        found = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # of a package above it
-        found = None
-    if found is None:
+    with quiet():
+        found = is_installed(name)
+    if not found:
         pytest.skip(f"{name} is not installed: pip install --group clients")
     sleep = time.sleep
     monkeypatch.setattr(time, "sleep", lambda seconds: sleep(min(seconds, 0.1)))  # clients poll every five seconds
     port = url.rpartition(":")[2]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # sockets that clients leave open
+    with quiet():
         exec(compile(body.replace("5050", port), "docs/clients.md", "exec"), {})
         gc.collect()
     if name == "deepl":
         assert "**MAN**" in Path("README.de.md").read_text()
+
+
+def is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of a package above it
+        return False
 
 
 def test_the_page_has_examples_of_every_dialect() -> None:
