@@ -3,7 +3,6 @@
 Both show the same store; version 2 lists the glossaries that have exactly one dictionary.
 """
 
-import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +17,7 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import deepl as form
 from services.endpoint.dialects.deepl_requests import WORDING
-from services.endpoint.dialects.glossary_entries import read_entries, write_tsv
+from services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
 from services.endpoint.dialects.questions import is_pair, read_request, use_glossaries
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.glossaries import (
@@ -30,7 +29,6 @@ from services.endpoint.glossaries import (
 )
 from services.endpoint.requests import Language, Parameters, Text, validate
 
-IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them
 TSV = "text/tab-separated-values"
 DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})
 V2 = openapi.record(
@@ -252,18 +250,6 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
             responses=answers(schema),
             openapi_extra=openapi.in_path(path, placed(asked) if asked else {}),
         )(function)
-
-
-def with_list(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the parameters with the dictionaries of a form (`dictionaries[0].entries`) as a list."""
-    found: dict[int, dict[str, Any]] = {}
-    others = {}
-    for name, value in values.items():
-        if parts := IN_FORM.fullmatch(name):
-            found.setdefault(int(parts["number"]), {})[parts["field"]] = value
-        else:
-            others[name] = value
-    return {**others, "dictionaries": [found[number] for number in sorted(found)]} if found else others
 
 
 def glossary_id(request: Request) -> str:

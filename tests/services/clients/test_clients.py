@@ -77,6 +77,11 @@ def test_clients_of_one_name_in_two_registries_are_two(
     )
 
 
+def test_languages_may_be_spelled_otherwise(url: str) -> None:
+    found = find_server(ClientsConfig(url=url, source="EN-us", target="ger"))
+    assert (found.source, found.target) == ("en", "de")
+
+
 def test_mistakes_are_named(url: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"clients.only: 'deeple' is none of"):
         show(ClientsConfig(url=url, only=["deeple"]))

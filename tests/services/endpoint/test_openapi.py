@@ -120,6 +120,35 @@ def test_everything_is_answered_as_the_document_says(
     ask()
 
 
+DIALECTS = {  # the beginnings of paths -> the name in a summary, and what an error has
+    "/language/translate/": ("Google", "error"),
+    "/v3/projects/": ("Google v3", "error"),
+    "/v2/": ("DeepL", "message"),
+    "/v3/": ("DeepL v3", "message"),
+    "/v1/": ("OpenAI", "error"),
+    "/invocations": ("MLflow", "error_code"),
+}
+
+
+@pytest.mark.parametrize("address", ["/spec", "/openapi.json"])
+def test_every_route_of_a_dialect_is_described_with_its_errors(app: FastAPI, address: str) -> None:
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://endpoint") as client:
+            return await client.get(address)
+
+    described = set()
+    for path, operations in asyncio.run(ask()).json()["paths"].items():
+        start = next((start for start in DIALECTS if path.startswith(start)), None)
+        for operation in operations.values() if start else ():
+            name, field = DIALECTS[str(start)]
+            described.add(start)
+            assert operation["summary"].startswith(name), path
+            for code, answer in operation["responses"].items():
+                if int(code) >= 400:
+                    assert field in answer["content"]["application/json"]["schema"]["properties"], (path, code)
+    assert described == set(DIALECTS)
+
+
 def test_the_documentation_page_loads_nothing_from_elsewhere(app: FastAPI) -> None:
     def get(path: str) -> httpx.Response:
         async def ask() -> httpx.Response:
