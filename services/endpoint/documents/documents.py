@@ -12,7 +12,7 @@ from typing import NamedTuple
 from starlette.exceptions import HTTPException
 
 from model.errors import UserError
-from model.languages import same_language, standard_code
+from model.languages import standard_code
 from services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
 from services.endpoint.documents.worker import SAME, DocumentWorker
 from services.endpoint.endpoint import Endpoint
@@ -165,7 +165,7 @@ class Documents:
 
     def _check_languages(self, question: Question) -> None:
         models = self.endpoint.served()
-        if question.source is not None and same_language(question.source, question.target):
+        if question.source is not None and models.is_one(question.source, question.target):
             raise HTTPException(400, SAME)
         try:
             if question.source is not None:

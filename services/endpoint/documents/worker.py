@@ -16,7 +16,6 @@ from starlette.exceptions import HTTPException
 
 from model.errors import UserError
 from model.files import atomic_write
-from model.languages import same_language
 from services.endpoint.batcher import EngineStoppedError, TooManyTokensError
 from services.endpoint.documents.jobs import Job, Jobs
 from services.endpoint.documents.patient_queue import PatientQueue
@@ -130,7 +129,7 @@ class DocumentWorker:
     async def _translate(self, identity: str, job: Job, document: Document) -> list[str]:
         """Returns the texts of a document's passages."""
         source = job.source or await asyncio.to_thread(self._detect, job, document.passages)
-        if same_language(source, job.target):
+        if self.endpoint.served().is_one(source, job.target):
             raise UserError(SAME)
         self.endpoint.keys.allow(_payer(job), [source])
         route = await self.endpoint.find(source, job.target, job.version)
