@@ -59,20 +59,20 @@ DIALECTS: dict[str, Ask] = {
 }
 
 
-@pytest.mark.parametrize(("source", "target"), CODES)
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_spelling_of_a_language_is_that_language(stage: Stage, dialect: str, source: str, target: str) -> None:
-    answer = DIALECTS[dialect](stage.client, source, target)
-    assert answer.status_code == 200, answer.text
-    assert "A DOG" in answer.text
+def test_every_spelling_of_a_language_is_that_language(stage: Stage, dialect: str) -> None:
+    for source, target in CODES:
+        answer = DIALECTS[dialect](stage.client, source, target)
+        assert answer.status_code == 200, (source, target, answer.text)
+        assert "A DOG" in answer.text
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("target", ["nl", "zh-Hant"])
-def test_another_language_is_refused(stage: Stage, dialect: str, target: str) -> None:
+def test_another_language_is_refused(stage: Stage, dialect: str) -> None:
     object.__setattr__(stage.current[0], "target", "zh-Hans")
     assert DIALECTS[dialect](stage.client, "en", "zh_CN").status_code == 200
-    assert DIALECTS[dialect](stage.client, "en", target).status_code in (400, 404)
+    for target in ("nl", "zh-Hant"):
+        assert DIALECTS[dialect](stage.client, "en", target).status_code in (400, 404), target
 
 
 @pytest.mark.parametrize(("source", "target"), [("eng", "de-DE"), ("EN-us", "ger")])
