@@ -23,6 +23,7 @@ ON_LOOPBACK = {
     "AUTOSCALER_METRIC_PORT": "-1",
     "DASHBOARD_METRIC_PORT": "-1",
 }
+OF_DATABASES = ("PGPASSWORD", "PGPASSFILE")  # for the endpoint alone: its database is not for jobs
 OBJECTS = 256 * 2**20  # bytes of Ray's shared memory, which our data does not use
 
 
@@ -60,7 +61,7 @@ def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
 
 def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
     """Returns the variables of every subprocess, and so of every job: the token, its file, the tracking server."""
-    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_") and key not in OF_DATABASES}
     found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
     found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
     found |= ON_LOOPBACK
@@ -114,9 +115,9 @@ def tracking(
 def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
     """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
     command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
-    return Child(
-        "endpoint", [*command, f"serve.port={places.endpoint}"], variables, Path.cwd(), places.service / "endpoint.log"
-    )
+    command.append(f"serve.port={places.endpoint}")
+    passwords = {name: os.environ[name] for name in OF_DATABASES if name in os.environ}
+    return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), places.service / "endpoint.log")
 
 
 def answers(port: int) -> bool:
