@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from conf import compose
 from conf.interrupts import handled_by
@@ -46,6 +46,7 @@ from services.telemetry.telemetry import Telemetry
 from services.telemetry.traceparent import check_address
 
 Model = TypeVar("Model", bound=Answering)
+Loaded = TypeVar("Loaded", bound=Answering, covariant=True)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
@@ -188,46 +189,63 @@ def is_followed(source: ServeConfig) -> bool:
 @contextlib.contextmanager
 def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[VectorsQueue | None]:
     """Yields the queue of questions about word vectors during the block; None if no vectors are named."""
-    named = config.vectors
-    if named is None:
-        yield None
-        return
     loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
-    reference = named if is_registered(named) else None
-    watch = (metrics or Metrics()).watch("vectors")
-    searcher = Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue, watch=watch)
-    load = partial(loader.load, named)
-    with (
-        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
-        run_batcher(config, searcher) as batcher,
-    ):
-        yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
+    said = Kind("vectors", "set of word vectors", "Cannot search")
+    with open_queue(config, config.vectors, loader, LoadedVectors.answer, said, metrics) as queue:
+        yield queue
 
 
 @contextlib.contextmanager
 def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[EncoderQueue | None]:
     """Yields the queue of texts to turn into vectors during the block; None if no encoder is named."""
-    named = config.encoder
+    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("encoder", "encoder", "Cannot make vectors")
+    with open_queue(config, config.encoder, loader, LoadedEncoder.encode, said, metrics) as queue:
+        yield queue
+
+
+class Kind(NamedTuple):
+    """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
+
+    name: str
+    what: str
+    refusal: str
+
+
+class ModelLoader(Protocol[Loaded]):
+    """Loads a model by what a setting names, or a registered version."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def load(self, named: str) -> Loaded: ...
+
+    def load_version(self, version: ModelVersion) -> Loaded: ...
+
+
+@contextlib.contextmanager
+def open_queue(
+    config: ServeConfig,
+    named: str | None,
+    loader: ModelLoader[Model],
+    answer: Callable[[Model, list[Item], int], Sequence[Answer]],
+    kind: Kind,
+    metrics: Metrics | None = None,
+) -> Iterator[InferenceQueue[Model, Item, Answer] | None]:
+    """Yields the queue for the model `named`, which it follows, during the block; None if none is named."""
     if named is None:
         yield None
         return
-    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    watch = (metrics or Metrics()).watch(kind.name)
     reference = named if is_registered(named) else None
-    watch = (metrics or Metrics()).watch("encoder")
-    reader = Batcher(LoadedEncoder.encode, limit=config.batch, capacity=config.queue, watch=watch)
-    load = partial(loader.load, named)
     with (
-        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
-        run_batcher(config, reader) as batcher,
+        follow_model(
+            config, loader.registry, reference, partial(loader.load, named), loader.load_version, watch.swapped
+        ) as follower,
+        run_batcher(config, Batcher(answer, limit=config.batch, capacity=config.queue, watch=watch)) as batcher,
     ):
-        yield open_queue(config, "encoder", "Cannot make vectors", follower, batcher)
-
-
-def open_queue(
-    config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
-) -> InferenceQueue[Model, Item, Answer]:
-    """Returns the queue for the follower's model and this batcher."""
-    return InferenceQueue(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
+        current, trouble = (lambda: follower.current), (lambda: follower.error)
+        yield InferenceQueue(kind.what, kind.refusal, current, batcher, trouble, config.timeout)
 
 
 @contextlib.contextmanager
