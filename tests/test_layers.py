@@ -90,7 +90,7 @@ DOORS = {
     "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": ["services/endpoint/memory.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
-    "alembic": ["services/jobs/ledger"],
+    "alembic": ["services/store", "services/jobs/ledger/migrations", "services/endpoint/migrations"],
     "opentelemetry": ["services/telemetry"],
 }
 # Modules of ours that are named by strings: imported when they are needed, or started as processes.

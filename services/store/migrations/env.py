@@ -1,9 +1,11 @@
-"""Runs the migrations with Alembic, on the connection of `database.upgrade`."""
+"""Runs migrations with Alembic, as `upgrade.upgrade` asks for."""
 
 from alembic import context
 
-from services.jobs.ledger.tables import Base
-
-connection = context.config.attributes["connection"]
-context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)
+asked = context.config.attributes
+context.configure(
+    connection=asked["connection"],
+    version_table=asked["version_table"],
+    render_as_batch=True,
+)
 context.run_migrations()
