@@ -128,7 +128,11 @@ class Endpoint:
         key, characters = ASKING.get(), sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
         try:
-            answers, route = await self._answer(question, models)
+            async with asyncio.timeout(self.queue().timeout):
+                answers, route = await self._answer(question, models)
+        except TimeoutError:
+            self.keys.give_back(key, characters)
+            raise self.queue().no_answer() from None
         except BaseException:
             self.keys.give_back(key, characters)
             raise
@@ -266,7 +270,7 @@ class Endpoint:
                         text.stand_ins = known
                 for asked in pending(texts):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.queue().ask(model, asked.lines, nbest, ASKING.get().priority)
+                    translations = await self.queue().ask(model, asked.lines, nbest)
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)
