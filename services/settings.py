@@ -157,6 +157,7 @@ class ServeConfig(ModelSource):
     pivot: bool = True  # translate over a language in the middle where no model has the pair
     check_language: bool = True  # report texts that are not in the language that the client names
     hook: str | None = None  # a file with the secret of MLflow's webhooks, POST /hooks/mlflow; null: no such route
+    hook_url: str | None = None  # this route as MLflow reaches it, https://...: the webhook is made; null: it is not
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     runs: str = "artifacts/runs"

@@ -199,6 +199,8 @@ class Refusals:
             await self.app(scope, receive, send)
             return
 
+        REFUSED.set(None)
+
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 self.count(message["status"])

@@ -24,6 +24,7 @@ from services.endpoint.documents import Documents
 from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
+from services.endpoint.hooks import Registration
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
@@ -96,6 +97,11 @@ def serve(
             glossaries=Glossaries(store),
             origins=config.origins,
         )
+        if config.hook_url is not None and endpoint.hook is not None and models is not None:
+            registry = Registry(config.tracking_uri, Path(config.cache))
+            registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
+            stack.callback(registration.stop)
+            registration.start()
         queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
         metrics.show(queues, Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
@@ -301,6 +307,13 @@ def check(config: ServeConfig) -> None:
     if config.weights and len(config.weights) != len(config.models):
         raise UserError(
             f"serve.weights: {len(config.weights)} numbers for {len(config.models)} of serve.models; one each is needed"
+        )
+    if config.hook_url is not None and config.hook is None:
+        raise UserError("serve.hook_url: needs serve.hook, the file with the webhook's secret")
+    if config.hook_url is not None and not config.tracking_uri.startswith(("http://", "https://")):
+        raise UserError(
+            f"serve.hook_url: only a server sends webhooks, and tracking.uri={config.tracking_uri} is none; "
+            "leave it out: new versions are found by polling"
         )
     if config.traces is not None:
         check_address(config.traces)

@@ -1,5 +1,6 @@
 """The subprocesses of `dragoman up`: a Ray head behind a token, MLflow, the endpoint."""
 
+import base64
 import contextlib
 import os
 import secrets
@@ -72,11 +73,17 @@ def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[s
 
 def write_token(places: Places) -> None:
     """Writes a token that only this user can read; it gives full rights on the cluster."""
-    places.service.mkdir(parents=True, exist_ok=True)
-    if not places.token.is_file():
-        descriptor = os.open(places.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    _secret(places.token, secrets.token_hex(32))
+
+
+def _secret(path: Path, new: str) -> str:
+    """Returns the secret in a file that only this user can read; a missing one is made of `new`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
+            file.write(new)
+    return path.read_text(encoding="utf-8").strip()
 
 
 def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
@@ -109,6 +116,9 @@ def tracking(
     ]
     # MLflow's background jobs (six processes that judge prompts) are for language model applications
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    # encrypts webhooks' secrets in its database; without it they are lost at each start
+    new = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    quiet.setdefault("MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY", _secret(places.service / "mlflow_webhook_key", new))
     return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 
