@@ -170,6 +170,8 @@ class ServeConfig(ModelSource):
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
     queue: Count = 1024  # short requests' lines, or questions, that may wait, and as many of long ones; more: 429
     timeout: Interval = 30.0
+    cluster: str | None = None  # a Ray cluster that answers, with Ray Serve: auto, HOST:PORT; null: this process
+    replicas: Count = 2  # on the cluster
     connections: Count = 512  # at once; when all are in use, the one that has waited longest is closed
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops

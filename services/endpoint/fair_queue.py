@@ -8,7 +8,7 @@ that many of them at once get no more than one does.
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -169,17 +169,22 @@ class Lane(Generic[Work]):
             heapq.heapreplace(self._heap, (client.tag, next(self._number), client))
         for client, entry in others:
             heapq.heappush(client.heap, entry)
-        self._look_again(passed)
+        self._look_again(passed, {request.client for request, _ in batch.values()})
         return list(batch.values())
 
-    def _look_again(self, passed: Sequence[_Client[Work]]) -> None:
-        """Lets clients wait on that have requests; forgets those that were given no more than others."""
+    def _look_again(self, passed: Sequence[_Client[Work]], served: Container[str]) -> None:
+        """Lets clients wait on that have requests; forgets those that were given no more than others.
+
+        Where nobody waits any more, only those are remembered that are `served` now.
+        """
         for client in passed:
             client.waits = False
             if client.heap:
                 self._wait(client)
-        if not self.queued:  # all have had what they wanted
-            self._clients, self._heap, self._now = {}, [], 0.0
+        if not self.queued:
+            self._heap, self._clients = [], {name: one for name, one in self._clients.items() if name in served}
+            for client in self._clients.values():
+                client.waits, client.heap = False, []
         elif passed:
             self._clients = {
                 name: one for name, one in self._clients.items() if one.waits or one.tag > self._now or one.heap

@@ -56,7 +56,7 @@ class LeanRoutes:
             response = await self._answer_while_there(route.endpoint, scope, receive, extension)
             if response is not None:
                 status = response.status_code
-                self.refused(status)
+                self.refused(status, REFUSED.get())
                 if self.varies:
                     response.headers.add_vary_header("Origin")
                 await response(scope, receive, send)

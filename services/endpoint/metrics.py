@@ -125,11 +125,11 @@ class Metrics:
                 if number and what in LOST:
                     self.lost.labels(what).inc(number)
 
-    def refuse(self, status: int) -> None:
-        """Counts a request that was answered with an error."""
+    def refuse(self, status: int, key: str | None = None) -> None:
+        """Counts a request that was answered with an error; `key`: the reason why its key refused it."""
         if status >= 400:
             reason = REASONS.get(status, "error" if status >= 500 else "invalid")
-            self.refused.labels(BY_KEY.get(REFUSED.get() or "", reason)).inc()
+            self.refused.labels(BY_KEY.get(key or "", reason)).inc()
 
 
 class ModelMetrics:
@@ -190,7 +190,7 @@ class _State(Collector):
 class Refusals:
     """ASGI middleware: counts error answers by their status."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[int], None]) -> None:
+    def __init__(self, app: ASGIApp, count: Callable[[int, str | None], None]) -> None:
         self.app = app
         self.count = count
 
@@ -203,7 +203,7 @@ class Refusals:
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.count(message["status"])
+                self.count(message["status"], REFUSED.get())
             await send(message)
 
         await self.app(scope, receive, counted)

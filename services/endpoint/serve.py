@@ -2,9 +2,9 @@
 
 import contextlib
 import dataclasses
+import importlib
 import logging
 import signal
-import socket
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -59,16 +59,41 @@ def serve(
     """Answers requests until a signal. Prints the address on its own line once requests are answered.
 
     Raises:
-        UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys, or
-            more connections than this process may have.
+        UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys,
+            more connections than this process may have, or the cluster does not answer.
     """
     check(config)
-    reserve_descriptors(config.connections)
     if alignment is not None:
         alignment.check()
-    listed = read_keys(config.keys)
+    if config.cluster is not None:
+        deploy: Callable[..., int] = importlib.import_module("services.endpoint.ray_serve").deploy
+        return deploy(config, decode, overrides, alignment)
+    reserve_descriptors(config.connections)
     listening = bind(config.host, config.port)
-    with contextlib.closing(listening), contextlib.ExitStack() as stack:
+    with contextlib.closing(listening), open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):
+        server = Server(
+            create_lean_app(endpoint, documents),
+            listening,
+            connections=config.connections,
+            patience=config.receive_timeout,
+            grace=config.stop_timeout,
+            refused=endpoint.metrics.refuse,
+            ready=partial(print_address, *listening.getsockname()[:2]),
+            loop="uvloop",
+        )
+        # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
+        with handled_by(lambda *_: None, signal.SIGTERM):
+            server.serve_requests()
+    return compose.OK
+
+
+@contextlib.contextmanager
+def open_endpoint(
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
+) -> Iterator[tuple[Endpoint, Documents]]:
+    """Yields the endpoint and its documents, whose threads run during the block."""
+    listed = read_keys(config.keys)
+    with contextlib.ExitStack() as stack:
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
         models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
@@ -107,21 +132,8 @@ def serve(
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
         documents.start()
-        server = Server(
-            create_lean_app(endpoint, documents),
-            listening,
-            connections=config.connections,
-            patience=config.receive_timeout,
-            grace=config.stop_timeout,
-            refused=metrics.refuse,
-            ready=partial(print_address, listening),
-            loop="uvloop",
-        )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
-        # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
-        with handled_by(lambda *_: None, signal.SIGTERM):
-            server.serve_requests()
-    return compose.OK
+        yield endpoint, documents
 
 
 @contextlib.contextmanager
@@ -343,8 +355,7 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     return keys
 
 
-def print_address(listening: socket.socket) -> None:
+def print_address(host: str, port: int) -> None:
     """Prints the server's address."""
-    host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     print(f"http://{shown}:{port}", flush=True)

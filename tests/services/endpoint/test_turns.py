@@ -20,7 +20,6 @@ from services.models.loaded_model import LoadedModel
 from services.settings import Limits
 from tests.services.endpoint.conftest import Shouting, served
 
-
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
