@@ -293,9 +293,12 @@ class Endpoint:
             HTTPException: 400, the model has no attention.
         """
         try:
-            return await asyncio.to_thread(lambda: served.aligning)
+            aligning = await asyncio.to_thread(lambda: served.aligning)
         except UserError as problem:
             raise HTTPException(400, f"alignment is not supported: {problem}") from None
+        if self.models is not None:
+            self.models.fit()  # its network needs memory too
+        return aligning
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""

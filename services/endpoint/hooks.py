@@ -25,7 +25,6 @@ from services.models.registry import Registry
 OLDEST = 300.0  # seconds; an older delivery may be a replay
 PATH = "/hooks/mlflow"
 EVENT = "model_version_alias.created"  # MLflow's name: an alias was set, or moved
-NAME = "dragoman"
 PAUSES = (2.0, 300.0)  # seconds between two tries to make the webhook: first, longest
 logger = logging.getLogger(__name__)
 
@@ -61,25 +60,6 @@ def check_signature(request: Request, body: bytes, secret: bytes, now: float) ->
         raise HTTPException(403, "Invalid signature: the delivery is too old")
 
 
-def register(registry: Registry, url: str, secret: str) -> None:
-    """Makes MLflow's webhook for `url`, or sets its secret, which MLflow tells nobody.
-
-    Raises:
-        UserError: MLflow does not answer, refuses, or does not take such an address.
-    """
-    with registry.asking() as client:
-        page = client.list_webhooks()
-        found = list(page)
-        while page.token:
-            page = client.list_webhooks(page_token=page.token)
-            found += page
-        same = next((one for one in found if one.url == url), None)
-        if same is None:
-            client.create_webhook(NAME, url, [EVENT], secret=secret)
-        else:
-            client.update_webhook(same.webhook_id, events=[EVENT], secret=secret, status="ACTIVE")
-
-
 class Registration:
     """The thread that makes the webhook as soon as MLflow can be asked; then it calls `done`."""
 
@@ -99,7 +79,7 @@ class Registration:
         pause, said = PAUSES[0], ""
         while not self._stop.is_set():
             try:
-                register(self._registry, self._url, self._secret)
+                self._registry.tell(self._url, EVENT, self._secret)
             except Exception as problem:  # whatever MLflow raises, polling goes on
                 trouble = str(problem) if isinstance(problem, UserError) else reason(problem)
                 if trouble != said:

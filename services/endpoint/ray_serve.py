@@ -6,6 +6,7 @@ that all of them open. Ray's proxies take the connections on every node and choo
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -86,6 +87,7 @@ def deploy(
         ServiceError: the cluster does not answer.
     """
     serve = _ray_serve()
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
     ended = threading.Event()
     port = config.port or free_ports(1)[0]
     plan = Plan(config if config.threads else replace(config, threads=1), decode, overrides, alignment, str(Path.cwd()))

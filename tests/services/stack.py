@@ -26,7 +26,7 @@ DEPLOY = REPOSITORY / "deploy"
 BIN = Path(sys.executable).parent
 PATIENCE = 120.0  # seconds; a busy machine takes its time to start a process
 # MLflow sends webhooks to public https addresses alone, unless its server is told otherwise.
-LOCAL_WEBHOOKS = {"_MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true", "_MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http,https"}
+LOCAL_WEBHOOKS = {"MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true", "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http,https"}
 COMPOSITION: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8"))
 HOSTS = {"postgres": 5432, "s3": 8333, "mlflow": 5000, "ray-head": 8265, "jobs": 8300, "endpoint": 5050}
 

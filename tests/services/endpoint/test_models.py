@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException
 
 from model.errors import UserError
 from model.inference.translator import Alternative, Translation
@@ -23,6 +24,7 @@ from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
+from services.models import registry
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
@@ -230,24 +232,25 @@ def test_a_webhook_that_mlflow_signed_wakes_the_followers(client: Client, endpoi
     assert Client(create_app(endpoint)).post("/hooks/mlflow", content=body).status_code == 404
 
 
-class FakeMlflow:
+class FakeMlflow(registry.Registry):
     """The webhooks of a server that does not answer at first, a page at a time."""
 
     def __init__(self, failures: int, *urls: str) -> None:
+        super().__init__("http://mlflow", Path())
         self.failures = failures
         self.webhooks = [types.SimpleNamespace(webhook_id=str(n), url=url) for n, url in enumerate(urls)]
         self.made: list[tuple[Any, ...]] = []
 
-    def asking(self) -> "contextlib.nullcontext[FakeMlflow]":
+    @contextlib.contextmanager
+    def asking(self) -> Iterator["FakeMlflow"]:
         if self.failures:
             self.failures -= 1
             raise UserError("the registry does not answer")
-        return contextlib.nullcontext(self)
+        yield self
 
-    def list_webhooks(self, page_token: str = "0") -> Any:
+    def list_webhooks(self, page_token: str = "0") -> "Page":
         place = int(page_token)
-        page = types.SimpleNamespace(token=str(place + 1) if place + 1 < len(self.webhooks) else None)
-        return Page(self.webhooks[place : place + 1], page.token)
+        return Page(self.webhooks[place : place + 1], str(place + 1) if place + 1 < len(self.webhooks) else None)
 
     def create_webhook(self, name: str, url: str, events: list[str], secret: str) -> None:
         self.made.append(("new", url, events, secret))
@@ -269,7 +272,7 @@ def test_the_endpoint_makes_its_webhook_once_mlflow_answers_and_then_looks(
 ) -> None:
     monkeypatch.setattr(hooks, "PAUSES", (0.01, 0.01))
     mlflow, done = FakeMlflow(2, "https://other/hooks/mlflow"), threading.Event()
-    registration = hooks.Registration(mlflow, "https://e/hooks/mlflow", "s", done.set)  # type: ignore[arg-type]
+    registration = hooks.Registration(mlflow, "https://e/hooks/mlflow", "s", done.set)
     registration.start()
     assert done.wait(10)
     registration.stop()
@@ -280,5 +283,14 @@ def test_the_endpoint_makes_its_webhook_once_mlflow_answers_and_then_looks(
 
 def test_a_webhook_of_an_earlier_start_gets_the_secret_anew() -> None:
     mlflow = FakeMlflow(0, "https://other/hooks/mlflow", "https://e/hooks/mlflow")
-    hooks.register(mlflow, "https://e/hooks/mlflow", "s")  # type: ignore[arg-type]
+    mlflow.tell("https://e/hooks/mlflow", hooks.EVENT, "s")
     assert mlflow.made == [("1", ["model_version_alias.created"], "s", "ACTIVE")]
+
+
+def test_an_address_that_mlflow_does_not_take_is_named() -> None:
+    class Refusing(FakeMlflow):
+        def create_webhook(self, *_: object, **__: object) -> None:
+            raise MlflowException("Invalid webhook URL scheme: 'http'", error_code=INVALID_PARAMETER_VALUE)
+
+    with pytest.raises(UserError, match=r"MLflow at http://mlflow takes no webhook to http://e \(INVALID.*scheme"):
+        Refusing(0).tell("http://e", hooks.EVENT, "s")
