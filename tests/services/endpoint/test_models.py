@@ -292,5 +292,7 @@ def test_an_address_that_mlflow_does_not_take_is_named() -> None:
         def create_webhook(self, *_: object, **__: object) -> None:
             raise MlflowException("Invalid webhook URL scheme: 'http'", error_code=INVALID_PARAMETER_VALUE)
 
-    with pytest.raises(UserError, match=r"MLflow at http://mlflow takes no webhook to http://e \(INVALID.*scheme"):
+    with pytest.raises(
+        UserError, match=r"MLflow at http://mlflow takes no webhook to http://e \(Invalid webhook URL scheme"
+    ):
         Refusing(0).tell("http://e", hooks.EVENT, "s")
