@@ -65,7 +65,6 @@ INSIDE = {
         ("dragoman._jobs", "dragoman._model", "dragoman._pipelines"), "torch and the rest: `import dragoman` is quick"
     ),
     "dragoman.__main__": "the command line, which sets up what it starts first",
-    "services.endpoint.ray_serve": "Ray Serve, which may not be installed",
     "services.commands.attention": "matplotlib, where a picture is asked for",
     "services.commands.doctor": "torch, which may be what is missing",
 }

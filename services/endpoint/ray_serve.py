@@ -33,7 +33,7 @@ NAME = "dragoman"  # of the application in Ray Serve
 
 @dataclass
 class Plan:
-    """What every replica opens."""
+    """The settings that every replica opens."""
 
     config: ServeConfig
     decode: DecodeConfig
