@@ -118,7 +118,11 @@ class Endpoint:
         key, characters = ASKING.get(), sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
         try:
-            answers, route = await self._answer(question, models)
+            async with asyncio.timeout(self.queue().timeout):
+                answers, route = await self._answer(question, models)
+        except TimeoutError:
+            self.keys.give_back(key, characters)
+            raise self.queue().no_answer() from None
         except BaseException:
             self.keys.give_back(key, characters)
             raise
@@ -200,11 +204,7 @@ class Endpoint:
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
         """Returns the answers to texts of one language."""
-        priority = ASKING.get().priority
-        queue = self.queue()
-        translator = RouteTranslator(
-            lambda model, lines, nbest: queue.ask(model, lines, nbest, priority), self.metrics, self.longest
-        )
+        translator = RouteTranslator(self.queue().ask, self.metrics, self.longest, self.models)
         options = [question.options] * len(texts)
         answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
         return [

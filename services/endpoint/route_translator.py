@@ -14,7 +14,7 @@ from model.inference.losses import Losses
 from model.inference.translator import Translation
 from services.endpoint.metrics import Metrics
 from services.endpoint.translation import Answer
-from services.models.catalogue import Route
+from services.models.catalogue import Catalogue, Route
 from services.models.loaded_model import LoadedModel
 from services.texts.options import TextOptions
 from services.texts.prepare import Prepared, pending, prepare
@@ -30,11 +30,14 @@ class MarkupError(HTTPException):
 
 @dataclass(frozen=True)
 class RouteTranslator:
-    """`ask` gives lines to a model; `longest`: characters of a sentence before it is cut further."""
+    """`ask` gives lines to a model; `longest`: characters of a sentence before it is cut further; `models`: what shares
+    the memory with the network that shows attention.
+    """
 
     ask: Ask
     metrics: Metrics
     longest: int
+    models: Catalogue | None = None
 
     async def translate(
         self,
@@ -98,7 +101,7 @@ class RouteTranslator:
                     for text in texts:
                         text.stand_ins = known
                 for asked in pending(texts):
-                    model = await _aligning(served, needed=aligned) if aligned or asked.aligned else served
+                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
                     translations = await self.ask(model, asked.lines, nbest)
                     for translation in translations:
                         if translation.error:
@@ -106,19 +109,22 @@ class RouteTranslator:
                             raise HTTPException(500, f"Cannot translate text: {translation.error}")
                     asked.take(translations)
 
+    async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
+        """Returns the model with attention, loaded on another thread; the model itself if it has none and none is
+        `needed`.
 
-async def _aligning(served: LoadedModel, needed: bool) -> LoadedModel:
-    """Returns the model with attention, loaded on another thread; the model itself if it has none and none is `needed`.
-
-    Raises:
-        HTTPException: 400, the model has no attention.
-    """
-    try:
-        return await asyncio.to_thread(lambda: served.aligning)
-    except UserError as problem:
-        if needed:
-            raise HTTPException(400, f"alignment is not supported: {problem}") from None
-        return served
+        Raises:
+            HTTPException: 400, the model has no attention.
+        """
+        try:
+            aligning = await asyncio.to_thread(lambda: served.aligning)
+        except UserError as problem:
+            if needed:
+                raise HTTPException(400, f"alignment is not supported: {problem}") from None
+            return served
+        if self.models is not None:
+            self.models.fit()
+        return aligning
 
 
 def merge_losses(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ class DocumentWorker:
         self.endpoint.keys.allow(_payer(job), [source])
         route = await self.endpoint.find(source, job.target, job.version)
         queue = PatientQueue(self.endpoint.queue().batcher, max(PRIORITIES[0], job.priority - BEHIND))
-        translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest)
+        translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
         glossary = Glossary(job.terms) if job.terms else None
         texts: list[str] = []
         for group in groups(document.passages):

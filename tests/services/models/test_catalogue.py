@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -190,3 +191,16 @@ def test_a_model_that_was_never_loaded_is_missing_and_the_others_answer() -> Non
         catalogue.find("de", "en")
     catalogue.wake()
     assert isinstance(late.place, Shelf) and late.place.woken == 1
+
+
+def test_the_network_that_shows_attention_counts_too() -> None:
+    models = [served("en>de"), served("de>en")]
+    catalogue = Catalogue(models, memory=250)
+    aligner: Any = SimpleNamespace(bytes=100)
+    shown = replace(models[1].place.current or pytest.fail(), open_aligner=lambda: aligner)
+    models[1].place.current = shown  # type: ignore[misc]  # a Shelf's can be set
+    catalogue.fit()
+    assert [one.loaded for one in models] == [True, True]
+    assert shown.aligning.aligner is aligner
+    catalogue.fit()
+    assert [(one.loaded, one.facts()["bytes"]) for one in models] == [(False, 100), (True, 200)]
