@@ -175,13 +175,15 @@ def wait(until: Callable[[], object]) -> None:
     raise AssertionError("the head does not come to it")
 
 
+@pytest.mark.long
 def test_rays_own_client_submits_a_training(head: Head) -> None:
     """As docs/jobs.md shows it for a cluster without our service."""
     home = Path(head.token_file).parent
     words = [*(word for word in SETTINGS if not word.startswith("train.")), "train.precision=fp32"]
     words += ["train.max_steps=2", "train.average_last=1", "evaluate.sentences=2"]
     finish(start_verb(home, "shard", *words, "cluster.backend=local"))
-    command = [sys.executable, "-m", "dragoman", "train", *words, "name=by-ray", "cluster.address=auto"]
+    command = [sys.executable, "-m", "dragoman", "train", *words, "name=by-ray"]
+    command += ["cluster.workers=1", "cluster.address=auto"]
     done = subprocess.run(
         [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", f"--address={head.address}", "--", *command],
         env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": head.token_file},
