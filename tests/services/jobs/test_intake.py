@@ -92,7 +92,7 @@ def test_the_hour_picks_the_numbers_of_workers_that_meet_it_or_is_refused_with_n
     assert choices(1700) == [4]  # 1,000 steps of a second, what is around them, and the width of one measurement
     assert choices(3000, "cluster.workers=1..2") == [2]
     assert choices(6000, "cluster.workers=1") == [1]
-    with pytest.raises(UserError, match=r"10 min are left; it would take: 1 workers .* 4 workers 1\d to 2\d min"):
+    with pytest.raises(UserError, match=r"10 min are left; it would take: 1 worker .* 4 workers 1\d to 2\d min"):
         choices(600)
     small = Capacity((Node("a", 2),))
     assert intake.plan("anna", "train", TRAIN, small, deadline=NOW + 6000)["choices"] == [1, 2]
