@@ -415,7 +415,9 @@ def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
 def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(tmp_path: Path) -> None:
     """Anyone may name any run as `tracking.parent`."""
     world, run = World(tmp_path), "7" * 32
-    token = world.loop.scheduler.access.issue("b", "ben", "submitter", "root")
+    access = world.loop.scheduler.access
+    access.issue("r", "root", "admin", "up")
+    token = access.issue("b", "ben", "submitter", "root")
     annas = world.job("search-000", words=[f"tracking.parent={run}"])
     bens = world.job("guess-000", words=[f"tracking.parent={run}"], owner="ben")
     world.start(keys=True)
