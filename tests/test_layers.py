@@ -73,7 +73,12 @@ STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow
 # Where a heavy library may be imported: files or folders.
 DOORS = {
     "ray": ["pipelines/cluster", "services/endpoint/ray_serve.py", "services/jobs/executors/ray_client.py"],
-    "mlflow": ["pipelines/tracking", "services/models/registry.py", "services/clients/python_clients.py"],
+    "mlflow": [
+        "model/mlflow_client.py",
+        "pipelines/tracking",
+        "services/models/registry.py",
+        "services/clients/python_clients.py",
+    ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],

@@ -20,7 +20,7 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries

@@ -92,6 +92,11 @@ def offered(code: str, languages: Sequence[str]) -> bool:
     return nearest(standard_code(code), tuple(languages)) is not None
 
 
+def is_pair(endpoint: Endpoint, source: str, target: str) -> bool:
+    """Returns True if a pair of languages is on offer, in whatever spelling."""
+    return any(offered(source, [one]) and offered(target, [two]) for one, two in endpoint.pairs())
+
+
 def check_pair(
     endpoint: Endpoint,
     source: str | None,

@@ -73,6 +73,21 @@ def test_codes_are_compared_as_languages(source: str, target: str, answers: str)
     assert route([served(pair) for pair in pairs], source, target) == answers
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "one"),
+    [
+        ("de", "de-AT", True),
+        ("ger", "deu", True),
+        ("en_GB", "en-US", False),
+        ("en-US", "en-GB", True),
+        ("zh-Hant", "zh", False),
+    ],
+)
+def test_relatives_are_one_language_unless_a_model_translates_between_them(source: str, target: str, one: bool) -> None:
+    catalogue = Catalogue([served(pair) for pair in ("de>en", "en>de", "en-GB>en-US")], pivot=True)
+    assert catalogue.is_one(source, target) is one
+
+
 def test_a_language_itself_goes_before_its_relatives_and_the_pair_before_the_nearest_source() -> None:
     models = [served("pt-BR>en"), served("pt>en"), served("pt-PT>de")]
     assert route(models, "pt", "en") == "pt-en/1"
