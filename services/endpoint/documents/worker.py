@@ -128,7 +128,9 @@ class DocumentWorker:
 
     async def _translate(self, identity: str, job: Job, document: Document) -> list[str]:
         """Returns the texts of a document's passages."""
-        source = job.source or await asyncio.to_thread(self._detect, job, document.passages)
+        source = job.source
+        if source is None:
+            source = await asyncio.to_thread(self._detect, job, document.passages)
         if self.endpoint.served().is_one(source, job.target):
             raise UserError(SAME)
         self.endpoint.keys.allow(_payer(job), [source])
