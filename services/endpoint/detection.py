@@ -7,7 +7,6 @@ probable as every served one: that names 99.6 % of French lines and 87 % of thei
 """
 
 import threading
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from model.languages import base_language, standard_code
 
 FACTOR = 20.0  # how much more probable another language must be than the served ones
 LONGEST = 1000  # characters that are read of a text
+SHORT, HEAD = 256, 48  # characters of a short text, and of its beginning, which is looked at first
 RARE = 0.01  # a less probable other language is not named
 NO_LANGUAGE = "zxx"  # a label of the library's: no text
 
@@ -52,12 +52,13 @@ class Detector:
         text = text[:LONGEST]
         if not any(map(str.isalpha, text)):
             return []
-        found: Counter[str] = Counter()
+        found: dict[str, float] = {}
         for label, probability in self.load().rank(text):
-            found[base_language(label)] += probability
-        del found[NO_LANGUAGE]
+            code = base_language(label)
+            found[code] = found.get(code, 0.0) + probability
+        found.pop(NO_LANGUAGE, None)
         offered = {base_language(code): standard_code(code) for code in reversed(served)}
-        inside = {code: found[code] for code in offered}
+        inside = {code: found.get(code, 0.0) for code in offered}
         if all(code in found for code in offered):  # nothing can be said against a language that the library lacks
             least = FACTOR * max(inside.values(), default=0.0)
             others = {code: share for code, share in found.items() if code not in inside and share >= max(least, RARE)}
@@ -72,8 +73,14 @@ class Detector:
         return sorted(guesses, key=lambda guess: -guess.confidence)
 
     def agrees(self, text: str, language: str) -> bool:
-        """Returns True if `language` is the most probable of all; the short way for texts that are what they should."""
-        return base_language(self.load().classify(text[:LONGEST])[0]) == base_language(language)
+        """Returns True if `language` is the most probable of all; the short way for texts that are what they should.
+
+        The beginning of a short text suffices if it agrees: of 1,000 English and 1,000 German lines (Multi30k's test
+        set of 2016) it says nothing else about the named language than the whole line does, nor about the other one.
+        """
+        whole, wanted = text[:LONGEST], base_language(language)
+        ways = (whole[:HEAD], whole) if HEAD < len(whole) <= SHORT else (whole,)
+        return any(base_language(self.load().classify(way)[0]) == wanted for way in ways)
 
     def detect(self, text: str, served: Sequence[str]) -> Guess:
         """Returns the most probable language; UNKNOWN if the text has no letters."""

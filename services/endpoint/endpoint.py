@@ -5,6 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
+from services.endpoint.long_texts import aside
 from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
 from services.endpoint.single_model import QueuesModel
@@ -236,27 +238,21 @@ class Endpoint:
     ) -> list[Answer]:
         """Returns one model's answers, with at most `most` alternatives."""
         try:
-            prepared = [prepare(text, options, served.source, self.longest, served.target) for text in texts]
+            prepared = await aside(
+                texts, lambda: [prepare(text, options, served.source, self.longest, served.target) for text in texts]
+            )
         except UserError as problem:
             raise MarkupError(400, f"Invalid request: {problem}") from None
         most = min(most, served.most_alternatives)
-        await self._translate(prepared, served, aligned, most + 1)
-        answers, losses = [], []
-        for text in prepared:
-            losses.append(Losses("sentence"))
-            for line, translation in text.translations():
-                losses[-1].add(line, translation)
-            best = text.rebuild()
-            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
-            others.pop(best.text, None)
-            maps = text.attention() if aligned else []
-            record = losses[-1].record()
-            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
-        self.metrics.lose(losses)
-        return answers
+        await self._translate(prepared, texts, served, aligned, most + 1)
+        found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
+        self.metrics.lose(losses for _, losses in found)
+        return [answer for answer, _ in found]
 
-    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
-        """Translates the texts' lines, again where the model lost what must not change."""
+    async def _translate(
+        self, texts: Sequence[Prepared], given: Sequence[str], served: LoadedModel, aligned: bool, nbest: int
+    ) -> None:
+        """Translates the lines of texts, which were `given` so, again where the model lost what must not change."""
         lines = sum(text.sentences for text in texts)
         with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
             while not all(text.finished for text in texts):
@@ -264,14 +260,14 @@ class Endpoint:
                     known = await asyncio.to_thread(stand_ins_of, served)
                     for text in texts:
                         text.stand_ins = known
-                for asked in pending(texts):
+                for asked in await aside(given, lambda: pending(texts)):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
                     translations = await self.queue().ask(model, asked.lines, nbest, ASKING.get().priority)
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)
                             raise HTTPException(500, f"Cannot translate text: {translation.error}")
-                    asked.take(translations)
+                    await aside(given, partial(asked.take, translations))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
         """Returns the model with attention; without, the model itself where attention is not `needed`."""
@@ -307,6 +303,18 @@ class Endpoint:
         others = {"vectors": vectors, "encoder": encoder}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
+
+
+def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses]:
+    """Returns the answer that a translated text gives, with at most `most` alternatives, and what was lost."""
+    losses = Losses("sentence")
+    for line, translation in text.translations():
+        losses.add(line, translation)
+    best = text.rebuild()
+    others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
+    others.pop(best.text, None)
+    maps = text.attention() if aligned else []
+    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses
 
 
 def _copy(text: str, spoken: Spoken) -> Answer:

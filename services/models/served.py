@@ -52,7 +52,7 @@ class Served:
     def card(self) -> Card | None:
         """Returns the facts about the newest version; None until it was loaded once."""
         model = self.place.current
-        if model is not None:
+        if model is not None and (self._card is None or self._card.origin is not model.origin):
             self._card = Card(model.source, model.target, model.origin, model.bytes)
         return self._card
 
