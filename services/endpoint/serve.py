@@ -3,9 +3,11 @@
 import contextlib
 import dataclasses
 import logging
+import os
 import signal
 import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -30,6 +32,7 @@ from services.endpoint.keys import Keys
 from services.endpoint.memory import Memory
 from services.endpoint.memory_store import MemoryStore
 from services.endpoint.metrics import Metrics
+from services.endpoint.processes import Processes
 from services.endpoint.vector_routes import VectorsQueue
 from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
@@ -42,6 +45,7 @@ from services.models.served import Served
 from services.models.source import Loader
 from services.models.vectors_source import VectorsLoader, is_registered
 from services.settings import ServeConfig
+from services.telemetry.summed_metrics import SummedMetrics
 from services.telemetry.telemetry import Telemetry
 from services.telemetry.traceparent import check_address
 
@@ -64,9 +68,33 @@ def serve(
     reserve_descriptors(config.connections)
     if alignment is not None:
         alignment.check()
+    read_keys(config.keys)
+    with contextlib.closing(bind(config.host, config.port)) as listening:
+        ready = partial(print_address, listening)
+        if config.processes == 1:
+            return serve_at(config, decode, overrides, alignment, listening, ready)
+        one = dataclasses.replace(config, threads=config.threads or max(1, cores() // config.processes))
+        serving = partial(serve_at, one, decode, overrides, alignment)
+        return Processes(serving, listening, config.processes, config.stop_timeout, ready).run()
+
+
+def serve_at(
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str],
+    alignment: AlignmentConfig | None,
+    listening: socket.socket,
+    ready: Callable[[], None],
+    summed: SummedMetrics | None = None,
+) -> int:
+    """Answers requests at this socket until a signal, as one process; `summed` adds other processes' metrics.
+
+    Raises:
+        UserError: as `serve`.
+    """
+    reserve_descriptors(config.connections)
     listed = read_keys(config.keys)
-    listening = bind(config.host, config.port)
-    with contextlib.closing(listening), contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
         models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
@@ -100,6 +128,11 @@ def serve(
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
         documents.start()
+        if summed is not None:
+            telemetry.others = summed.text
+            ended = threading.Event()
+            stack.callback(ended.set)
+            summed.keep_noting(telemetry.own_text, ended)
         server = Server(
             create_lean_app(endpoint, documents),
             listening,
@@ -107,7 +140,7 @@ def serve(
             patience=config.receive_timeout,
             grace=config.stop_timeout,
             refused=metrics.refuse,
-            ready=partial(print_address, listening),
+            ready=ready,
             loop="uvloop",
         )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
@@ -310,6 +343,11 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     if not keys:
         raise UserError(f"{key}: {path} holds no key; one per line is expected")
     return keys
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def print_address(listening: socket.socket) -> None:
