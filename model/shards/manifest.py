@@ -80,7 +80,7 @@ class Manifest:
     tokenizer: dict[str, Any]  # TokenizerPair.describe()
     dtype: Literal["<u2", "<u4"]
     splits: dict[str, Split]
-    kind: Literal["parallel", "monolingual"] = "parallel"
+    kind: Literal["parallel", "monolingual", "labelled"] = "parallel"
     seed: int = 1
     normalisation: str = "NFC"
     config_hash: str = ""

@@ -19,6 +19,8 @@ from pipelines.corpus.read.sources import SPLITS, Source
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.settings import ClusterConfig
 
+LABELS = "labels"  # the name of the second side of labelled texts
+
 
 class Places(Protocol):
     """The places that a sharding uses."""
@@ -50,6 +52,7 @@ class Sharding:
     languages: tuple[str, ...]
     values: dict[str, Any]  # which `config_hash` covers
     config_hash: str
+    given: TokenizerPair | None = None  # labelled: the tokenizer of `tokenizer.same_as`, whose source side is used
 
     def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
         """Returns the description of the corpus' tokenizers; makes and stores them unless that was done before."""
@@ -71,9 +74,10 @@ class Sharding:
         where = (self.directory, clean, plan)
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
         entries = nodes.pack(shards)
-        texts = write_texts(*where, self.languages)
+        sides = self.languages if self.config.corpus.format != "labelled" else (*self.languages, LABELS)
+        texts = write_texts(*where, sides)
         if self.config.shards.keep_text:
-            texts["train"] = keep_training_text(*where, self.languages)
+            texts["train"] = keep_training_text(*where, sides)
         return Manifest(
             corpus=self.config.corpus.name,
             languages=list(self.languages),
