@@ -22,7 +22,7 @@ from model.layers.dropout import Dropout
 from model.layers.losses import vocabulary_loss
 from model.layers.pooling import AttentionPooling, PoolingName
 from model.layers.recurrent import Recurrent
-from model.layers.transformer_layers import NormPlace, StackConfig
+from model.layers.transformer_layers import StackConfig
 from model.networks.bert import TokenEncoder
 from model.networks.network import Network, initialise, mean_of_real
 from model.ranges import Count, Part, check_ranges
@@ -38,8 +38,11 @@ class TransformerHeadConfig(StackConfig):
 
     architecture: Literal["transformer_head"] = "transformer_head"
     name: str = "classifier_transformer"
-    norm: NormPlace = "post"
-    max_positions: Count = 512  # tokens, with the end of sentence
+    width: Count = 128
+    heads: Count = 4
+    feed_forward: Count = 512
+    layers: Count = 4
+    max_positions: Count = 256  # tokens, with the end of sentence
     head: Task = "classes"  # classes, tags or numbers, as corpus.labels of the shards
     pooling: PoolingName = "mean"  # of classes and numbers
 
