@@ -49,6 +49,7 @@ class TaggedWord:
 class Words:
     """A text as words, with the place of each."""
 
+    text: str
     words: tuple[str, ...]
     places: tuple[tuple[int, int], ...]
 
@@ -56,13 +57,14 @@ class Words:
     def split(cls, text: str) -> "Words":
         """Splits a raw text into words and marks."""
         found = [(match[0], match.span()) for match in WORD.finditer(text)]
-        return cls(tuple(word for word, _ in found), tuple(place for _, place in found))
+        return cls(text, tuple(word for word, _ in found), tuple(place for _, place in found))
 
     @classmethod
     def given(cls, words: Sequence[str]) -> "Words":
         """Takes words as they are; their places are those in the text that single spaces make of them."""
         starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
-        return cls(tuple(words), tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False)))
+        places = tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False))
+        return cls(" ".join(words), tuple(words), places)
 
 
 class Labeller:
@@ -125,6 +127,10 @@ class Labeller:
                 raise UserError(f"text {number + 1}: {len(ids) + 1} tokens, the model reads {most}; split it")
         found = self._read([np.append(ids.astype(np.int64), EOS) for ids, _ in rows])
         return [states[starts] for states, (_, starts) in zip(found, rows, strict=True)]
+
+    def count_tokens(self, words: Sequence[str]) -> int:
+        """Returns the tokens of a text of words, with the end of the text."""
+        return len(encode_words(self.bundle.tokenizer, [words])[0][0]) + 1
 
     def _check(self, task: str) -> None:
         if self.bundle.task != task:

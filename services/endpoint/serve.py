@@ -27,6 +27,7 @@ from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
+from services.endpoint.label_routes import LabelsQueue
 from services.endpoint.memory import Memory
 from services.endpoint.memory_store import MemoryStore
 from services.endpoint.metrics import Metrics
@@ -35,8 +36,10 @@ from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
+from services.models.loaded_labeller import LabellerLoader, LoadedLabeller
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
+from services.models.named_loader import NamedLoader
 from services.models.registry import ModelVersion, Registry
 from services.models.served import Served
 from services.models.source import Loader
@@ -80,6 +83,7 @@ def serve(
             translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),
             encoder=stack.enter_context(encoder(config, metrics)),
+            labels=stack.enter_context(labels(config, metrics)),
             limits=config.limits,
             keys=keys,
             longest=config.longest,
@@ -95,7 +99,12 @@ def serve(
             glossaries=Glossaries(store),
             origins=config.origins,
         )
-        queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
+        queues = {
+            "translation": endpoint.translations,
+            "vectors": endpoint.vectors,
+            "encoder": endpoint.encoder,
+            "labels": endpoint.labels,
+        }
         metrics.show(queues, Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
@@ -207,20 +216,44 @@ def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Vec
 @contextlib.contextmanager
 def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[EncoderQueue | None]:
     """Yields the queue of texts to turn into vectors during the block; None if no encoder is named."""
-    named = config.encoder
+    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    with named_queue(
+        config, config.encoder, loader, LoadedEncoder.encode, "encoder", "Cannot make vectors", metrics
+    ) as one:
+        yield one
+
+
+@contextlib.contextmanager
+def labels(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[LabelsQueue | None]:
+    """Yields the queue of texts to label during the block; None if no model is named."""
+    loader = LabellerLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    with named_queue(config, config.labels, loader, LoadedLabeller.label, "labels", "Cannot label", metrics) as one:
+        yield one
+
+
+@contextlib.contextmanager
+def named_queue(
+    config: ServeConfig,
+    named: str | None,
+    loader: NamedLoader[Model],
+    answer: Callable[[Model, list[Item], int], Sequence[Answer]],
+    what: str,
+    refusal: str,
+    metrics: Metrics | None,
+) -> Iterator[InferenceQueue[Model, Item, Answer] | None]:
+    """Yields the queue of the model that a setting names, by `loader`; None if it names none."""
     if named is None:
         yield None
         return
-    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
     reference = named if is_registered(named) else None
-    watch = (metrics or Metrics()).watch("encoder")
-    reader = Batcher(LoadedEncoder.encode, limit=config.batch, capacity=config.queue, watch=watch)
+    watch = (metrics or Metrics()).watch(what)
+    reader = Batcher(answer, limit=config.batch, capacity=config.queue, watch=watch)
     load = partial(loader.load, named)
     with (
         follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
         run_batcher(config, reader) as batcher,
     ):
-        yield open_queue(config, "encoder", "Cannot make vectors", follower, batcher)
+        yield open_queue(config, what, refusal, follower, batcher)
 
 
 def open_queue(
@@ -271,10 +304,11 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if not any((config.bundle, config.model, config.models, config.ensemble, config.vectors, config.encoder)):
+    several = (config.models, config.ensemble, config.vectors, config.encoder, config.labels)
+    if not any((config.bundle, config.model, *several)):
         raise UserError(
-            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors or "
-            "serve.encoder must name something"
+            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors, "
+            "serve.encoder or serve.labels must name something"
         )
     if config.models and (config.bundle is not None or config.ensemble):
         raise UserError(
