@@ -103,7 +103,7 @@ def encode_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]]) -> list[t
     unknown = np.array([UNK], tokenizer.dtype)
     found = []
     for words in texts:
-        pieces = [row if len(row) else unknown for row, _ in zip(rows, words, strict=False)]
+        pieces = [row if len(row) else unknown for _, row in zip(words, rows, strict=False)]  # words end first
         lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
         found.append((np.concatenate([unknown[:0], *pieces]), np.cumsum(lengths) - lengths))
     return found

@@ -27,7 +27,7 @@ SHAPES = [(kind, head) for kind in ("transformer", "recurrent") for head in ("cl
 def network(kind: str, head: str, pooling: str = "attention") -> Head:
     torch.manual_seed(0)
     if kind == "transformer":
-        sizes = {"width": 16, "heads": 2, "feed_forward": 24, "layers": 2, "dropout": 0.0, "max_positions": 12}
+        sizes = {"width": 16, "heads": 2, "feed_forward": 24, "layers": 2, "dropout": 0.0, "max_positions": 16}
         return TransformerHead(TransformerHeadConfig(head=head, pooling=pooling, **sizes), 30, LABELS).eval()  # type: ignore[arg-type]
     config = RecurrentHeadConfig(head=head, pooling=pooling, embedding=8, width=8, dropout=0.0)  # type: ignore[arg-type]
     return RecurrentHead(config, 30, LABELS).eval()

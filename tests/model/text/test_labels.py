@@ -1,5 +1,7 @@
 """Label vocabularies: their three kinds, their files, and tags that stand where words begin."""
 
+from pathlib import Path
+
 import pytest
 
 from model.errors import UserError
@@ -44,7 +46,7 @@ def test_labels_that_are_all_the_same_teach_nothing(task: str, texts: list[str])
         LabelTokenizer.of(task, texts)  # type: ignore[arg-type]  # one of the tasks
 
 
-def test_a_pair_of_text_and_labels_is_recorded_with_both_kinds(tmp_path, subwords: Tokenizer) -> None:  # type: ignore[no-untyped-def]
+def test_a_pair_of_text_and_labels_is_recorded_with_both_kinds(tmp_path: Path, subwords: Tokenizer) -> None:
     pair = TokenizerPair(subwords, LabelTokenizer.of("classes", ["a", "b"]))
     assert sorted(pair.save(tmp_path)) == ["source.model", "target.json"]
     again = load_pair(tmp_path, pair.describe())

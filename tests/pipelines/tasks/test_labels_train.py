@@ -160,7 +160,7 @@ def test_a_head_begins_with_a_pretrained_encoder(home: Path) -> None:
     with pytest.raises(UserError, match=r"feed_forward.inner.* is \(16,\) there and \(32,\) in this network"):
         train.task(wider)
     other = config(home, "classes", *silent, "name=other", "train.init_from=pretrained", "model.activation=relu")
-    with pytest.raises(UserError, match="trained with model.activation=gelu, this network has relu"):
+    with pytest.raises(UserError, match=r"trained with model.activation=gelu, this network has relu"):
         train.task(other)
     from_tags = config(home, "classes", *silent, "name=tagged", "train.init_from=tags")
     with pytest.raises(UserError, match="recurrent_head, which has no encoder for transformer_head"):
@@ -189,5 +189,5 @@ def test_an_evaluation_on_other_labels_names_both(home: Path) -> None:
     other = config(home, "classes", f"corpus.train.file={home}/other.tsv", f"paths.shards={home}/other")
     shard(other)
     other.evaluate.bundle = "classes"
-    with pytest.raises(UserError, match="bader, gooder, and the model .* knows bad, good"):
+    with pytest.raises(UserError, match=r"bader, gooder, and the model .* knows bad, good"):
         evaluate.task(other)
