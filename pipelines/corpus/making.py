@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import UserError
-from model.shards.manifest import Manifest, ShardsConfig, Split
+from model.shards.manifest import LABELS, Manifest, ShardsConfig, Split
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.corpus.pack.packing import shard_tasks
@@ -18,8 +18,6 @@ from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.sources import SPLITS, Source
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.settings import ClusterConfig
-
-LABELS = "labels"  # the name of the second side of labelled texts
 
 
 class Places(Protocol):
@@ -74,7 +72,7 @@ class Sharding:
         where = (self.directory, clean, plan)
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
         entries = nodes.pack(shards)
-        sides = self.languages if self.config.corpus.format != "labelled" else (*self.languages, LABELS)
+        sides = (*self.languages, LABELS) if self.config.corpus.format == "labelled" else self.languages
         texts = write_texts(*where, sides)
         if self.config.shards.keep_text:
             texts["train"] = keep_training_text(*where, sides)

@@ -17,12 +17,11 @@ from model.networks.architectures import any_network, model_config
 from model.networks.heads import Head
 from model.runs.paths import label_picture
 from model.runs.record import write_evaluation
-from model.shards.manifest import read_manifest
+from model.shards.manifest import LABELS, read_manifest
 from model.text.labels import LabelTokenizer
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
-from pipelines.corpus.making import LABELS
 from pipelines.evaluation.labels.comparison import compare as significance
 from pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
 from pipelines.evaluation.labels.plots import curves, pictures

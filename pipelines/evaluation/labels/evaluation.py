@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from model.bundles.labelled import LabelBundle
 from model.errors import UserError
 from model.inference.labeller import Labeller
-from model.shards.manifest import manifest_hash
+from model.shards.manifest import LABELS, manifest_hash
 from model.text.excerpt import excerpt
 from model.text.labels import Task
-from pipelines.corpus.making import LABELS
 from pipelines.evaluation.labels.scores import (
     are_spans,
     calibration,
