@@ -71,8 +71,9 @@ def next_command(verb: str, config: Config) -> str | None:
     if verb not in NEXT or again.has_options():
         return None
     changes: list[str] = []
-    if verb == "shard" and config.corpus.format == "labelled" and not again.gives("model"):
-        changes = [f"model={LABELLERS[config.corpus.labels]}", "registry=labels"]
+    if verb == "shard" and config.corpus.format == "labelled":
+        if "head" not in config.model:  # an experiment chooses one
+            changes = [f"model={LABELLERS[config.corpus.labels]}", "registry=labels"]
     elif verb == "shard" and config.languages[1:] == () and not again.gives("model"):
         whole_words = config.tokenizer.type in ("words", "vocabulary")  # word vectors need these
         if not whole_words and has_manifest(config.shard_dir):
