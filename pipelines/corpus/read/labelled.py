@@ -200,7 +200,8 @@ def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
         raise UserError(f'{path}: line {number}: not an object, such as {{"text": ..., "label": ...}}')
     found = []
     for side, usual in (("source", "text"), ("target", "label")):
-        value, name = row, config.fields.get(side, usual)
+        name = config.fields.get(side, usual)
+        value: Any = row
         for part in name.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         if value is None:

@@ -114,7 +114,7 @@ def evaluate_label_bundle(
     else:
         rows: Sequence[NDArray[np.float32]]
         if task == "classes":
-            rows, units = labeller.class_probabilities(lines)[:, None], [[one] for one in truth]
+            rows, units = list(labeller.class_probabilities(lines)[:, None]), [[one] for one in truth]
         else:
             rows = labeller.tag_probabilities([line.split(" ") for line in lines])
             units = [line.split(" ") for line in truth]
@@ -182,11 +182,12 @@ def worst(
     starts = np.cumsum(sizes) - sizes
 
     def text_of(place: int) -> str:
-        text = texts[owners[place]]
-        if sizes[owners[place]] == 1:
+        owner = int(owners[place])
+        text = texts[owner]
+        if sizes[owner] == 1:
             return text
         words = text.split(" ")
-        at = place - int(starts[owners[place]])
+        at = place - int(starts[owner])
         return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
 
     return [Mistake(text_of(place), gold[place], guessed[place], float(by[place])) for place in found]
