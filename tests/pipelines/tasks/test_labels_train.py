@@ -100,7 +100,7 @@ def test_a_run_resumes_exactly_and_verifies(task: str, home: Path) -> None:
     )
     assert ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
     values = compose.values([f"paths.root={home}/artifacts", f"paths.shards={made.shard_dir}", "name=again"])
-    checks = {one.name: one.result for one in check_run(compose.typed(VerifyRoot, values))}
+    checks = {one.what: one.result for one in check_run(compose.typed(VerifyRoot, values))}
     assert checks["steps"] == checks["bundle"] == checks["shards"] == "same"
 
 
