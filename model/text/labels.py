@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import UserError
+from model.plural import plural
 from model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, Stored, Tokenizer
 from model.text.words import TableTokenizer
 
@@ -120,7 +121,7 @@ def encode_tagged(
     rows = encode_words(tokenizer, [text.split(" ") for text in texts])
     for (ids, starts), chosen in zip(rows, labels.encode(tags), strict=True):
         if len(starts) != len(chosen):
-            raise ValueError(f"{len(starts)} words and {len(chosen)} tags")
+            raise ValueError(f"{plural(len(starts), 'word')} and {plural(len(chosen), 'tag')}")
         row = np.full(len(ids), GAP, labels.dtype)
         row[starts] = chosen
         yield ids, row

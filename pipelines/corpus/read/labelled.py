@@ -18,6 +18,7 @@ from model.errors import UserError
 from model.files import atomic_open
 from model.inputs.json_rows import parse_row
 from model.inputs.lines import View, open_lines
+from model.plural import plural
 from model.text.labels import Task, canonical
 from model.text.normalise import normalise
 from pipelines.corpus.phrasebook.generate import distinct_pairs, generate
@@ -124,7 +125,7 @@ def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
         if not (isinstance(words, list) and isinstance(tags, list)):
             raise ValueError("a text of words and a list of tags are expected")
         if len(words) != len(tags):
-            raise ValueError(f"{len(words)} words and {len(tags)} tags; each word has one tag")
+            raise ValueError(f"{plural(len(words), 'word')} and {plural(len(tags), 'tag')}; each word has one tag")
         words, tags = ([normalise(str(one), form).replace(" ", "") for one in side] for side in (words, tags))
         if not words or not all(words) or not all(tags):
             raise ValueError("an empty word or tag")
@@ -174,7 +175,7 @@ def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     cells, places = line.split("\t"), _places(config)
     if len(cells) <= max(places):
         raise UserError(
-            f"{path}: line {number}: {len(cells)} columns, and corpus.columns=[{', '.join(config.columns)}] needs "
+            f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] needs "
             f"{max(places) + 1}, separated by tabs"
         )
     return number, cells[places[0]], cells[places[1]]
@@ -227,7 +228,7 @@ def _conll(config: CorpusConfig, path: Path, form: str) -> Iterator[Row]:
         if form == "conllu" and (line.startswith("#") or not cells[0].isdigit()):
             continue
         if len(cells) <= max(at_word, at_tag, 1):
-            raise UserError(f"{path}: line {number}: {len(cells)} columns; a word and its tag are expected")
+            raise UserError(f"{path}: line {number}: {plural(len(cells), 'column')}; a word and its tag are expected")
         first = first if words else number
         words.append(cells[at_word])
         tags.append(cells[at_tag])

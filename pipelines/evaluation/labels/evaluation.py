@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from model.bundles.labelled import LabelBundle
 from model.errors import UserError
 from model.inference.labeller import Labeller
+from model.plural import plural
 from model.shards.manifest import LABELS, manifest_hash
 from model.text.excerpt import excerpt
 from model.text.labels import Task
@@ -199,7 +200,7 @@ def report(evaluation: LabelEvaluation) -> str:
         f"{name} {evaluation.scores[key]:.4f}" for key, name in NAMES.items() if key in evaluation.scores
     )
     units = int(evaluation.sizes.sum())
-    told = f"{len(evaluation.texts):,} texts" + (f", {units:,} words" if evaluation.task == "tags" else "")
+    told = plural(len(evaluation.texts), "text") + (f", {plural(units, 'word')}" if evaluation.task == "tags" else "")
     speed = len(evaluation.texts) / max(evaluation.seconds, 1e-9)
     lines = [f"{evaluation.language} {evaluation.split}: {told}, {speed:,.0f} texts/s", scores]
     for one in evaluation.mistakes:

@@ -71,5 +71,5 @@ def test_a_word_that_the_tokenizer_leaves_out_has_a_place_still() -> None:
 
 def test_tags_and_words_of_unequal_counts_are_refused(subwords: Tokenizer) -> None:
     labels = LabelTokenizer.of("tags", ["DET NOUN"])
-    with pytest.raises(ValueError, match="2 words and 1 tags"):
+    with pytest.raises(ValueError, match="2 words and 1 tag"):
         list(encode_tagged(subwords, labels, ["the dog"], ["DET"]))

@@ -78,15 +78,15 @@ def test_each_kind_of_file_gives_texts_and_labels(tmp_path: Path) -> None:
     ("name", "text", "labels", "message"),
     [
         ("a.tsv", "Good.\tpos\nBad.\t\n", "classes", "line 2: no label"),
-        ("a.tsv", "Good.\n", "classes", r"line 1: 1 columns, and corpus.columns=\[text, label\] needs 2"),
-        ("a.tsv", "the dog\tDET\n", "tags", "line 1: 2 words and 1 tags; each word has one tag"),
+        ("a.tsv", "Good.\n", "classes", r"line 1: 1 column, and corpus.columns=\[text, label\] needs 2"),
+        ("a.tsv", "the dog\tDET\n", "tags", "line 1: 2 words and 1 tag; each word has one tag"),
         ("a.tsv", "Good.\tmuch\n", "numbers", "line 1: 'much' is no number"),
         ("a.tsv", "Good.\tinf\n", "numbers", "line 1: 'inf' is no number"),
         ("a.jsonl", '{"text": "Good."}\n', "classes", "line 1: no field 'label'"),
         ("a.jsonl", '{"text": "Good.", "label": ["a", "b"]}\n', "classes", "corpus.labels=tags takes it"),
         ("a.jsonl", "Good.\n", "classes", "line 1: not JSON"),
         ("a.conllu", CONLLU, "classes", "has tags; corpus.labels=tags"),
-        ("a.conll", "EU\n", "tags", "line 1: 1 columns; a word and its tag"),
+        ("a.conll", "EU\n", "tags", "line 1: 1 column; a word and its tag"),
     ],
 )
 def test_bad_records_are_named(tmp_path: Path, name: str, text: str, labels: str, message: str) -> None:
