@@ -175,8 +175,8 @@ def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     cells, places = line.split("\t"), _places(config)
     if len(cells) <= max(places):
         raise UserError(
-            f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] needs "
-            f"{max(places) + 1}, separated by tabs"
+            f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] "
+            f"needs {max(places) + 1}, separated by tabs"
         )
     return number, cells[places[0]], cells[places[1]]
 

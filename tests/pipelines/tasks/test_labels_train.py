@@ -53,7 +53,7 @@ def config(home: Path, task: str, *overrides: str) -> Config:
             "corpus=labelled", "pair=en", f"corpus.labels={task}", f"corpus.train.file={home}/{task}.tsv",
             "corpus.cut.valid=0.15", "corpus.cut.test=0.15", "tokenizer=words", "tokenizer.min_count=1",
             f"paths.root={home}/artifacts", f"model={model}", *SIZES[kind], f"name={task}", "loader.max_length=32",
-            "loader.batch_tokens=128", "train.max_steps=40", "train.evaluate_every=20", "train.checkpoint_every=20",
+            "loader.batch_tokens=128", "train.max_steps=60", "train.evaluate_every=30", "train.checkpoint_every=20",
             "train.optimizer.lr=0.02", "train.optimizer.warmup_steps=4", "train.loss.label_smoothing=0",
             "train.average_last=2", "registry=labels", "cluster.backend=local", "tracking.system_metrics=false",
             *overrides,
