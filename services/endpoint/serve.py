@@ -31,6 +31,7 @@ from services.endpoint.hooks import Registration
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
+from services.endpoint.label_routes import LabelsQueue
 from services.endpoint.memory import Memory
 from services.endpoint.memory_store import MemoryStore
 from services.endpoint.metrics import Metrics
@@ -40,6 +41,7 @@ from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
+from services.models.loaded_labeller import LabellerLoader, LoadedLabeller
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
@@ -139,6 +141,7 @@ def open_endpoint(
             translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),
             encoder=stack.enter_context(encoder(config, metrics)),
+            labels=stack.enter_context(labels(config, metrics)),
             limits=config.limits,
             keys=keys,
             longest=config.longest,
@@ -159,7 +162,12 @@ def open_endpoint(
             registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
             stack.callback(registration.stop)
             registration.start()
-        queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
+        queues = {
+            "translation": endpoint.translations,
+            "vectors": endpoint.vectors,
+            "encoder": endpoint.encoder,
+            "labels": endpoint.labels,
+        }
         metrics.show(queues, Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
@@ -259,6 +267,15 @@ def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Enc
         yield queue
 
 
+@contextlib.contextmanager
+def labels(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[LabelsQueue | None]:
+    """Yields the queue of texts to label during the block; None if no model is named."""
+    loader = LabellerLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("labels", "model of labels", "Cannot label")
+    with open_queue(config, config.labels, loader, LoadedLabeller.label, said, metrics) as queue:
+        yield queue
+
+
 class Kind(NamedTuple):
     """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
 
@@ -344,10 +361,11 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if not any((config.bundle, config.model, config.models, config.ensemble, config.vectors, config.encoder)):
+    several = (config.models, config.ensemble, config.vectors, config.encoder, config.labels)
+    if not any((config.bundle, config.model, *several)):
         raise UserError(
-            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors or "
-            "serve.encoder must name something"
+            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors, "
+            "serve.encoder or serve.labels must name something"
         )
     if config.models and (config.bundle is not None or config.ensemble):
         raise UserError(
