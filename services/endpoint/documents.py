@@ -32,7 +32,7 @@ from services.endpoint.translation import Question
 from services.models.loaded_model import LoadedModel
 from services.texts.documents.document import Document, DocumentError, Passage
 from services.texts.documents.kinds import KINDS, ending_of, read_document
-from services.texts.options import Glossary
+from services.texts.glossary import Glossary
 from services.texts.prepare import Prepared, pending, prepare, spoken_text
 from services.texts.stand_ins import stand_ins_of
 

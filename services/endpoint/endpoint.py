@@ -29,8 +29,10 @@ from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.models.served import Served
 from services.settings import Limits
+from services.texts.glossary import Glossary
 from services.texts.options import TextOptions
 from services.texts.prepare import Prepared, pending, prepare
+from services.texts.report import merge_reports, terms_of
 from services.texts.stand_ins import stand_ins_of
 
 logger = logging.getLogger(__name__)
@@ -216,9 +218,14 @@ class Endpoint:
         for model in route.models:
             before, most = answers, question.alternatives if model is route.models[-1] else 0
             given = [one.text for one in before] or texts
-            answers = await self._ask_model(model, given, question.options, question.aligned, most)
+            options = question.options
+            if before and options.glossary:
+                options = dataclasses.replace(options, glossary=Glossary(terms_of([one.report for one in before])))
+            answers = await self._ask_model(model, given, options, question.aligned, most)
             for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                answers[place] = dataclasses.replace(second, losses=_merge(first.losses, second.losses))
+                report = merge_reports(first.report, second.report, second.text)
+                losses = _merge(first.losses, second.losses)
+                answers[place] = dataclasses.replace(second, losses=losses, report=report)
         return [
             dataclasses.replace(
                 answer,
@@ -266,7 +273,8 @@ class Endpoint:
                         text.stand_ins = known
                 for asked in pending(texts):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.queue().ask(model, asked.lines, nbest, ASKING.get().priority)
+                    wanted = asked.nbest(nbest)
+                    translations = await self.queue().ask(model, asked.lines, wanted, ASKING.get().priority)
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)

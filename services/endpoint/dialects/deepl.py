@@ -33,7 +33,8 @@ from services.endpoint.glossaries import GlossaryNotFoundError
 from services.endpoint.languages import language_name
 from services.endpoint.requests import validate
 from services.endpoint.translation import Answer
-from services.texts.options import Glossary, TextOptions
+from services.texts.glossary import Glossary
+from services.texts.options import TextOptions
 
 VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
