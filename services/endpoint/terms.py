@@ -44,7 +44,7 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
 
 
 def _stored(stored: Glossaries, owner: str, name: str, question: Question) -> dict[str, str]:
-    """Returns a glossary's terms; if the request names no source language, those of its one dictionary into the target."""
+    """Returns a glossary's terms; without a source language those of its only dictionary into the target."""
     source = question.source
     if source is None:
         every = stored.get(owner, name).dictionaries

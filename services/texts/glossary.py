@@ -5,6 +5,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,7 +78,7 @@ class Glossary:
         given = words[: len(wanted)]
         if len(given) < len(wanted) or _JOINT.sub("", WORD.sub("", term)):
             return None
-        gaps = (text[one.end() : other.start()] for one, other in zip(given, given[1:], strict=False))
+        gaps = (text[one.end() : other.start()] for one, other in pairwise(given))
         if not all(map(_JOINT.fullmatch, gaps)):
             return None
         if any(stem(one.group(), language) != stem(word, language) for one, word in zip(given, wanted, strict=True)):

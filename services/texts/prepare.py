@@ -212,7 +212,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
 
 
 def _known(text: str, options: TextOptions) -> Match | None:
-    """Returns a known translation, if there are any to look in; one with tags or entities fits into plain text alone."""
+    """Returns a known translation, if there is one; one with tags or entities fits into plain text alone."""
     if options.known is None:
         return None
     match = options.known.exact(text) or options.known.similar(text)
@@ -262,7 +262,7 @@ READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
 
 
 def pending(texts: Sequence[Prepared]) -> list[Asked]:
-    """Returns what to ask the model next for these texts, in at most three groups; nothing once all are translated."""
+    """Returns what to ask the model next for these texts, in a few groups; nothing once all are translated."""
     groups: dict[tuple[bool, bool], list[tuple[RunState, Part]]] = {}
     for state, part in (one for text in texts for one in text.waiting):
         key = state.needs_alignment(part), part.line is not None and is_short(part.line)

@@ -47,6 +47,7 @@ def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
                 how += ", in its base form"
             if entry.get("article"):
                 how += f", after “{entry['article']}”"
-            key = (entry["text"], entry.get("kind", kind), how, entry.get("source", ""))
+            mark = name == "words" and not any(map(str.isalnum, entry["text"]))
+            key = (entry["text"], "mark" if mark else entry.get("kind", kind), how, entry.get("source", ""))
             found[key] = found.get(key, 0) + 1
     return [Kept(*key[:3], times, key[3]) for key, times in found.items()]

@@ -97,7 +97,7 @@
     source.value = target.value;
     limit();
     if (has(target, from)) target.value = from;
-    if (shown) text.value = shown.textContent;
+    if (shown) text.value = shown.dataset.text || shown.textContent;
     forget(); count(); program(); translate();
   });
 
