@@ -1,14 +1,17 @@
-"""A glossary's entries as text: TSV, CSV with the languages in columns that may be missing, or TBX."""
+"""A glossary's entries as text: TSV, CSV, whose columns of languages may be missing, or TBX; dictionaries in forms."""
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from model.errors import UserError
 from services.texts.tbx import read_tbx
 
 COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
+IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them
 
 
 def read_entries(text: str, form: str, source_language: str, target_language: str) -> dict[str, str]:
@@ -54,6 +57,18 @@ def _read_tbx(text: str, source: str, target: str) -> list[tuple[str, str]]:
         return read_tbx(text.encode(), source, target, "entries")
     except UserError as problem:
         raise ValueError(str(problem)) from None
+
+
+def with_list(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters with the dictionaries of a form (`dictionaries[0].entries`) as a list."""
+    found: dict[int, dict[str, Any]] = {}
+    others = {}
+    for name, value in values.items():
+        if parts := IN_FORM.fullmatch(name):
+            found.setdefault(int(parts["number"]), {})[parts["field"]] = value
+        else:
+            others[name] = value
+    return {**others, "dictionaries": [found[number] for number in sorted(found)]} if found else others
 
 
 def _read_csv(text: str) -> Iterator[list[str]]:
