@@ -90,7 +90,7 @@ def find_stand_ins(translate: Callable[[list[str]], Sequence[str]], source: str)
     asked += [line.format(word) for word in words for line in counted]
     found = [text.split() for text in translate(asked)]
     names, numbers = found[: len(NAMES) * len(named)], found[len(NAMES) * len(named) :]
-    kept = [
+    kept: list[Pair] = [
         (name, (name,))
         for place, name in enumerate(NAMES)
         if all(_bare(line).count(name) == 1 for line in names[place * len(named) : (place + 1) * len(named)])

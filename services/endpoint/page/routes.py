@@ -5,7 +5,6 @@ header `X-Part`, and the parts that show the answer come back alone. Programs th
 """
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,7 @@ from services.endpoint.page.words import kept_entries, language_text
 from services.endpoint.requests import TranslationRequest, check_key, parameters, validate
 from services.endpoint.terms import with_terms
 from services.endpoint.translation import Answer
-from services.http.static_files import KeptStaticFiles
+from services.http.static_files import KeptStaticFiles, versioned
 from services.models.catalogue import Route
 from services.texts.options import FORMATS
 from services.version import version
@@ -101,7 +100,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
             return await page(problem.status_code, values, problem=problem.detail)
         return render("_answer.html", 200, values, shown=shown) if part else await page(200, values, shown=shown)
 
-    app.mount("/static", KeptStaticFiles(directory=FOLDER / "static"))
+    app.mount("/static", KeptStaticFiles(FOLDER / "static"))
 
 
 async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any]) -> Shown:
@@ -139,4 +138,4 @@ def make_templates() -> Environment:
 
 def asset(name: str) -> str:
     """Returns the address of a file of static/, which changes with its content."""
-    return f"static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
+    return f"static/{versioned(FOLDER / 'static', name)}"

@@ -1,11 +1,11 @@
 """Generated texts through the routes: nothing is broken without a report. `make test-long` sends all of them."""
 
-import dataclasses
 import random
 
 import pytest
 
 from services.endpoint.app import create_app
+from services.settings import Limits
 from tests.services.endpoint.conftest import Client, Stage
 from tests.services.texts.test_generated import COUNT, check_placeholders, markup, tags_of, text_with_placeholders
 
@@ -15,7 +15,8 @@ AT_ONCE = 5
 
 def check_all(stage: Stage, count: int) -> None:
     stage.endpoint.check_language = False
-    stage.endpoint.limits = dataclasses.replace(stage.endpoint.limits, characters=100_000, texts=AT_ONCE)
+    stage.endpoint.limits = Limits(texts=AT_ONCE)
+    stage.batcher.capacity = 1000
     client = Client(create_app(stage.endpoint))
     chance = random.Random(7)
     for _ in range(count // AT_ONCE):

@@ -116,7 +116,7 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
 def test_the_report_of_two_models_covers_both(client: Client) -> None:
     answer = ask(client, q="Un chien {a} 犬犬犬犬 dort.", source="fr", report=True, terms={"chien": "Köter"}).json()
     report = answer["report"]
-    assert answer["translatedText"] == "De1 en1 Un Köter {a} 犬犬犬犬 dort."
+    assert answer["translatedText"] == "De1 En1 Un Köter {a} 犬犬犬犬 dort."
     assert [(one["source"], one["text"]) for one in report["terms"]] == [("chien", "Köter")]
     for one in (*report["terms"], *report["placeholders"]):
         assert answer["translatedText"][one["start"] : one["end"]] == one["text"]
