@@ -18,8 +18,10 @@ from services.endpoint.metrics import Metrics
 from services.endpoint.translation import Answer
 from services.models.catalogue import Catalogue, Route
 from services.models.loaded_model import LoadedModel
+from services.texts.glossary import Glossary
 from services.texts.options import TextOptions
 from services.texts.prepare import Prepared, pending, prepare
+from services.texts.report import merge_reports, terms_of
 from services.texts.stand_ins import stand_ins_of
 
 Ask = Callable[[LoadedModel, list[str], int], Awaitable[list[Translation]]]  # lines, translations of each
@@ -61,9 +63,13 @@ class RouteTranslator:
         for model in route.models:
             before, most = answers, alternatives if model is route.models[-1] else 0
             given = [one.text for one in before] or texts
+            if before:
+                options = [_without_terms(one, answer) for one, answer in zip(options, before, strict=True)]
             answers = await self._ask_model(model, given, options, aligned, most)
             for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                answers[place] = dataclasses.replace(second, losses=merge_losses(first.losses, second.losses))
+                report = merge_reports(first.report, second.report, second.text)
+                losses = merge_losses(first.losses, second.losses)
+                answers[place] = dataclasses.replace(second, losses=losses, report=report)
         return [dataclasses.replace(answer, via=route.via, origin=route.origin) for answer in answers]
 
     async def _ask_model(
@@ -99,7 +105,7 @@ class RouteTranslator:
                         text.stand_ins = known
                 for asked in await aside(given, lambda: pending(texts)):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.ask(model, asked.lines, nbest)
+                    translations = await self.ask(model, asked.lines, asked.nbest(nbest))
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)
@@ -134,6 +140,11 @@ def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> t
     others.pop(best.text, None)
     maps = text.attention() if aligned else []
     return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses
+
+
+def _without_terms(options: TextOptions, answer: Answer) -> TextOptions:
+    """Returns the options of a second model, which has to leave the terms that the first one wrote."""
+    return dataclasses.replace(options, glossary=options.glossary and Glossary(terms_of([answer.report])))
 
 
 def merge_losses(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
