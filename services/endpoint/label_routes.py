@@ -77,7 +77,7 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
 
     async def ask(request: Request) -> tuple[LabelRequest, LoadedLabeller, list[Any]]:
         values = await parameters(request)
-        key = check_key(values, keys)
+        key = check_key(request, values, keys)
         if queue is None:
             raise HTTPException(404, NONE)
         asked = validate(checked, values)
