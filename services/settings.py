@@ -38,7 +38,9 @@ class TranslateConfig(ModelSource):
     format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"
     nbest: Count = 1  # translations per line, for nbest, moses and json
     protect: bool = True  # keep what must not change; false: the model's own output
-    glossary: str | None = None  # a file of terms: source TAB target, or .csv
+    glossary: str | None = None  # a file of terms: source TAB target, .csv or .tbx
+    memory: str | None = None  # a TMX file of known translations
+    fuzzy: Share | None = None  # with memory: the least similarity of a similar text that the report shows
     report: str | None = None  # a file for what was kept and how, one JSON object per line
     split: bool = False  # translate a line sentence by sentence
     longest: Count = 400  # characters of a sentence before it is cut further
@@ -166,6 +168,7 @@ class ServeConfig(ModelSource):
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
+    processes: Count = 1  # that share the port; each has its own copy of the models
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
