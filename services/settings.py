@@ -162,11 +162,13 @@ class ServeConfig(ModelSource):
     hook_url: str | None = None  # this route as MLflow reaches it, https://...: the webhook is made; null: it is not
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
+    labels: str | None = None  # a model that /classify or /tag asks, named like vectors; null: none
     runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
+    processes: Count = 1  # that share the port; each has its own copy of the models
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many

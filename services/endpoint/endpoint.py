@@ -16,6 +16,7 @@ from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
+from services.endpoint.label_routes import LabelsQueue
 from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
 from services.endpoint.route_translator import RouteTranslator, merge_losses
@@ -64,6 +65,7 @@ class Endpoint:
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
+    labels: LabelsQueue | None = None
 
     def __post_init__(self) -> None:
         if self.models is None and self.translations is not None:
@@ -226,9 +228,11 @@ class Endpoint:
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
         encoder = self.encoder.facts() if self.encoder else None
-        states = [found["status"] for found in (translations, vectors, encoder) if found and found is not NOTHING]
+        labels = self.labels.facts() if self.labels else None
+        every = (translations, vectors, encoder, labels)
+        states = [found["status"] for found in every if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        others = {"vectors": vectors, "encoder": encoder}
+        others = {"vectors": vectors, "encoder": encoder, "labels": labels}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -12,6 +13,7 @@ from starlette.exceptions import HTTPException
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
+from services.endpoint.long_texts import aside
 from services.endpoint.metrics import Metrics
 from services.endpoint.translation import Answer
 from services.models.catalogue import Catalogue, Route
@@ -75,30 +77,25 @@ class RouteTranslator:
     ) -> list[Answer]:
         """Returns one model's answers, with at most `most` alternatives."""
         try:
-            prepared = [
-                prepare(text, one, served.source, self.longest, served.target)
-                for text, one in zip(texts, options, strict=True)
-            ]
+            prepared = await aside(
+                texts,
+                lambda: [
+                    prepare(text, one, served.source, self.longest, served.target)
+                    for text, one in zip(texts, options, strict=True)
+                ],
+            )
         except UserError as problem:
             raise MarkupError(400, f"Invalid request: {problem}") from None
         most = min(most, served.most_alternatives)
-        await self._translate(prepared, served, aligned, most + 1)
-        answers, losses = [], []
-        for text in prepared:
-            losses.append(Losses("sentence"))
-            for line, translation in text.translations():
-                losses[-1].add(line, translation)
-            best = text.rebuild()
-            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
-            others.pop(best.text, None)
-            maps = text.attention() if aligned else []
-            record = losses[-1].record()
-            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
-        self.metrics.lose(losses)
-        return answers
+        await self._translate(prepared, texts, served, aligned, most + 1)
+        found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
+        self.metrics.lose(losses for _, losses in found)
+        return [answer for answer, _ in found]
 
-    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
-        """Translates the texts' lines, again where the model lost what must not change."""
+    async def _translate(
+        self, texts: Sequence[Prepared], given: Sequence[str], served: LoadedModel, aligned: bool, nbest: int
+    ) -> None:
+        """Translates the lines of texts, which were `given` so, again where the model lost what must not change."""
         lines = sum(text.sentences for text in texts)
         with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
             while not all(text.finished for text in texts):
@@ -106,14 +103,14 @@ class RouteTranslator:
                     known = await asyncio.to_thread(stand_ins_of, served)
                     for text in texts:
                         text.stand_ins = known
-                for asked in pending(texts):
+                for asked in await aside(given, lambda: pending(texts)):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
                     translations = await self.ask(model, asked.lines, asked.nbest(nbest))
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)
                             raise HTTPException(500, f"Cannot translate text: {translation.error}")
-                    asked.take(translations)
+                    await aside(given, partial(asked.take, translations))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
         """Returns the model with attention, loaded on another thread; the model itself if it has none and none is
@@ -131,6 +128,18 @@ class RouteTranslator:
         if self.models is not None:
             self.models.fit()
         return aligning
+
+
+def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses]:
+    """Returns the answer that a translated text gives, with at most `most` alternatives, and what was lost."""
+    losses = Losses("sentence")
+    for line, translation in text.translations():
+        losses.add(line, translation)
+    best = text.rebuild()
+    others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
+    others.pop(best.text, None)
+    maps = text.attention() if aligned else []
+    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses
 
 
 def _without_terms(options: TextOptions, answer: Answer) -> TextOptions:

@@ -53,7 +53,9 @@ class Served:
         """Returns the facts about the newest version; None until it was loaded once."""
         model = self.place.current
         if model is not None:
-            self._card = Card(model.source, model.target, model.origin, model.held_bytes)
+            known, size = self._card, model.held_bytes
+            if known is None or known.origin is not model.origin or known.bytes != size:
+                self._card = Card(model.source, model.target, model.origin, size)
         return self._card
 
     @property
