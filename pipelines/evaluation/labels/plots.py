@@ -43,7 +43,7 @@ def confusion(evaluation: LabelEvaluation) -> Figure:
     size = 2.6 + 0.42 * len(labels)
     title = f"{evaluation.language} {evaluation.split}: accuracy {evaluation.scores['accuracy']:.4f}"
     figure, (axis,) = panels(1, 1, (size + 1.0, size), title)
-    image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     figure.colorbar(image, ax=axis, fraction=0.046, label="share of the true label")
     if len(labels) <= WRITTEN:
         for (row, column), count in np.ndenumerate(found):
