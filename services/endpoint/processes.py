@@ -6,6 +6,7 @@ copy of the models; state is in the database and in folders, which processes sha
 
 import logging
 import multiprocessing
+import os
 import shutil
 import signal
 import socket
@@ -139,4 +140,4 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
-        signal.raise_signal(signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # not raise_signal: the main thread must wake up

@@ -88,7 +88,9 @@ def _put(state: RunState, target: Target, mask: Mask, at: int) -> Place:
     place, _ = point(target, mask.start, mask.end, glued=nearer)
     beside, following = target.text[place - 1 : place], target.text[place : place + 1]
     lead = " " if (before or not mask.anchor) and beside and not beside.isspace() else ""
-    tail = " " if (after or not mask.anchor) and not following.isspace() and following not in MARKS else ""
+    apart = after or not mask.anchor or (following.isalnum() and not text[mask.end : mask.end + 1].isalnum())
+    wanted = (apart and following not in MARKS) or (after and beside.isspace())
+    tail = " " if wanted and following and not following.isspace() else ""
     raw = f"{lead}{mask.raw}{tail}"
     return Place(at + place, at + place, mask, "aligned" if target.aligned else "guessed", raw)
 

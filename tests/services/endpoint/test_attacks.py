@@ -28,7 +28,7 @@ Stage = SimpleNamespace  # as conftest.py has it
 @contextlib.asynccontextmanager
 async def served(stage: Stage, folder: Path, most: int = 100, patience: float = PATIENCE) -> AsyncIterator[int]:
     """Yields the port of a server over the stage's endpoint."""
-    stage.endpoint.receive_timeout = patience
+    stage.endpoint.receive_timeout, stage.endpoint.check_language = patience, False  # its library takes 75 MB
     app = create_lean_app(stage.endpoint, Documents(stage.endpoint, folder))
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
         server = Server(app, listening, connections=most, patience=patience, grace=1)

@@ -121,7 +121,7 @@
       found[index] = span;
       at = done = start + plain.length;
     });
-    place.append(`${written.slice(done)}\u200b`);
+    place.append(written.slice(done), place === mirror ? "\u200b" : ""); // the mirror is as high as the text
     return found;
   };
   const words = (place, written) => spans(place, written, written.match(WORD) || []);
@@ -134,7 +134,6 @@
     const written = shown.textContent;
     words(shown, written);
     shown.dataset.text = written;
-    shown.lastChild.textContent = shown.lastChild.textContent.replace("\u200b", "");
   };
   const forget = () => {
     maps = sides = undefined;
