@@ -2,10 +2,8 @@
 
 import asyncio
 import dataclasses
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,15 +11,15 @@ from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
 from model.errors import UserError
-from model.inference.losses import Losses
 from model.inference.translator import Translation
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
-from services.endpoint.long_texts import aside
+from services.endpoint.label_routes import LabelsQueue
 from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
+from services.endpoint.route_translator import RouteTranslator, merge_losses
 from services.endpoint.single_model import QueuesModel
 from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
@@ -31,11 +29,6 @@ from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.models.served import Served
 from services.settings import Limits
-from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, pending, prepare
-from services.texts.stand_ins import stand_ins_of
-
-logger = logging.getLogger(__name__)
 
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
 
@@ -47,10 +40,6 @@ NOTHING: dict[str, Any] = {
     "queued": 0,
     "models": [],
 }  # /status without one
-
-
-class MarkupError(HTTPException):
-    """A text is not in the format that its client says."""
 
 
 @dataclass
@@ -76,6 +65,7 @@ class Endpoint:
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
+    labels: LabelsQueue | None = None
 
     def __post_init__(self) -> None:
         if self.models is None and self.translations is not None:
@@ -130,7 +120,11 @@ class Endpoint:
         key, characters = ASKING.get(), sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
         try:
-            answers, route = await self._answer(question, models)
+            async with asyncio.timeout(self.queue().timeout):
+                answers, route = await self._answer(question, models)
+        except TimeoutError:
+            self.keys.give_back(key, characters)
+            raise self.queue().no_answer() from None
         except BaseException:
             self.keys.give_back(key, characters)
             raise
@@ -211,83 +205,19 @@ class Endpoint:
     async def _ask(
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
-        """Returns the answers to texts of one language; over a language in the middle, one model after the other."""
-        if question.aligned and route.via:
-            raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
-        answers: list[Answer] = []
-        for model in route.models:
-            before, most = answers, question.alternatives if model is route.models[-1] else 0
-            given = [one.text for one in before] or texts
-            answers = await self._ask_model(model, given, question.options, question.aligned, most)
-            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                answers[place] = dataclasses.replace(second, losses=_merge(first.losses, second.losses))
+        """Returns the answers to texts of one language."""
+        translator = RouteTranslator(self.queue().ask, self.metrics, self.longest, self.models)
+        options = [question.options] * len(texts)
+        answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
         return [
             dataclasses.replace(
                 answer,
                 source=one.language,
                 confidence=one.confidence,
-                losses=_merge(answer.losses, one.report()),
-                via=route.via,
-                origin=route.origin,
+                losses=merge_losses(answer.losses, one.report()),
             )
             for answer, one in zip(answers, spoken, strict=True)
         ]
-
-    async def _ask_model(
-        self, served: LoadedModel, texts: Sequence[str], options: TextOptions, aligned: bool, most: int
-    ) -> list[Answer]:
-        """Returns one model's answers, with at most `most` alternatives."""
-        try:
-            prepared = await aside(
-                texts, lambda: [prepare(text, options, served.source, self.longest, served.target) for text in texts]
-            )
-        except UserError as problem:
-            raise MarkupError(400, f"Invalid request: {problem}") from None
-        most = min(most, served.most_alternatives)
-        await self._translate(prepared, texts, served, aligned, most + 1)
-        found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
-        self.metrics.lose(losses for _, losses in found)
-        return [answer for answer, _ in found]
-
-    async def _translate(
-        self, texts: Sequence[Prepared], given: Sequence[str], served: LoadedModel, aligned: bool, nbest: int
-    ) -> None:
-        """Translates the lines of texts, which were `given` so, again where the model lost what must not change."""
-        lines = sum(text.sentences for text in texts)
-        with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
-            while not all(text.finished for text in texts):
-                if any(text.masked for text in texts):
-                    known = await asyncio.to_thread(stand_ins_of, served)
-                    for text in texts:
-                        text.stand_ins = known
-                for asked in await aside(given, lambda: pending(texts)):
-                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.queue().ask(model, asked.lines, nbest, ASKING.get().priority)
-                    for translation in translations:
-                        if translation.error:
-                            logger.error("a line could not be translated: %s", translation.error)
-                            raise HTTPException(500, f"Cannot translate text: {translation.error}")
-                    await aside(given, partial(asked.take, translations))
-
-    async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
-        """Returns the model with attention; without, the model itself where attention is not `needed`."""
-        try:
-            return await self._load_aligning(served)
-        except HTTPException:
-            if needed:
-                raise
-            return served
-
-    async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
-        """Returns the model with attention; loading it first holds up no other request.
-
-        Raises:
-            HTTPException: 400, the model has no attention.
-        """
-        try:
-            return await asyncio.to_thread(lambda: served.aligning)
-        except UserError as problem:
-            raise HTTPException(400, f"alignment is not supported: {problem}") from None
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""
@@ -298,32 +228,14 @@ class Endpoint:
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
         encoder = self.encoder.facts() if self.encoder else None
-        states = [found["status"] for found in (translations, vectors, encoder) if found and found is not NOTHING]
+        labels = self.labels.facts() if self.labels else None
+        every = (translations, vectors, encoder, labels)
+        states = [found["status"] for found in every if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        others = {"vectors": vectors, "encoder": encoder}
+        others = {"vectors": vectors, "encoder": encoder, "labels": labels}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 
 
-def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses]:
-    """Returns the answer that a translated text gives, with at most `most` alternatives, and what was lost."""
-    losses = Losses("sentence")
-    for line, translation in text.translations():
-        losses.add(line, translation)
-    best = text.rebuild()
-    others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
-    others.pop(best.text, None)
-    maps = text.attention() if aligned else []
-    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses
-
-
 def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
-
-
-def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Returns two records as one: numbers are added, lists are joined."""
-    merged = dict(losses)
-    for name, value in more.items():
-        merged[name] = merged[name] + value if name in merged else value
-    return merged

@@ -11,7 +11,7 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from services.endpoint.dialects.questions import admit
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.memory_store import Unit
@@ -22,6 +22,7 @@ from services.endpoint.requests import (
     parameters,
     validate,
 )
+from services.endpoint.terms import with_terms
 from services.endpoint.translation import Answer
 
 VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
@@ -44,7 +45,9 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
             return await answer_deeplx(request, endpoint, values)
         admit(request, endpoint, values)
         asked = validate(translation_request, values)
-        answers, route = await endpoint.translate(asked.question(request.headers.get(VERSION)))
+        question = asked.question(request.headers.get(VERSION))
+        question = await with_terms(question, endpoint.glossaries, asked.glossary, asked.terms)
+        answers, route = await endpoint.translate(question)
         return as_json(_body(asked, answers), headers=route.headers())
 
     @app.post(
@@ -76,6 +79,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         found = await endpoint.detect(validate(DetectionRequest, values).q)
         return as_json([guess._asdict() for guess in found])
 
+    @app.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1
     @app.get(
         "/languages",
         summary="The languages, and those that each is translated into",

@@ -141,10 +141,12 @@ STATUS = record(
         **STATE,
         "models": array_of(MODEL),
         "translation": TEXT,
-        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder")},
+        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder", "labels")},
         "dragoman": TEXT,
     }
 )
+CLASSES = array_of(record({"label": TEXT, "score": NUMBER}))
+TAGS = array_of(record({"entity": TEXT, "score": NUMBER, "index": COUNT, "word": TEXT, "start": COUNT, "end": COUNT}))
 VECTOR = record(
     {
         "word": TEXT,

@@ -74,10 +74,12 @@ class Processes:
                 waiting = False
                 self.ready()
             by_pipe = {one.said: place for place, one in self._children.items()}
-            for pipe in wait([stopped, *by_pipe]):
-                if pipe is stopped:
-                    return OK
-                self._hear(by_pipe[pipe])
+            heard = wait([stopped, *by_pipe])
+            if stopped in heard:
+                return OK
+            for pipe, place in by_pipe.items():
+                if pipe in heard:
+                    self._hear(place)
             for place in set(range(self.number)) - set(self._children):
                 if stopped.poll(PAUSE):
                     return OK

@@ -107,6 +107,13 @@ class TranslationRequest(Parameters):
     version: str | None = Field(None, title="a string", description="of several models of a pair, the one to ask")
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
     report: Switch = Field(False, title="true or false", description="also what was kept in the texts, and how")
+    glossary: str | None = Field(None, title="a string", description="the id of a stored glossary")
+    terms: dict[str, str] | str | None = Field(
+        None,
+        title="an object of strings, or lines of source, tab or =, and target",
+        description="terms and their translations",
+        examples=[{"dog": "Köter"}],
+    )
 
     @property
     def batch(self) -> bool:
@@ -203,13 +210,18 @@ async def parameters(request: Request) -> dict[str, Any]:
     return values | content
 
 
-def check_key(values: Mapping[str, Any], keys: Keys) -> Key:
+def check_key(request: Request, values: Mapping[str, Any], keys: Keys) -> Key:
     """Returns the key that is given as `api_key`.
 
     Raises:
         KeyRefusedError: 403, it is missing or wrong, and the server needs one.
     """
-    return keys.admit(str(values.get("api_key") or ""))
+    return keys.admit(str(values.get("api_key") or ""), address_of(request))
+
+
+def address_of(request: Request) -> str:
+    """Returns the address of the client; empty if it is not known."""
+    return request.client.host if request.client else ""
 
 
 def _parse_json(body: bytes) -> Any:

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from model.languages import standard_code
 from services.models.loaded_model import LoadedModel
@@ -26,8 +26,7 @@ class Place(Protocol):
     def wake(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """The facts about a model that stay while it is unloaded."""
 
     source: str  # language
@@ -52,8 +51,10 @@ class Served:
     def card(self) -> Card | None:
         """Returns the facts about the newest version; None until it was loaded once."""
         model = self.place.current
-        if model is not None and (self._card is None or self._card.origin is not model.origin):
-            self._card = Card(model.source, model.target, model.origin, model.bytes)
+        if model is not None:
+            facts = (model.source, model.target, model.origin, model.held_bytes)
+            if self._card is None or facts != self._card:
+                self._card = Card(*facts)
         return self._card
 
     @property
