@@ -17,6 +17,7 @@ from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from model.networks.statelm import StateLanguage, StateLanguageConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.schema import build
 from model.settings import LossConfig
@@ -78,6 +79,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "rnnenc": Architecture(EncoderDecoderConfig, EncoderDecoder, translation_loss),
     "rnnlm": Architecture(RecurrentLanguageConfig, one_vocabulary(RecurrentLanguage), language_loss, "language"),
     "rnnsearch": Architecture(RNNSearchConfig, RNNSearch, translation_loss),
+    "statelm": Architecture(StateLanguageConfig, one_vocabulary(StateLanguage), language_loss, "language"),
     "transformer": Architecture(TransformerConfig, Transformer, translation_loss),
     **{
         name: Architecture(config, kind="vectors", counted=name in ("one_hot", "bag_of_words", "tfidf"))
