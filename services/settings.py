@@ -70,6 +70,17 @@ class ContinueConfig(BundleSource, GenerateConfig):
 
 
 @dataclass
+class GuessConfig(BundleSource):
+    """The text whose likely tokens are shown, and how."""
+
+    text: str | None = None
+    best: Count = 5  # tokens per place
+    steps: Count = 5  # next: tokens of the likeliest path
+    format: Literal["text", "json"] = "text"
+    picture: str | None = None  # .png .svg .pdf
+
+
+@dataclass
 class EmbedConfig(BundleSource):
     """The texts to turn into vectors, the model, and the output."""
 
