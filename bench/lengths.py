@@ -2,8 +2,8 @@
 
     python -m bench lengths [--quick] [--longest N] [--picture FILE.png]
 
-Memory is what the forward pass keeps for the backward pass, time that of both passes; width 128, one head, float32. The figure is
-linear attention's memory per token at the longest length, the baseline softmax attention's.
+Memory is what the forward pass keeps for the backward pass, time that of both passes; width 128, one head,
+float32. The figure is linear attention's memory per token at the longest length, the baseline softmax attention's.
 """
 
 import argparse

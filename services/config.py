@@ -31,7 +31,8 @@ from services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `embed`, `score`, `rerank`,
-    `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`, `sweep` and the job commands read."""
+    `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`,
+    `sweep` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
