@@ -8,7 +8,6 @@ from conf.other_names import suggest
 from model.errors import UserError, unknown
 
 KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
-QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 OPENING = {"[": "]", "{": "}", "(": ")"}
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from conf import compose
 from model.inference.bleu import tokeniser
+from model.plural import plural
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.cluster import ray_train
 from pipelines.comparison import record
@@ -96,7 +97,7 @@ def lead(config: Config, found: Compared) -> str:
         minutes = config.compare.max_minutes
         budget.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
     trained = sum(one.trained_here for one in found.measures.values())
-    said = f"{len(found.sources):,} sentences of the split {config.evaluate.split}."
+    said = f"{plural(len(found.sources), 'sentence')} of the split {config.evaluate.split}."
     if trained:
         limit = f", each for at most {' and '.join(budget)}" if budget else ""
         said += f" {trained} of the networks were trained for this page on the same batches in the same order{limit}."

@@ -168,6 +168,7 @@ class ServeConfig(ModelSource):
     pivot: bool = True  # translate over a language in the middle where no model has the pair
     check_language: bool = True  # report texts that are not in the language that the client names
     hook: str | None = None  # a file with the secret of MLflow's webhooks, POST /hooks/mlflow; null: no such route
+    hook_url: str | None = None  # this route as MLflow reaches it, https://...: the webhook is made; null: it is not
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     runs: str = "artifacts/runs"
@@ -180,6 +181,8 @@ class ServeConfig(ModelSource):
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many
     queue: Count = 1024  # short requests' lines, or questions, that may wait, and as many of long ones; more: 429
     timeout: Interval = 30.0
+    cluster: str | None = None  # a Ray cluster that answers, with Ray Serve: auto, HOST:PORT; null: this process
+    replicas: Count = 2  # on the cluster
     connections: Count = 512  # at once; when all are in use, the one that has waited longest is closed
     receive_timeout: Interval = 15.0  # for a request's header to arrive, and again for its body
     stop_timeout: Amount = 20.0  # for requests in progress when the server stops

@@ -72,8 +72,13 @@ HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by it
 STORED = re.compile(r"pipelines\.tracking\.(\w+_model|pyfunc)")  # run by MLflow, where `model` is found only at loading
 # Where a heavy library may be imported: files or folders.
 DOORS = {
-    "ray": ["pipelines/cluster", "services/jobs/executors/ray_client.py"],
-    "mlflow": ["pipelines/tracking", "services/models/registry.py", "services/clients/python_clients.py"],
+    "ray": ["pipelines/cluster", "services/endpoint/ray_serve.py", "services/jobs/executors/ray_client.py"],
+    "mlflow": [
+        "model/mlflow_client.py",
+        "pipelines/tracking",
+        "services/models/registry.py",
+        "services/clients/python_clients.py",
+    ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
@@ -90,7 +95,7 @@ DOORS = {
     "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": ["services/endpoint/memory.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
-    "alembic": ["services/jobs/ledger"],
+    "alembic": ["services/store", "services/jobs/ledger/migrations", "services/endpoint/migrations"],
     "opentelemetry": ["services/telemetry"],
 }
 # Modules of ours that are named by strings: imported when they are needed, or started as processes.
@@ -98,6 +103,7 @@ BY_STRING = {
     "pipelines.cluster.embedded_ray": {"pipelines.cluster.ray_head"},  # a process
     "services.choices": {"pipelines.config", "services.config"},  # completion loads them for a value alone
     "services.commands.demo": {"services.cli"},  # a process
+    "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
     "services.jobs.drill.drill": {"services.cli"},  # a process
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process

@@ -71,6 +71,11 @@ class Aligner:
         self.head = Head.of(name, self.layers, self.heads)
         self.reading: Reading = reading
 
+    @property
+    def bytes(self) -> int:
+        """Returns the bytes of the network's weights in memory."""
+        return sum(one.numel() * one.element_size() for one in self.network.parameters())
+
     def add_attention(self, lines: Sequence[str], translations: Sequence["Translation"]) -> list["Translation"]:
         """Returns the translations of these lines with their attention; those without text get none."""
         rows = [row for row, one in enumerate(translations) if one.nbest and not one.error]

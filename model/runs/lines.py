@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from model.plural import plural
 from model.runs.paths import STEPS
 from model.untrusted import finite, open_regular, whole
 
@@ -43,7 +44,7 @@ class JournalReader:
         """Returns the problems found in the journal so far."""
         damaged = f"{self._first} is damaged" if self._damaged else ""
         if self._damaged > 1:
-            damaged = f"has {self._damaged:,} damaged lines, the first is {self._first}"
+            damaged = f"has {plural(self._damaged, 'damaged line')}, the first is {self._first}"
         return [f"{self.path.name} {note}" for note in (self._unreadable, self._part, damaged) if note]
 
     def is_replaced(self) -> bool:

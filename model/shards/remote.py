@@ -13,6 +13,7 @@ from typing import Any
 
 from model.errors import UserError
 from model.files import atomic_write
+from model.plural import plural
 from model.storage import mirror, remote
 from model.storage.retry import ExistsError
 
@@ -78,7 +79,7 @@ def publish(directory: Path, manifest: str, shards: Mapping[str, tuple[int, str]
     sent: dict[str, Any] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
     waiting = [path for path in _files_of(directory, manifest) if sent.get(path.name) != _facts(path)]
     size = sum(path.stat().st_size for path in waiting)
-    logger.info(f"publishing {len(waiting):,} files ({size / 1e6:,.1f} MB) at {elsewhere.address}")
+    logger.info(f"publishing {plural(len(waiting), 'file')} ({size / 1e6:,.1f} MB) at {elsewhere.address}")
 
     def send(path: Path) -> tuple[str, list[int]]:
         facts = _facts(path)

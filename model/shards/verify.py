@@ -10,6 +10,7 @@ from typing import Any
 
 from model.errors import UserError
 from model.files import atomic_write, file_sha256
+from model.plural import plural
 from model.shards.manifest import Manifest, read_manifest
 from model.shards.remote import shard_path
 from model.storage.mirror import remote_of
@@ -64,7 +65,9 @@ def verify_once(directory: Path, memory: Path) -> int:
     new = {name: path for name, path in places.items() if known.get(name) != facts[name]}
     if new:
         size = sum(path.stat().st_size for path in new.values())
-        logger.info(f"checking {len(new):,} files of {directory} against their sha256 ({size / 1e6:,.1f} MB), once")
+        logger.info(
+            f"checking {plural(len(new), 'file')} of {directory} against their sha256 ({size / 1e6:,.1f} MB), once"
+        )
         _compare(new, files)
         memory.mkdir(parents=True, exist_ok=True)
         atomic_write(note, json.dumps({"directory": str(directory), "files": facts}, indent=1))

@@ -33,6 +33,7 @@ from model.alignment.attention_map import (
 from model.alignment.spans import merge_tokens
 from model.bundles.translation import TranslationBundle
 from model.inference.aligner import Aligner, open_aligner
+from model.plural import plural
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.corpus.gold import Links, gold_alignments, gold_words
 from pipelines.evaluation.translation import held_out
@@ -64,17 +65,6 @@ class AlignmentScore:
     def record(self) -> dict[str, float]:
         """Returns the rates to five digits."""
         return {name: round(getattr(self, name), 5) for name in ("aer", "precision", "recall")}
-
-
-def alignment_score(
-    sentences: Iterable[tuple[Iterable[Link], Iterable[Link], Iterable[Link]]],
-) -> AlignmentScore:
-    """Scores sentences given as (links found, sure links, possible links); sure ones always count as possible."""
-    totals = np.zeros(4, np.int64)
-    for found, sure, possible in sentences:
-        a, s = set(found), set(sure)
-        totals += [len(a), len(s), len(a & s), len(a & (s | set(possible)))]
-    return AlignmentScore(*totals.tolist())
 
 
 @dataclass
@@ -252,7 +242,7 @@ def report(evaluation: AlignmentEvaluation) -> str:
     """Returns the report for users: the chosen head's rates, and the error rate of every head."""
     table, valid = evaluation.tables[evaluation.split], evaluation.tables["valid"]
     lines = [
-        f"alignment of {evaluation.pair} {evaluation.split}: {len(evaluation.sources):,} sentences, "
+        f"alignment of {evaluation.pair} {evaluation.split}: {plural(len(evaluation.sources), 'sentence')}, "
         f"{evaluation.score.sure:,} gold links, chosen by {evaluation.chosen_on}"
     ]
     for what, one in (("best", evaluation.candidate), ("best single head", evaluation.single)):

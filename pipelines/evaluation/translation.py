@@ -13,6 +13,7 @@ from model.files import atomic_write
 from model.inference.losses import Losses
 from model.inference.translator import Translator, open_translator
 from model.languages import languages_of
+from model.plural import plural
 from model.runs import paths, record
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
@@ -226,7 +227,7 @@ def report(evaluation: Evaluation) -> str:
     """Returns the report for users: scores with signatures, buckets by length, samples."""
     scores, settings = evaluation.scores, evaluation.decode
     lines = [
-        f"{evaluation.pair} {evaluation.split}: {scores.sentences:,} sentences, beam {settings.beam}, "
+        f"{evaluation.pair} {evaluation.split}: {plural(scores.sentences, 'sentence')}, beam {settings.beam}, "
         f"length penalty {settings.alpha:g}, {evaluation.engine}, {evaluation.speed:,.0f} sentences/s",
         *scores.lines.values(),
         *([f"float32: BLEU {beside['bleu']:.2f}, chrF {beside['chrf']:.2f}"] if (beside := evaluation.float32) else []),
@@ -239,7 +240,9 @@ def report(evaluation: Evaluation) -> str:
     ]
     for name, part in evaluation.parts.items():
         told = "nearly in a training pair" if name == "near" else "further from all of them"
-        lines.append(f"{name}, {told}: {part.sentences:,} sentences, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}")
+        lines.append(
+            f"{name}, {told}: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
+        )
     for sample in evaluation.samples:
         lines += [
             "",

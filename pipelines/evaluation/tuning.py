@@ -14,6 +14,7 @@ from model.inference.bleu import tokeniser
 from model.inference.engines import runs_int8
 from model.inference.translator import network_translator, open_translator
 from model.networks.network import TranslationNetwork
+from model.plural import plural
 from model.settings import DecodeConfig, EngineName
 from model.text.tokenizer import TokenizerPair
 from pipelines.evaluation.metrics import quick_chrf, quieten
@@ -75,8 +76,8 @@ def tune_length_penalty(
     within = [one for one, bleu, error in zip(asked, scores, errors, strict=True) if scores[top] - bleu <= error]
     penalty = min(within, key=lambda one: (abs(one - 1.0), -tried[one]))
     logger.info(
-        f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {len(sources):,} validation sentences; the best is "
-        f"{tried[asked[top]]:.2f} with {asked[top]:g}, and what lies within a standard error counts as equal"
+        f"length penalty {penalty:g}: BLEU {tried[penalty]:.2f} on {plural(len(sources), 'validation sentence')}; the "
+        f"best is {tried[asked[top]]:.2f} with {asked[top]:g}, and what lies within a standard error counts as equal"
     )
     return PenaltyChoice(penalty, tried[penalty], tried, asked[top])
 

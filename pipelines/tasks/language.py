@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.language_network import LanguageNetwork
 from model.networks.network import Network
+from model.plural import plural
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import SPECIAL, Tokenizer
@@ -173,8 +174,8 @@ def validate(config: Config) -> None:
     logger.info(
         f"{config.name}: {config.model['name']} ({architecture(config.model['architecture']).kind}), "
         f"{network.parameter_count():,} parameters; {train.tokens:,} tokens of {train.language} as {reading}; "
-        f"{processes} workers, {config.loader.lanes} lanes of {config.loader.batch_tokens:,} tokens; "
-        f"shards {manifest_hash(config.shard_dir)[:12]}"
+        f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} "
+        f"tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )
 
 

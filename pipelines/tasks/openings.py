@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import ServiceError, UserError
+from model.plural import plural
 from model.runs import journal
 from model.runs.paths import OPENINGS, SPOOL
 from model.runs.record import PLANS, read_record
@@ -70,7 +71,7 @@ class Opening:
         recipes = len({one.recipe for one in others})
         names = ", ".join(sorted({one.run for one in others})[:4])
         return (
-            f"{told}, {sum(one.times for one in others):,} by {recipes:,} other{'s' if recipes > 1 else ''} ({names}). "
+            f"{told}, {sum(one.times for one in others):,} by {plural(recipes, 'other')} ({names}). "
             f"What changed since then may have been chosen by it: judge this recipe on a set that was never opened"
         )
 

@@ -13,6 +13,7 @@ from model.inference.translator import network_translator
 from model.layers.positions import Positions
 from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
+from model.plural import plural
 from model.settings import DecodeConfig
 from model.shards.manifest import manifest_hash, read_manifest
 from model.shards.reader import ShardReader
@@ -135,8 +136,8 @@ def validate(config: Config) -> None:
     check_lengths(train, manifest.length_bounds, config.loader, positions)
     logger.info(
         f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "
-        f"{train.target_tokens:,} target tokens; {processes} workers, {config.loader.lanes} lanes of "
-        f"{config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
+        f"{train.target_tokens:,} target tokens; {plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} "
+        f"of {config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )
 
 

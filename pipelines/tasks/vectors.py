@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from model.errors import UserError
 from model.networks.architectures import architecture, model_config
+from model.plural import plural
 from model.runs import checkpoints
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.config import Config
@@ -46,7 +47,7 @@ def validate(config: Config) -> None:
     check_method(config, len(vocabulary))
     logger.info(
         f"{config.name}: {config.model['name']}, {len(vocabulary):,} words of {vocabulary.tokens:,} in the text; "
-        f"{f'{worker_count(config)} workers' if is_learned(config) else 'counted here'}; "
+        f"{plural(worker_count(config), 'worker') if is_learned(config) else 'counted here'}; "
         f"shards {manifest_hash(config.shard_dir)[:12]}"
     )
 

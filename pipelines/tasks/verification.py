@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
 from model.files import file_sha256
+from model.plural import plural
 from model.renamed import current_values
 from model.runs import checkpoints, journal
 from model.runs.paths import BUNDLE, RECORD, STEPS
@@ -127,7 +128,7 @@ def check_shards(directory: Path) -> Check:
         count = verify_shards(directory)
     except UserError as problem:
         return Check("shards", "differs", str(problem))
-    return Check("shards", "same", f"{count} files, manifest {manifest_hash(directory)[:12]}")
+    return Check("shards", "same", f"{plural(count, 'file')}, manifest {manifest_hash(directory)[:12]}")
 
 
 def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
@@ -148,7 +149,7 @@ def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
         compared = compare_origin(run, facts, of_network)
     except (DifferenceError, UserError) as problem:
         return Check("bundle", "differs", str(problem))
-    return Check("bundle", "same", f"{len(facts['files'])} files, {compared}")
+    return Check("bundle", "same", f"{plural(len(facts['files']), 'file')}, {compared}")
 
 
 def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False) -> str:

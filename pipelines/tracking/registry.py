@@ -12,7 +12,8 @@ import yaml
 from conf import again
 from model.addresses import mask_address, mask_secrets
 from model.bundles.directory import bundle_hash
-from model.errors import ServiceError, UserError, reason
+from model.errors import UserError, reason
+from model.mlflow_client import all_versions, download
 from pipelines.tracking.cards import BUNDLE_TAG
 from pipelines.tracking.owner import check_owner, expected_owner
 from pipelines.tracking.run import TrackedRun
@@ -116,7 +117,7 @@ class Registry:
 
     def versions(self) -> list[Version]:
         """Returns all versions, the newest first."""
-        found = self.client.search_model_versions(f"name = '{self.config.name}'")
+        found = all_versions(self.client, f"name = '{self.config.name}'")
         return sorted((_version(one) for one in found), key=lambda one: -int(one.number))
 
     def newest(self) -> Version:
@@ -154,21 +155,9 @@ class Registry:
             ServiceError: the download failed, for example for lack of space; says why.
             UserError: the bundle is not the registered one.
         """
-        from mlflow.artifacts import download_artifacts
-        from mlflow.exceptions import MlflowException
-
         reference = f"models:/{self.config.name}/{version.number}"
-        try:
-            to.mkdir(parents=True, exist_ok=True)
-            place = download_artifacts(
-                artifact_uri=reference,
-                dst_path=str(to),
-                tracking_uri=self.tracking.uri,
-                registry_uri=self.tracking.uri,
-            )
-        except (MlflowException, OSError) as problem:
-            raise ServiceError(f"{reference} could not be downloaded to {to}: {self._said(problem)}") from None
-        flavors = yaml.safe_load((Path(place) / "MLmodel").read_text(encoding="utf-8"))["flavors"]
+        place = download(self.tracking.uri, reference, to)
+        flavors = yaml.safe_load((place / "MLmodel").read_text(encoding="utf-8"))["flavors"]
         bundle = Path(place, flavors["python_function"]["artifacts"]["bundle"]["path"])
         registered, found = version.tags.get(BUNDLE_TAG), bundle_hash(bundle)
         if registered and found != registered:

@@ -1,23 +1,18 @@
 """The MLflow server or database for records: its address, its client, and the meaning of its errors."""
 
 import dataclasses
-import logging
-import os
-import warnings
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from model.addresses import mask_address
-from model.environment import restore_environment
 from model.errors import UserError
 from model.files import exclusive
+from model.mlflow_client import mlflow_client, set_switches
 from model.ranges import Amount, Positive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
-# Warnings about MLflow's own code while it is imported, which do not concern users.
-OWN_WARNINGS = ("The ``noload`` loader strategy is deprecated", ".*Any type hint is inferred as AnyType")
 
 
 @dataclass
@@ -68,20 +63,9 @@ def connect(config: TrackingConfig) -> Any:
         mlflow.exceptions.MlflowException: no answer.
     """
     check(config)
-    environment(config)
-    import mlflow
-    from mlflow.tracking import MlflowClient
-
-    for chatty in ("mlflow", "alembic", "botocore"):  # they log each migration of a new database, and credentials
-        logging.getLogger(chatty).setLevel(logging.WARNING)
     if config.uri.startswith("sqlite:///"):
         make_database(Path(config.uri.removeprefix("sqlite:///")))
-    # Some of MLflow (registering from an embedded database, loading `models:/`) reads the process-wide address. Setting
-    # it also sets the environment, which would reach child processes and later configurations, so that is undone.
-    with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
-        mlflow.set_tracking_uri(config.uri)
-        mlflow.set_registry_uri(config.uri)
-    return MlflowClient(tracking_uri=config.uri, registry_uri=config.uri)
+    return mlflow_client(config.uri, config.timeout)
 
 
 def make_database(path: Path) -> None:
@@ -91,6 +75,7 @@ def make_database(path: Path) -> None:
     """
     if path.exists():
         return
+    set_switches()
     from mlflow.tracking import MlflowClient
 
     # a command and its worker start at once: one of them makes it
@@ -114,22 +99,6 @@ def check(config: TrackingConfig) -> None:
         raise UserError(
             f"tracking.uri: {mask_address(config.uri)!r} is not an address. Kinds: {', '.join(SCHEMES)}://..."
         )
-
-
-def environment(config: TrackingConfig) -> None:
-    """Sets MLflow's own switches. It reads them at each call, and some only at import, so this comes first."""
-    os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    os.environ["MLFLOW_ALLOW_PICKLE_DESERIALIZATION"] = "false"
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
-    os.environ.setdefault("MLFLOW_UV_AUTO_DETECT", "false")
-    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # MLflow looks for git; we do not need it
-    # One try per request: the background thread retries with its own pauses.
-    os.environ["MLFLOW_HTTP_REQUEST_TIMEOUT"] = str(max(1, round(config.timeout)))
-    os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "0"
-    for own_warning in OWN_WARNINGS:
-        warnings.filterwarnings("ignore", message=own_warning)
 
 
 def verdict(problem: Exception) -> Verdict:

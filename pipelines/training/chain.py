@@ -11,6 +11,7 @@ from typing import Any
 from model.bundles.directory import read_facts
 from model.errors import UserError
 from model.files import file_sha256
+from model.plural import plural
 from model.runs import attempts, checkpoints, journal, paths
 from model.runs.bundles import is_released
 from model.untrusted import read_json
@@ -63,7 +64,9 @@ def check_records(run: Path) -> Check:
         return Check("records", "differs", f"damaged ({problem!r})")
     lines, first = len(known[paths.STEPS]) - 1, since[paths.STEPS]
     before = f", from line {first} on: what comes before has no chain" if first > 1 else ""
-    return Check("records", "same", f"a chain of {lines:,} lines, head {journal.head(run, paths.STEPS)[:12]}{before}")
+    return Check(
+        "records", "same", f"a chain of {plural(lines, 'line')}, head {journal.head(run, paths.STEPS)[:12]}{before}"
+    )
 
 
 def follow(run: Path, name: str) -> tuple[set[str], int]:

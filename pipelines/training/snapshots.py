@@ -19,6 +19,7 @@ from pathlib import Path
 
 from model.errors import UserError
 from model.files import PART, atomic_write, exclusive, file_sha256
+from model.plural import plural
 from model.runs import attempts
 from model.runs.paths import ATTEMPT, OF_THIS_MACHINE, RAY, SNAPSHOT, SNAPSHOT_LOCK
 from model.storage import remote
@@ -216,7 +217,7 @@ def _names(run: Path) -> list[str]:
 def _fetch(run: Path, elsewhere: Remote, found: Snapshot) -> None:
     """Makes the folder equal to the snapshot: fetches missing files and removes extra ones."""
     size = sum(bytes_ for bytes_, _ in found.files.values())
-    logger.info(f"fetching {len(found.files):,} files ({size / 1e6:,.1f} MB) of {elsewhere.address}")
+    logger.info(f"fetching {plural(len(found.files), 'file')} ({size / 1e6:,.1f} MB) of {elsewhere.address}")
     for name in _names(run):
         if name not in found.files:
             (run / name).unlink()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model.errors import UserError
+from model.plural import plural
 from model.runs import attempts, checkpoints, paths
 from model.runs.journal import step_digest
 from model.runs.lines import JournalReader
@@ -107,7 +108,7 @@ def check_weights(run: Path) -> Check:
                 raise DifferenceError(f"{found[step] / NETWORK}: is not the network that was kept as {path}")
     except (DifferenceError, UserError) as problem:
         return Check("weights", "differs", str(problem))
-    detail = f"{len(found)} checkpoints, weights of {len(kept)} steps"
+    detail = f"{plural(len(found), 'checkpoint')}, weights of {plural(len(kept), 'step')}"
     if unrecorded:
         return Check("weights", "not recorded", f"{detail}; no sha256 of those of step {unrecorded[0]:,}")
     return Check("weights", "same", detail)
@@ -140,7 +141,7 @@ def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
         return Check("rates", "differs", f"damaged ({problem!r})")
     if not compared:
         return Check("rates", "not recorded", "no step whose rate is known")
-    return Check("rates", "same", f"{compared:,} steps, as run.json's optimizer has them")
+    return Check("rates", "same", f"{plural(compared, 'step')}, as run.json's optimizer has them")
 
 
 def last_step(run: Path) -> int:

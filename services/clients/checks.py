@@ -1,7 +1,7 @@
 """One question to a client, and its answer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 State = Literal["ok", "failed", "not installed"]
@@ -19,6 +19,7 @@ class Server:
     expected: str  # its translation, as the server itself gives it
     models: Sequence[str]  # the names that /v1/models lists
     vectors: str = ""  # the name of a model that makes vectors of texts; empty: there is none
+    documents: bool = False  # it translates documents
 
     def record(self) -> dict[str, Any]:
         return asdict(self)
@@ -45,12 +46,14 @@ Ask = Callable[[Server], object]
 class Client:
     """A client of one registry, and its questions by what they ask for.
 
-    A question of `translations` must be answered with the server's own translation; of `others` with anything true.
+    A question of `translations` must be answered with the server's own translation; one of `documents`, too, where the
+    server translates documents; of `others` with anything true.
     """
 
     name: str
     translations: Mapping[str, Ask]
     others: Mapping[str, Ask]
+    documents: Mapping[str, Ask] = field(default_factory=dict)
 
 
 def judge(client: str, version: str, asked: str, answer: object, expected: str | None) -> Outcome:

@@ -11,6 +11,7 @@ import httpx
 from conf import compose
 from model.columns import columns
 from model.errors import ServiceError, UserError
+from model.languages import nearest
 from services.clients.checks import Outcome, Server
 from services.clients.node_clients import SCRIPTS, ask_node_clients
 from services.clients.python_clients import CLIENTS, ask_python_clients
@@ -61,11 +62,12 @@ def show(config: ClientsConfig) -> int:
     if config.format == "text":
         print("\n".join(columns([HEAD, *map(row, found)])))
         counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
-        clients = {one.client for one in found if one.state == "ok"} - {
-            one.client for one in found if one.state == "failed"
-        }
+        states: dict[tuple[str, str], set[str]] = {}  # two registries may have clients of one name
+        for one in found:
+            states.setdefault((one.client, one.version), set()).add(one.state)
+        working = sum(some == {"ok"} for some in states.values())
         print(
-            f"{len(clients)} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
+            f"{working} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
             f"{counts['not installed']} clients are not installed"
         )
     return compose.FAILED if any(one.state == "failed" for one in found) else compose.OK
@@ -101,7 +103,7 @@ def find_server(config: ClientsConfig) -> Server:
         base_url=url, timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {}
     ) as http:
         pairs = [(one["code"], target) for one in get(http, "GET", "/languages") for target in one["targets"]]
-        fitting = [pair for pair in pairs if config.source in (None, pair[0]) and config.target in (None, pair[1])]
+        fitting = [pair for pair in pairs if fits(config.source, pair[0]) and fits(config.target, pair[1])]
         if not fitting:
             raise UserError(f"clients: {url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
         source, target = fitting[0]
@@ -112,7 +114,13 @@ def find_server(config: ClientsConfig) -> Server:
         named = next(
             (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
         )
-    return Server(url, key, source, target, config.text, expected, models, named)
+        documents = bool(get(http, "GET", "/frontend/settings")["filesTranslation"])
+    return Server(url, key, source, target, config.text, expected, models, named, documents)
+
+
+def fits(asked: str | None, code: str) -> bool:
+    """Returns True if `code` is the asked language, or its nearest relative; None asks for any."""
+    return asked is None or nearest(asked, (code,)) is not None
 
 
 def get(http: httpx.Client, method: str, path: str, content: object = None) -> Any:

@@ -2,6 +2,8 @@
 
 import contextlib
 import logging
+import re
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -12,6 +14,7 @@ from services.clients.checks import Client, Outcome, Server, explain, judge
 
 TERM = "Dragoman"  # a term of the test glossaries
 PARENT = "projects/any/locations/global"
+PATIENCE = 60.0  # seconds for a document
 KEYLESS = "none"  # clients that insist on a key send this one to a server that needs none
 
 
@@ -89,6 +92,37 @@ def _deepl_glossary_v3(server: Server) -> str:
         return f"{len(client.list_multilingual_glossaries())} glossaries, {stored.dictionaries[0].entry_count} entry"
     finally:
         client.delete_multilingual_glossary(stored)
+
+
+def _deepl_with_glossary(server: Server) -> str:
+    """Returns the translation with a glossary that has the text's longest word; empty if the term is not in it."""
+    client, word = _deepl(server), longest_word(server.text)
+    stored = client.create_glossary("dragoman clients", server.source, server.target, {word: TERM})
+    try:
+        text: str = _deepl_text(server, glossary=stored.glossary_id)
+        return text if TERM in text else ""
+    finally:
+        client.delete_glossary(stored)
+
+
+def _deepl_document(server: Server) -> str:
+    client = _deepl(server)
+    target = _deepl_target(server)
+    handle = client.translate_document_upload(
+        server.text, source_lang=server.source, target_lang=target, filename="text.txt"
+    )
+    until = time.monotonic() + PATIENCE
+    while not (status := client.translate_document_get_status(handle)).done:
+        if not status.ok or time.monotonic() > until:
+            raise RuntimeError(f"{status.status.value}: {status.error_message}")
+        time.sleep(0.1)
+    with client.translate_document_download(handle) as answer:
+        return answer.content.decode()
+
+
+def longest_word(text: str) -> str:
+    """Returns the longest word of a text, the first of several."""
+    return max(re.findall(r"\w+", text), key=len, default=text)
 
 
 def _google_login(server: Server) -> Any:
@@ -221,7 +255,9 @@ CLIENTS = (
             "usage": lambda server: _deepl(server).get_usage().character.count is not None,
             "glossary": _deepl_glossary,
             "glossary, version 3": _deepl_glossary_v3,
+            "translate with a glossary": _deepl_with_glossary,
         },
+        {"document": _deepl_document},
     ),
     Client(
         "google-cloud-translate",
@@ -277,8 +313,9 @@ def ask_python_clients(server: Server, wanted: Sequence[str] = ()) -> Iterator[O
         except metadata.PackageNotFoundError:
             yield Outcome(client.name, "", "", "not installed", f"pip install {client.name}")
             continue
-        for asked, question in {**client.translations, **client.others}.items():
-            expected = server.expected if asked in client.translations else None
+        translations = {**client.translations, **(client.documents if server.documents else {})}
+        for asked, question in {**translations, **client.others}.items():
+            expected = server.expected if asked in translations else None
             try:
                 with quiet():
                     answer = question(server)

@@ -15,6 +15,7 @@ from model.inference.bleu import UNSPACED, SentenceBleu, bleu, tokeniser
 from model.inference.reranking import Lists, TunerConfig, tune
 from model.inference.scoring import Scorer, open_scorer
 from model.languages import language_by_script
+from model.plural import plural
 from services.commands.lines import batches, flat, open_input, read_lines
 from services.commands.nbest import Entry, NBest
 from services.commands.weights import Weights
@@ -47,7 +48,7 @@ class Reranker:
         self.references = None if config.references is None else all_lines(config.references, "references")
         if self.references is not None and len(self.references) != len(self.sources):
             raise UserError(
-                f"{config.references} has {len(self.references)} lines, {config.source} {len(self.sources)}: "
+                f"{config.references} has {plural(len(self.references), 'line')}, {config.source} {len(self.sources)}: "
                 f"a reference is a line of the same number"
             )
 
@@ -100,7 +101,7 @@ class Reranker:
         if each.number >= len(self.sources):
             raise UserError(
                 f"{each.entries[0].place}: sentence {each.number}, but {self.config.source} has "
-                f"{len(self.sources)} lines (numbers begin at 0)"
+                f"{plural(len(self.sources), 'line')} (numbers begin at 0)"
             )
         return self.sources[each.number]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose
+from model.plural import plural
 from model.storage.mirror import local_folder
 from services.commands.run_folders import age, run_folders, size
 from services.jobs.client.table import table
@@ -43,5 +44,5 @@ def show(runs: Path, shards: bool = False) -> int:
     head = ["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"]
     print(table([head, *rows]) if rows else f"no runs in {runs}")
     if len(shown) < len(found):
-        print(f"and {len(found) - len(shown)} records of shardings (runs.shards=true)")
+        print(f"and {plural(len(found) - len(shown), 'record')} of shardings (runs.shards=true)")
     return compose.OK

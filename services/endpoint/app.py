@@ -19,7 +19,9 @@ from services.endpoint.access_log import AccessLog
 from services.endpoint.answer import OVER_QUOTA, as_json, refusal
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.dialects.deepl import add_deepl_routes
+from services.endpoint.dialects.deepl_documents import add_deepl_document_routes
 from services.endpoint.dialects.deepl_glossaries import add_glossary_routes
+from services.endpoint.dialects.deepl_languages import add_deepl_language_routes
 from services.endpoint.dialects.deepl_requests import IGNORED
 from services.endpoint.dialects.google import add_google_routes
 from services.endpoint.dialects.google_v3 import add_google_v3_routes
@@ -27,7 +29,7 @@ from services.endpoint.dialects.openai import add_openai_routes
 from services.endpoint.dialects.scoring import add_scoring_routes
 from services.endpoint.document_routes import FORM, PATHS, add_document_routes
 from services.endpoint.documentation import add_documentation
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.hooks import add_hooks
 from services.endpoint.keys import KeyRefusedError
@@ -112,6 +114,8 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     add_libretranslate_routes(app, endpoint, documents)
     add_document_routes(app, documents)
     add_deepl_routes(app, endpoint)
+    add_deepl_document_routes(app, documents)
+    add_deepl_language_routes(app, endpoint, documents=documents.folder is not None)
     add_glossary_routes(app, endpoint)
     add_google_routes(app, endpoint)
     add_google_v3_routes(app, endpoint)

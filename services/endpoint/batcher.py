@@ -136,10 +136,12 @@ class Batcher(Generic[Engine, Item, Answer]):
         """Returns the number of waiting items."""
         return self._short.lane.queued + self._long.lane.queued
 
-    def submit(self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0) -> Future[list[Answer]]:
+    def submit(
+        self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0, client: str = ""
+    ) -> Future[list[Answer]]:
         """Queues the items of one request; the future holds one answer per item. For threads; coroutines call `ask`.
 
-        A request of a higher priority gets twice the tokens a step; 0 is the usual one.
+        Clients take turns. One whose requests have a higher priority gets twice the tokens a step; 0 is the usual one.
 
         Raises:
             TooManyTokensError: they have more tokens than one request may have.
@@ -147,12 +149,14 @@ class Batcher(Generic[Engine, Item, Answer]):
             EngineStoppedError: a thread has ended.
         """
         future: Future[list[Answer]] = Future()
-        request = self._queue(engine, items, nbest, priority, future)
+        request = self._queue(engine, items, nbest, priority, client, future)
         if request is not None:
             future.add_done_callback(partial(_drop_waiting, weakref.ref(self), weakref.ref(request)))
         return future
 
-    async def ask(self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0) -> list[Answer]:
+    async def ask(
+        self, engine: Engine, items: Sequence[Item], nbest: int = 1, priority: int = 0, client: str = ""
+    ) -> list[Answer]:
         """Returns one answer per item. Cancelling it drops the items that wait.
 
         Raises:
@@ -162,7 +166,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Answer]] = loop.create_future()
-        request = self._queue(engine, items, nbest, priority, future, loop)
+        request = self._queue(engine, items, nbest, priority, client, future, loop)
         try:
             return await future
         except asyncio.CancelledError:
@@ -188,6 +192,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         items: Sequence[Item],
         nbest: int,
         priority: int,
+        client: str,
         future: Any,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> _Request[Engine, Item, Answer] | None:
@@ -200,18 +205,35 @@ class Batcher(Generic[Engine, Item, Answer]):
             raise TooManyTokensError(f"request ({sum(costs)}) exceeds token limit ({self.most_tokens})")
         priority = min(max(priority, PRIORITIES[0]), PRIORITIES[-1])
         request: _Request[Engine, Item, Answer] = _Request(
-            engine, list(items), costs, nbest, priority, future=future, loop=loop
+            engine, list(items), costs, nbest, priority, client, future=future, loop=loop
         )
         with self._lock:
             if not self.alive:
                 raise EngineStoppedError("its thread does not run")
             worker = self._worker(request)
-            if worker.lane.queued + len(items) > self.capacity:
-                raise QueueFullError(self._retry_after(worker.lane.cost))
+            refused = self._make_room(worker.lane, request)
             worker.lane.add(request)
             if worker.lane.queued >= worker.wanted:
                 worker.changed.notify()
+        _settle(refused)
         return request
+
+    def _make_room(
+        self, lane: Lane[_Request[Engine, Item, Answer]], request: _Request[Engine, Item, Answer]
+    ) -> list[tuple[_Request[Engine, Item, Answer], _Outcome[Answer]]]:
+        """Drops waiting requests of the client that fills the queue, so that `request` fits; returns their refusals.
+
+        Raises:
+            QueueFullError: its own client has as many lines as any other.
+        """
+        missing = lane.queued + len(request.items) - self.capacity
+        crowding = lane.crowding(request, missing) if missing > 0 else []
+        full = QueueFullError(self._retry_after(lane.cost))
+        if missing > 0 and not crowding:
+            raise full
+        for one in crowding:
+            lane.drop(one)
+        return [(one, full) for one in crowding]
 
     def _worker(self, request: _Request[Engine, Item, Answer]) -> _Worker[Engine, Item, Answer]:
         """Returns the worker whose lane is the request's."""

@@ -79,6 +79,11 @@ class Detector:
         """Returns the most probable language; UNKNOWN if the text has no letters."""
         return next(iter(self.rank(text, served)), UNKNOWN)
 
+    def known(self, languages: Sequence[str]) -> set[str]:
+        """Returns those of the languages that can be identified."""
+        labels = {base_language(label) for label, _ in self.load().rank("")}
+        return {code for code in languages if base_language(code) in labels}
+
     def load(self) -> LanguageIdentifier:
         """Returns the library's model, loaded once."""
         with self._lock:

@@ -11,7 +11,8 @@ from starlette.exceptions import HTTPException
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.questions import admit
-from services.endpoint.documents import Documents, Handle
+from services.endpoint.documents.documents import DISABLED, Documents, Finished
+from services.endpoint.documents.jobs import ID, Handle
 from services.endpoint.requests import Language, Parameters, validate
 from services.endpoint.translation import Question
 
@@ -29,21 +30,18 @@ class FileRequest(Parameters):
 
 def add_document_routes(app: FastAPI, documents: Documents) -> None:
     """Adds the routes."""
-    schema = FileRequest.model_json_schema()
-    schema["properties"]["file"] = {"type": "string", "format": "binary"}
-    schema["required"] = [*schema["required"], "file"]
 
     @app.post(
         "/translate_file",
         summary="Translate a document, its layout kept",
         responses=openapi.answers(openapi.record({"translatedFileUrl": openapi.TEXT})),
-        openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}},
+        openapi_extra=in_form(FileRequest),
     )
     async def translate_file(request: Request) -> Response:
-        values, name, content = await _read_form(request)
+        values, name, content = await read_form(request)
         admit(request, documents.endpoint, values)
         if documents.folder is None:
-            raise HTTPException(403, "Files translation are disabled on this server.")
+            raise HTTPException(403, DISABLED)
         if not name:
             raise HTTPException(400, "Invalid request: empty file")
         asked = validate(FileRequest, values)
@@ -55,14 +53,26 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
     @app.get("/download_file/{name}", include_in_schema=False)
     async def download_file(name: str) -> Response:
         secret = name.partition(".")[0]
-        found = await asyncio.to_thread(documents.result, secret[:32], secret[32:], keep=True)
-        shown = f"attachment; filename*=UTF-8''{quote(found.name, safe='')}"
-        # A page that was translated must not run here as one of ours.
-        headers = {"Content-Disposition": shown, "X-Content-Type-Options": "nosniff"}
-        return Response(found.content, headers=headers, media_type=found.media_type)
+        found = await asyncio.to_thread(documents.result, secret[:ID], secret[ID:], keep=True)
+        return document_response(found)
 
 
-async def _read_form(request: Request) -> tuple[dict[str, str], str, bytes]:
+def in_form(asked: type[Parameters]) -> openapi.Schema:
+    """Returns a request with these parameters and a file in a form."""
+    schema = asked.model_json_schema()
+    schema["properties"]["file"] = {"type": "string", "format": "binary"}
+    schema["required"] = [*schema.get("required", ()), "file"]
+    return {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": schema}}}}
+
+
+def document_response(found: Finished) -> Response:
+    """Returns a translated document as an attachment: a page that was translated must not run here as one of ours."""
+    shown = f"attachment; filename*=UTF-8''{quote(found.name, safe='')}"
+    headers = {"Content-Disposition": shown, "X-Content-Type-Options": "nosniff"}
+    return Response(found.content, headers=headers, media_type=found.media_type)
+
+
+async def read_form(request: Request) -> tuple[dict[str, str], str, bytes]:
     """Returns the fields of a form, and name and content of its file; no name if there is none.
 
     Raises:
@@ -94,5 +104,5 @@ async def _wait(documents: Documents, handle: Handle) -> str:
                 return state.name
             await asyncio.sleep(LOOK)
     except BaseException:
-        documents.delete(handle.id)
+        documents.jobs.delete(handle.id)
         raise

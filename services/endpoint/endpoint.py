@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
 from model.errors import UserError
-from model.inference.losses import Losses
 from model.inference.translator import Translation
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
@@ -20,6 +18,7 @@ from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
 from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
+from services.endpoint.route_translator import RouteTranslator, merge_losses
 from services.endpoint.single_model import QueuesModel
 from services.endpoint.spoken import Spoken, languages_of
 from services.endpoint.translation import Answer, Question
@@ -29,11 +28,6 @@ from services.models.loaded_encoder import LoadedEncoder
 from services.models.loaded_model import LoadedModel
 from services.models.served import Served
 from services.settings import Limits
-from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, pending, prepare
-from services.texts.stand_ins import stand_ins_of
-
-logger = logging.getLogger(__name__)
 
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
 
@@ -45,10 +39,6 @@ NOTHING: dict[str, Any] = {
     "queued": 0,
     "models": [],
 }  # /status without one
-
-
-class MarkupError(HTTPException):
-    """A text is not in the format that its client says."""
 
 
 @dataclass
@@ -128,7 +118,11 @@ class Endpoint:
         key, characters = ASKING.get(), sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
         try:
-            answers, route = await self._answer(question, models)
+            async with asyncio.timeout(self.queue().timeout):
+                answers, route = await self._answer(question, models)
+        except TimeoutError:
+            self.keys.give_back(key, characters)
+            raise self.queue().no_answer() from None
         except BaseException:
             self.keys.give_back(key, characters)
             raise
@@ -209,89 +203,19 @@ class Endpoint:
     async def _ask(
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
-        """Returns the answers to texts of one language; over a language in the middle, one model after the other."""
-        if question.aligned and route.via:
-            raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
-        answers: list[Answer] = []
-        for model in route.models:
-            before, most = answers, question.alternatives if model is route.models[-1] else 0
-            given = [one.text for one in before] or texts
-            answers = await self._ask_model(model, given, question.options, question.aligned, most)
-            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                answers[place] = dataclasses.replace(second, losses=_merge(first.losses, second.losses))
+        """Returns the answers to texts of one language."""
+        translator = RouteTranslator(self.queue().ask, self.metrics, self.longest, self.models)
+        options = [question.options] * len(texts)
+        answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
         return [
             dataclasses.replace(
                 answer,
                 source=one.language,
                 confidence=one.confidence,
-                losses=_merge(answer.losses, one.report()),
-                via=route.via,
-                origin=route.origin,
+                losses=merge_losses(answer.losses, one.report()),
             )
             for answer, one in zip(answers, spoken, strict=True)
         ]
-
-    async def _ask_model(
-        self, served: LoadedModel, texts: Sequence[str], options: TextOptions, aligned: bool, most: int
-    ) -> list[Answer]:
-        """Returns one model's answers, with at most `most` alternatives."""
-        try:
-            prepared = [prepare(text, options, served.source, self.longest, served.target) for text in texts]
-        except UserError as problem:
-            raise MarkupError(400, f"Invalid request: {problem}") from None
-        most = min(most, served.most_alternatives)
-        await self._translate(prepared, served, aligned, most + 1)
-        answers, losses = [], []
-        for text in prepared:
-            losses.append(Losses("sentence"))
-            for line, translation in text.translations():
-                losses[-1].add(line, translation)
-            best = text.rebuild()
-            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
-            others.pop(best.text, None)
-            maps = text.attention() if aligned else []
-            record = losses[-1].record()
-            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
-        self.metrics.lose(losses)
-        return answers
-
-    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
-        """Translates the texts' lines, again where the model lost what must not change."""
-        lines = sum(text.sentences for text in texts)
-        with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
-            while not all(text.finished for text in texts):
-                if any(text.masked for text in texts):
-                    known = await asyncio.to_thread(stand_ins_of, served)
-                    for text in texts:
-                        text.stand_ins = known
-                for asked in pending(texts):
-                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.queue().ask(model, asked.lines, nbest, ASKING.get().priority)
-                    for translation in translations:
-                        if translation.error:
-                            logger.error("a line could not be translated: %s", translation.error)
-                            raise HTTPException(500, f"Cannot translate text: {translation.error}")
-                    asked.take(translations)
-
-    async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
-        """Returns the model with attention; without, the model itself where attention is not `needed`."""
-        try:
-            return await self._load_aligning(served)
-        except HTTPException:
-            if needed:
-                raise
-            return served
-
-    async def _load_aligning(self, served: LoadedModel) -> LoadedModel:
-        """Returns the model with attention; loading it first holds up no other request.
-
-        Raises:
-            HTTPException: 400, the model has no attention.
-        """
-        try:
-            return await asyncio.to_thread(lambda: served.aligning)
-        except UserError as problem:
-            raise HTTPException(400, f"alignment is not supported: {problem}") from None
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""
@@ -311,11 +235,3 @@ class Endpoint:
 
 def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
-
-
-def _merge(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Returns two records as one: numbers are added, lists are joined."""
-    merged = dict(losses)
-    for name, value in more.items():
-        merged[name] = merged[name] + value if name in merged else value
-    return merged

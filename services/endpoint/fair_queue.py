@@ -1,13 +1,14 @@
-"""The order of the work: requests take turns by tokens. No threads and no clock, so that a test can run it in a loop.
+"""The order of the work: clients take turns by tokens. No threads and no clock, so that a test can run it in a loop.
 
-Every request has a tag, the tokens that it was given divided by its weight; the next line is of the request with the
-smallest tag. A new request begins at the tag that is served now: a short one passes long ones, and none waits for ever
-(start-time fair queueing: Goyal, Vin and Cheng, 1996).
+Every client has a tag, the tokens that it was given divided by its weight; the next line is of the client with the
+smallest tag. A new client begins at the tag that is served now: a short request passes long ones, and none waits for
+ever (start-time fair queueing: Goyal, Vin and Cheng, 1996). The requests of one client take turns in the same way, so
+that many of them at once get no more than one does.
 """
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +27,7 @@ class Request(Generic[Engine, Item]):
     costs: list[int]  # tokens of each item
     nbest: int = 1
     priority: int = 0
+    client: str = ""  # whose turn it takes; empty: the one of all that have no name
     taken: int = 0  # items in a batch or answered
     gone: bool = False  # nobody waits for its answer
     tag: float = 0.0
@@ -42,46 +44,92 @@ class Request(Generic[Engine, Item]):
 
     def take(self) -> Item:
         """Takes the next item, and pays for it."""
-        item, cost = self.items[self.taken], self.costs[self.taken]
+        item, price = self.items[self.taken], self.price
         self.taken += 1
-        self.tag += cost / 2.0**self.priority
+        self.tag += price
         return item
+
+    @property
+    def price(self) -> float:
+        """Returns what the next item adds to the tags."""
+        return self.costs[self.taken] / 2.0**self.priority
 
 
 Work = TypeVar("Work", bound=Request[Any, Any])
 
 
+@dataclass(eq=False)
+class _Client(Generic[Work]):
+    """One client's waiting requests."""
+
+    tag: float
+    lines: int = 0  # waiting
+    heap: list[tuple[float, int, Work]] = field(default_factory=list)
+    now: float = 0.0  # the tag of its request that is served
+    waits: bool = False  # it is among those that the lane looks at
+
+    def first(self) -> Work | None:
+        """Returns the request whose turn it is; forgets those that are gone."""
+        while self.heap and self.heap[0][2].gone:
+            heapq.heappop(self.heap)
+        return self.heap[0][2] if self.heap else None
+
+
 @dataclass
 class Lane(Generic[Work]):
-    """Requests that take turns for batches of at most `lines` lines and, beyond the first line, `tokens` tokens."""
+    """Clients that take turns for batches of at most `lines` lines and, beyond the first line, `tokens` tokens."""
 
     lines: int
     tokens: int
     queued: int = 0  # lines waiting
     cost: int = 0  # tokens waiting
-    _heap: list[tuple[float, int, Work]] = field(default_factory=list)
+    _clients: dict[str, _Client[Work]] = field(default_factory=dict)  # that wait, or have had more than others
+    _heap: list[tuple[float, int, _Client[Work]]] = field(default_factory=list)
     _now: float = 0.0  # the tag that is served
     _number: Iterator[int] = field(default_factory=itertools.count)
 
     def add(self, request: Work) -> None:
         """Adds a request at the end of those that have been given as little."""
-        request.tag = self._now
-        self.queued += request.left
-        self.cost += request.tokens
-        self._push(request)
+        client = self._clients.setdefault(request.client, _Client(self._now))
+        request.tag = client.now
+        self._count(client, request.left, request.tokens)
+        self._push(client, request)
+        if not client.waits:
+            client.tag = max(client.tag, self._now)
+            self._wait(client)
 
     def drop(self, request: Work) -> None:
         """Forgets the waiting lines of a request that nobody waits for."""
         if not request.gone:
             request.gone = True
-            self.queued -= request.left
-            self.cost -= sum(request.costs[request.taken :])
+            if request.left:
+                self._count(self._clients[request.client], -request.left, -sum(request.costs[request.taken :]))
 
     def drain(self) -> list[Work]:
         """Removes and returns all waiting requests."""
-        found = [request for _, _, request in self._heap if not request.gone]
-        self._heap, self.queued, self.cost = [], 0, 0
+        found = [one for client in self._clients.values() for _, _, one in client.heap if not one.gone]
+        for request in found:
+            request.gone = True
+        self._clients, self._heap, self.queued, self.cost = {}, [], 0, 0
         return found
+
+    def crowding(self, request: Work, lines: int) -> list[Work]:
+        """Returns waiting requests whose going makes room for `lines` of the request: the newest of the client that has
+        most; none if it would then have fewer than the request's own client.
+        """
+        largest = max(self._clients.values(), key=lambda one: one.lines, default=None)
+        own = self._clients.get(request.client)
+        least = request.left + (own.lines if own else 0)
+        newest = sorted(largest.heap, key=lambda entry: -entry[1]) if largest else []
+        found: list[Work] = []
+        for _, _, one in newest:
+            if lines <= 0:
+                break
+            if not one.gone and not one.taken:
+                found.append(one)
+                lines -= one.left
+        freed = sum(one.left for one in found)
+        return found if largest and lines <= 0 and largest.lines - freed >= least else []
 
     def take(
         self, most: int | None = None, began: Callable[[Work], None] = lambda _: None
@@ -92,34 +140,67 @@ class Lane(Generic[Work]):
         """
         batch: dict[int, tuple[Work, list[Any]]] = {}
         first: Work | None = None
-        lines, tokens, others = min(self.lines, most or self.lines), self.tokens, []
+        lines, tokens = min(self.lines, most or self.lines), self.tokens
+        others: list[tuple[_Client[Work], tuple[float, int, Work]]] = []  # of other engines
+        passed: list[_Client[Work]] = []  # have nothing (more) for this batch
         while self._heap and lines:
-            tag, _, request = self._heap[0]
-            if request.gone:
-                heapq.heappop(self._heap)
+            client = self._heap[0][2]
+            request = client.first()
+            if request is None:
+                passed.append(heapq.heappop(self._heap)[2])
                 continue
             if first is not None and (request.engine is not first.engine or request.nbest != first.nbest):
-                others.append(heapq.heappop(self._heap))
+                others.append((client, heapq.heappop(client.heap)))
                 continue
             cost = request.costs[request.taken]
             if first is not None and cost > tokens:
                 break
-            heapq.heappop(self._heap)
             if first is None:
-                first, self._now = request, max(self._now, tag)
+                first, self._now = request, max(self._now, client.tag)
             if not request.taken:
                 began(request)
+            heapq.heappop(client.heap)
+            client.now, client.tag = max(client.now, request.tag), client.tag + request.price
             batch.setdefault(id(request), (request, []))[1].append(request.take())
             lines, tokens = lines - 1, tokens - cost
-            self.queued, self.cost = self.queued - 1, self.cost - cost
+            self._count(client, -1, -cost)
             if request.left:
-                self._push(request)
-        for entry in others:
-            heapq.heappush(self._heap, entry)
+                self._push(client, request)
+            heapq.heapreplace(self._heap, (client.tag, next(self._number), client))
+        for client, entry in others:
+            heapq.heappush(client.heap, entry)
+        self._look_again(passed, {request.client for request, _ in batch.values()})
         return list(batch.values())
 
-    def _push(self, request: Work) -> None:
-        heapq.heappush(self._heap, (request.tag, next(self._number), request))
+    def _look_again(self, passed: Sequence[_Client[Work]], served: Container[str]) -> None:
+        """Lets clients wait on that have requests; forgets those that were given no more than others.
+
+        Where nobody waits any more, only those are remembered that are `served` now.
+        """
+        for client in passed:
+            client.waits = False
+            if client.heap:
+                self._wait(client)
+        if not self.queued:
+            self._heap, self._clients = [], {name: one for name, one in self._clients.items() if name in served}
+            for client in self._clients.values():
+                client.waits, client.heap = False, []
+        elif passed:
+            self._clients = {
+                name: one for name, one in self._clients.items() if one.waits or one.tag > self._now or one.heap
+            }
+
+    def _count(self, client: _Client[Work], lines: int, tokens: int) -> None:
+        client.lines += lines
+        self.queued += lines
+        self.cost += tokens
+
+    def _wait(self, client: _Client[Work]) -> None:
+        client.waits = True
+        heapq.heappush(self._heap, (client.tag, next(self._number), client))
+
+    def _push(self, client: _Client[Work], request: Work) -> None:
+        heapq.heappush(client.heap, (request.tag, next(self._number), request))
 
 
 def is_long(costs: Sequence[int], turn: int) -> bool:

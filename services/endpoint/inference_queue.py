@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from starlette.exceptions import HTTPException
 
 from services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
+from services.endpoint.keys import ASKING
 from services.models.origin import Origin
 
 logger = logging.getLogger(__name__)
@@ -53,8 +54,8 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             raise HTTPException(503, f"{self.refusal}: its thread has ended, the server must be started again")
         return model
 
-    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1, priority: int = 0) -> list[Answer]:
-        """Returns one answer per item, from `model`; a request of a higher priority gets twice the turns a step.
+    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1) -> list[Answer]:
+        """Returns one answer per item, from `model`, in the turn of the client that asks, by its key's priority.
 
         Raises:
             HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
@@ -66,7 +67,8 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             )
         try:
             async with asyncio.timeout(self.timeout):
-                return await self.batcher.ask(model, items, nbest, priority)
+                asking = ASKING.get()
+                return await self.batcher.ask(model, items, nbest, asking.priority, asking.client)
         except TooManyTokensError as problem:
             raise HTTPException(400, f"Invalid request: {problem}") from None
         except QueueFullError as problem:
@@ -74,7 +76,11 @@ class InferenceQueue(Generic[Model, Item, Answer]):
         except EngineStoppedError as problem:
             raise HTTPException(503, f"{self.refusal}: {problem}") from None
         except TimeoutError:
-            raise HTTPException(503, f"{self.refusal}: no answer in {self.timeout:g} s", {"Retry-After": "5"}) from None
+            raise self.no_answer() from None
+
+    def no_answer(self) -> HTTPException:
+        """Returns the error of a request that took too long."""
+        return HTTPException(503, f"{self.refusal}: no answer in {self.timeout:g} s", {"Retry-After": "5"})
 
     @property
     def status(self) -> str:

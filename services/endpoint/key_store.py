@@ -16,8 +16,10 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from model.errors import UserError
 from model.names import check_name
 from services.store.database import Database, answering
+from services.store.upgrade import Migrations, upgrade
 
 SETTING = "serve.database"
+MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions", "endpoint_version")
 
 
 class Tables(DeclarativeBase):
@@ -83,16 +85,17 @@ class KeyStore:
         return parsed.get_backend_name() != "sqlite" or Path(parsed.database or "").is_file()
 
     def open(self) -> Database:
-        """Returns the database with its tables.
+        """Returns the database with its tables in this program's version.
 
         Raises:
-            UserError, ServiceError: it cannot be used.
+            UserError, ServiceError: it cannot be used, or is of a newer Dragoman.
         """
         if self._database is None:
             database = Database(self.url, SETTING)
             with contextlib.ExitStack() as stack:
                 stack.callback(database.close)
-                database.create(Tables.metadata)
+                with answering(SETTING):
+                    upgrade(database, MIGRATIONS)
                 stack.pop_all()
             self._database = database
         return self._database

@@ -5,6 +5,7 @@ and reads the keys again every few seconds, so a new key, a revoked one and othe
 Keys from the file `serve.keys` have no limits and are not stored.
 """
 
+import ipaddress
 import logging
 import math
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal
 
 from starlette.exceptions import HTTPException
@@ -36,11 +38,19 @@ class Key:
     requests: int | None = None  # a minute
     languages: tuple[str, ...] | None = None  # texts are translated between these; None: all
     priority: int = 0  # above 0: its requests have more turns in the queue, below 0: fewer
+    address: str = ""  # of a client without a key
+
+    @property
+    def client(self) -> str:
+        """Returns who takes turns with others: the key, or else the address."""
+        return self.digest or self.address
 
 
 NOBODY = Key()
 # The key of the request that is answered, so that a translation is counted whatever dialect asks for it.
 ASKING: ContextVar[Key] = ContextVar("asking", default=NOBODY)
+# Why a key, or its absence, has refused the request, for the count of refusals: the status alone does not tell.
+REFUSED: ContextVar[Reason | None] = ContextVar("refused", default=None)
 
 
 class KeyRefusedError(HTTPException):
@@ -51,6 +61,7 @@ class KeyRefusedError(HTTPException):
         headers = None if retry_after is None else {"Retry-After": str(retry_after)}
         super().__init__(429 if limited else 403, message, headers)
         self.reason = reason
+        REFUSED.set(reason)
 
 
 class Keys:
@@ -82,9 +93,14 @@ class Keys:
         self.charge(key, characters, pair)
         return key
 
-    def admit(self, secret: str) -> Key:
-        """Returns the key whose secret this is, and makes it that of the request. Raises as `find`."""
+    def admit(self, secret: str, address: str = "") -> Key:
+        """Returns the key whose secret this is, and makes it that of the request. Raises as `find`.
+
+        Where no key is needed, `address` tells clients apart.
+        """
         key = self.find(secret)
+        if not key.digest and address:
+            key = Key(address=network_of(address))
         ASKING.set(key)
         return key
 
@@ -213,6 +229,16 @@ class Keys:
             if said != self._trouble:
                 logger.warning("%s; API keys are counted in memory until it answers", said)
             self._trouble = said
+
+
+@lru_cache(maxsize=4096)
+def network_of(address: str) -> str:
+    """Returns the address of a client; of IPv6 the network, because a client has as many addresses as it likes."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else str(found)
 
 
 def month_of(now: float) -> str:

@@ -19,6 +19,7 @@ from services.endpoint.access_log import log_failure, log_request
 from services.endpoint.answer import refusal
 from services.endpoint.body_limit import TooLongError, read_body, refuse_body
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.keys import REFUSED
 from services.http.connections import LEAVING
 from services.telemetry.http_metrics import HttpMetrics
 
@@ -49,12 +50,13 @@ class LeanRoutes:
         began = time.perf_counter()
         scope["app"], scope["route"] = self.app, route
         self.metrics.begin(scope, route.path)
+        REFUSED.set(None)
         status = 0  # no answer: the client has left
         try:
             response = await self._answer_while_there(route.endpoint, scope, receive, extension)
             if response is not None:
                 status = response.status_code
-                self.refused(status)
+                self.refused(status, REFUSED.get())
                 if self.varies:
                     response.headers.add_vary_header("Origin")
                 await response(scope, receive, send)

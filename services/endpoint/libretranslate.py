@@ -11,7 +11,7 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from services.endpoint.dialects.questions import admit
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
 from services.endpoint.memory_store import Unit
@@ -76,6 +76,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         found = await endpoint.detect(validate(DetectionRequest, values).q)
         return as_json([guess._asdict() for guess in found])
 
+    @app.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1
     @app.get(
         "/languages",
         summary="The languages, and those that each is translated into",

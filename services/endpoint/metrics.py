@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from model.inference.losses import KINDS as LOSSES
 from model.inference.losses import Losses
+from services.endpoint.keys import REFUSED
 from services.models.catalogue import Catalogue
 from services.models.served import Served
 from services.telemetry.disk import disks
@@ -47,6 +48,7 @@ REASONS = {
     500: "error",
     503: "unavailable",
 }
+BY_KEY = {"characters": "quota", "requests": "rate"}  # limits of a key, whatever status the dialect has for them
 LOST = tuple(kind for kind in LOSSES if kind != "failed")
 NOT_REFUSALS = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
 
@@ -99,7 +101,7 @@ class Metrics:
             self.characters.labels(direction)
         for what in LOST:
             self.lost.labels(what)
-        for reason in sorted(set(REASONS.values())):
+        for reason in sorted({*REASONS.values(), *BY_KEY.values()}):
             self.refused.labels(reason)
 
     def characters_in(self) -> int:
@@ -123,10 +125,11 @@ class Metrics:
                 if number and what in LOST:
                     self.lost.labels(what).inc(number)
 
-    def refuse(self, status: int) -> None:
-        """Counts a request that was answered with an error."""
+    def refuse(self, status: int, key: str | None = None) -> None:
+        """Counts a request that was answered with an error; `key`: the reason why its key refused it."""
         if status >= 400:
-            self.refused.labels(REASONS.get(status, "error" if status >= 500 else "invalid")).inc()
+            reason = REASONS.get(status, "error" if status >= 500 else "invalid")
+            self.refused.labels(BY_KEY.get(key or "", reason)).inc()
 
 
 class ModelMetrics:
@@ -187,7 +190,7 @@ class _State(Collector):
 class Refusals:
     """ASGI middleware: counts error answers by their status."""
 
-    def __init__(self, app: ASGIApp, count: Callable[[int], None]) -> None:
+    def __init__(self, app: ASGIApp, count: Callable[[int, str | None], None]) -> None:
         self.app = app
         self.count = count
 
@@ -196,9 +199,11 @@ class Refusals:
             await self.app(scope, receive, send)
             return
 
+        REFUSED.set(None)
+
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self.count(message["status"])
+                self.count(message["status"], REFUSED.get())
             await send(message)
 
         await self.app(scope, receive, counted)

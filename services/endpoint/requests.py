@@ -203,13 +203,18 @@ async def parameters(request: Request) -> dict[str, Any]:
     return values | content
 
 
-def check_key(values: Mapping[str, Any], keys: Keys) -> Key:
+def check_key(request: Request, values: Mapping[str, Any], keys: Keys) -> Key:
     """Returns the key that is given as `api_key`.
 
     Raises:
         KeyRefusedError: 403, it is missing or wrong, and the server needs one.
     """
-    return keys.admit(str(values.get("api_key") or ""))
+    return keys.admit(str(values.get("api_key") or ""), address_of(request))
+
+
+def address_of(request: Request) -> str:
+    """Returns the address of the client; empty if it is not known."""
+    return request.client.host if request.client else ""
 
 
 def _parse_json(body: bytes) -> Any:

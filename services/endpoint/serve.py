@@ -2,14 +2,14 @@
 
 import contextlib
 import dataclasses
+import importlib
 import logging
 import signal
-import socket
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from conf import compose
 from conf.interrupts import handled_by
@@ -20,10 +20,11 @@ from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from services.endpoint.app import create_lean_app
 from services.endpoint.batcher import Batcher
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
+from services.endpoint.hooks import Registration
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
@@ -46,6 +47,7 @@ from services.telemetry.telemetry import Telemetry
 from services.telemetry.traceparent import check_address
 
 Model = TypeVar("Model", bound=Answering)
+Loaded = TypeVar("Loaded", bound=Answering, covariant=True)
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 logger = logging.getLogger(__name__)
@@ -57,16 +59,41 @@ def serve(
     """Answers requests until a signal. Prints the address on its own line once requests are answered.
 
     Raises:
-        UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys, or
-            more connections than this process may have.
+        UserError: the port is taken, the bundle is not valid, the registry has no such model, the file has no keys,
+            more connections than this process may have, or the cluster does not answer.
     """
     check(config)
-    reserve_descriptors(config.connections)
     if alignment is not None:
         alignment.check()
-    listed = read_keys(config.keys)
+    if config.cluster is not None:
+        deploy: Callable[..., int] = importlib.import_module("services.endpoint.ray_serve").deploy
+        return deploy(config, decode, overrides, alignment)
+    reserve_descriptors(config.connections)
     listening = bind(config.host, config.port)
-    with contextlib.closing(listening), contextlib.ExitStack() as stack:
+    with contextlib.closing(listening), open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):
+        server = Server(
+            create_lean_app(endpoint, documents),
+            listening,
+            connections=config.connections,
+            patience=config.receive_timeout,
+            grace=config.stop_timeout,
+            refused=endpoint.metrics.refuse,
+            ready=partial(print_address, *listening.getsockname()[:2]),
+            loop="uvloop",
+        )
+        # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
+        with handled_by(lambda *_: None, signal.SIGTERM):
+            server.serve_requests()
+    return compose.OK
+
+
+@contextlib.contextmanager
+def open_endpoint(
+    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
+) -> Iterator[tuple[Endpoint, Documents]]:
+    """Yields the endpoint and its documents, whose threads run during the block."""
+    listed = read_keys(config.keys)
+    with contextlib.ExitStack() as stack:
         telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
         metrics = Metrics(telemetry)
         models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
@@ -95,26 +122,18 @@ def serve(
             glossaries=Glossaries(store),
             origins=config.origins,
         )
+        if config.hook_url is not None and endpoint.hook is not None and models is not None:
+            registry = Registry(config.tracking_uri, Path(config.cache))
+            registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
+            stack.callback(registration.stop)
+            registration.start()
         queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
         metrics.show(queues, Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
         documents.start()
-        server = Server(
-            create_lean_app(endpoint, documents),
-            listening,
-            connections=config.connections,
-            patience=config.receive_timeout,
-            grace=config.stop_timeout,
-            refused=metrics.refuse,
-            ready=partial(print_address, listening),
-            loop="uvloop",
-        )
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
-        # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
-        with handled_by(lambda *_: None, signal.SIGTERM):
-            server.serve_requests()
-    return compose.OK
+        yield endpoint, documents
 
 
 @contextlib.contextmanager
@@ -188,46 +207,63 @@ def is_followed(source: ServeConfig) -> bool:
 @contextlib.contextmanager
 def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[VectorsQueue | None]:
     """Yields the queue of questions about word vectors during the block; None if no vectors are named."""
-    named = config.vectors
-    if named is None:
-        yield None
-        return
     loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
-    reference = named if is_registered(named) else None
-    watch = (metrics or Metrics()).watch("vectors")
-    searcher = Batcher(LoadedVectors.answer, limit=config.batch, capacity=config.queue, watch=watch)
-    load = partial(loader.load, named)
-    with (
-        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
-        run_batcher(config, searcher) as batcher,
-    ):
-        yield open_queue(config, "set of word vectors", "Cannot search", follower, batcher)
+    said = Kind("vectors", "set of word vectors", "Cannot search")
+    with open_queue(config, config.vectors, loader, LoadedVectors.answer, said, metrics) as queue:
+        yield queue
 
 
 @contextlib.contextmanager
 def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[EncoderQueue | None]:
     """Yields the queue of texts to turn into vectors during the block; None if no encoder is named."""
-    named = config.encoder
+    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("encoder", "encoder", "Cannot make vectors")
+    with open_queue(config, config.encoder, loader, LoadedEncoder.encode, said, metrics) as queue:
+        yield queue
+
+
+class Kind(NamedTuple):
+    """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
+
+    name: str
+    what: str
+    refusal: str
+
+
+class ModelLoader(Protocol[Loaded]):
+    """Loads a model by what a setting names, or a registered version."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def load(self, named: str) -> Loaded: ...
+
+    def load_version(self, version: ModelVersion) -> Loaded: ...
+
+
+@contextlib.contextmanager
+def open_queue(
+    config: ServeConfig,
+    named: str | None,
+    loader: ModelLoader[Model],
+    answer: Callable[[Model, list[Item], int], Sequence[Answer]],
+    kind: Kind,
+    metrics: Metrics | None = None,
+) -> Iterator[InferenceQueue[Model, Item, Answer] | None]:
+    """Yields the queue for the model `named`, which it follows, during the block; None if none is named."""
     if named is None:
         yield None
         return
-    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    watch = (metrics or Metrics()).watch(kind.name)
     reference = named if is_registered(named) else None
-    watch = (metrics or Metrics()).watch("encoder")
-    reader = Batcher(LoadedEncoder.encode, limit=config.batch, capacity=config.queue, watch=watch)
-    load = partial(loader.load, named)
     with (
-        follow_model(config, loader.registry, reference, load, loader.load_version, watch.swapped) as follower,
-        run_batcher(config, reader) as batcher,
+        follow_model(
+            config, loader.registry, reference, partial(loader.load, named), loader.load_version, watch.swapped
+        ) as follower,
+        run_batcher(config, Batcher(answer, limit=config.batch, capacity=config.queue, watch=watch)) as batcher,
     ):
-        yield open_queue(config, "encoder", "Cannot make vectors", follower, batcher)
-
-
-def open_queue(
-    config: ServeConfig, what: str, refusal: str, follower: Follower[Model], batcher: Batcher[Model, Item, Answer]
-) -> InferenceQueue[Model, Item, Answer]:
-    """Returns the queue for the follower's model and this batcher."""
-    return InferenceQueue(what, refusal, lambda: follower.current, batcher, lambda: follower.error, config.timeout)
+        current, trouble = (lambda: follower.current), (lambda: follower.error)
+        yield InferenceQueue(kind.what, kind.refusal, current, batcher, trouble, config.timeout)
 
 
 @contextlib.contextmanager
@@ -284,6 +320,13 @@ def check(config: ServeConfig) -> None:
         raise UserError(
             f"serve.weights: {len(config.weights)} numbers for {len(config.models)} of serve.models; one each is needed"
         )
+    if config.hook_url is not None and config.hook is None:
+        raise UserError("serve.hook_url: needs serve.hook, the file with the webhook's secret")
+    if config.hook_url is not None and not config.tracking_uri.startswith(("http://", "https://")):
+        raise UserError(
+            f"serve.hook_url: only a server sends webhooks, and tracking.uri={config.tracking_uri} is none; "
+            "leave it out: new versions are found by polling"
+        )
     if config.traces is not None:
         check_address(config.traces)
     check_ranges("serve", config)
@@ -312,8 +355,7 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     return keys
 
 
-def print_address(listening: socket.socket) -> None:
+def print_address(host: str, port: int) -> None:
     """Prints the server's address."""
-    host, port = listening.getsockname()[:2]
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     print(f"http://{shown}:{port}", flush=True)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.languages import nearest, same_language, standard_code
+from model.languages import nearest, standard_code
 from services.endpoint.detection import UNKNOWN, Detector, Guess
 from services.endpoint.languages import language_name
 from services.endpoint.translation import Question
@@ -41,7 +41,7 @@ class Spoken:
 async def languages_of(question: Question, models: Catalogue, detector: Detector, check: bool) -> list[Spoken]:
     """Returns the language of every text. `check`: also look at texts whose language the client names."""
     if question.source is not None and not check:
-        return [_asked(question, question.source, UNKNOWN) for _ in question.texts]
+        return [_asked(question, question.source, UNKNOWN, models) for _ in question.texts]
     if not detector.loaded:
         await asyncio.to_thread(detector.load)
     sources = models.sources(question.target)
@@ -50,13 +50,13 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
     named = question.source
     if named is not None:
         guesses = [UNKNOWN if detector.agrees(text, named) else detector.detect(text, offered) for text in texts]
-        return [_asked(question, named, guess) for guess in guesses]
+        return [_asked(question, named, guess, models) for guess in guesses]
     guesses = [detector.detect(text, offered) for text in texts]
     return [_identified(question.target, guess, sources) for guess in guesses]
 
 
-def _asked(question: Question, source: str, guess: Guess) -> Spoken:
-    if same_language(source, question.target):
+def _asked(question: Question, source: str, guess: Guess, models: Catalogue) -> Spoken:
+    if models.is_one(source, question.target):
         return Spoken(standard_code(source), 0.0, copied=True)
     if guess.confidence < SURE or nearest(guess.language, (source,)) or nearest(source, (guess.language,)):
         return Spoken(standard_code(source), 0.0)

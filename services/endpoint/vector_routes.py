@@ -42,7 +42,7 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
 
     async def check_request(request: Request) -> dict[str, Any]:
         values = await parameters(request)
-        keys.charge(check_key(values, keys))
+        keys.charge(check_key(request, values, keys))
         open_queue()
         return values
 

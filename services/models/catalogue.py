@@ -151,6 +151,11 @@ class Catalogue:
         """Returns the languages from which a text can be translated into `target`."""
         return [source for source, targets in self.targets().items() if nearest(target, tuple(targets))]
 
+    def is_one(self, source: str, target: str) -> bool:
+        """Returns True if a text in `source` is one in `target` already: no model translates between such relatives."""
+        between = standard_code(source), standard_code(target)
+        return nearest(source, (target,)) is not None and between not in self.pairs()
+
     def wake(self) -> None:
         """Makes every followed model look for a newer version now."""
         for one in self.models:

@@ -40,7 +40,7 @@ class LoadedModel:
     target: str
     open_aligner: Callable[[], Aligner] | None = None  # for the same bundle; loads the network in PyTorch
     aligner: Aligner | None = None  # if set, every translation carries its attention
-    bytes: int = 0  # of its weights in memory
+    bytes: int = 0  # of its engine's weights in memory; `held_bytes` has all
     _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once requested
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -72,6 +72,12 @@ class LoadedModel:
                     raise UserError(f"{self.origin.name}: this model shows no attention")
                 self._kept["aligning"] = dataclasses.replace(self, aligner=self.open_aligner(), _kept={})
             return self._kept["aligning"]
+
+    @property
+    def held_bytes(self) -> int:
+        """Returns the bytes of all its weights in memory: the engine's, and the network's that shows the attention."""
+        aligning = self._kept.get("aligning")
+        return self.bytes + (aligning.aligner.bytes if aligning and aligning.aligner else 0)
 
     @property
     def most_alternatives(self) -> int:

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import re
 import shutil
 import tempfile
@@ -13,12 +12,11 @@ from typing import Any
 
 from conf import again
 from model.addresses import mask_address, mask_secrets
-from model.environment import restore_environment
 from model.errors import ServiceError, UserError, reason
+from model.mlflow_client import PAGE, all_versions, download, mlflow_client
 from model.names import check_name
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
-PAGE = 1000  # records per request
 logger = logging.getLogger(__name__)
 
 
@@ -79,13 +77,8 @@ class Registry:
         from mlflow.exceptions import MlflowException
 
         client = self._client()
-        found: list[Any] = []
         try:
-            page = client.search_model_versions(query, max_results=PAGE)
-            found += page
-            while page.token:
-                page = client.search_model_versions(query, max_results=PAGE, page_token=page.token)
-                found += page
+            found = all_versions(client, query)
         except MlflowException as problem:
             raise self._unreachable(problem) from None
         return sorted(found, key=lambda version: -version.creation_timestamp)
@@ -113,6 +106,31 @@ class Registry:
         except MlflowException as problem:
             raise self._unreachable(problem) from None
 
+    def tell(self, url: str, event: str, secret: str) -> None:
+        """Makes MLflow's webhook that posts an event to `url`, or sets its secret, which MLflow tells nobody.
+
+        Raises:
+            UserError: the server does not answer, takes no such address, or refuses whoever is no admin of it.
+        """
+        from mlflow.exceptions import MlflowException
+
+        with self.asking() as client:
+            try:
+                page = client.list_webhooks()
+                found = list(page)
+                while page.token:
+                    page = client.list_webhooks(page_token=page.token)
+                    found += page
+                same = next((one for one in found if one.url == url), None)
+                if same is None:
+                    client.create_webhook("dragoman", url, [event], secret=secret)
+                else:
+                    client.update_webhook(same.webhook_id, events=[event], secret=secret, status="ACTIVE")
+            except MlflowException as problem:
+                if problem.error_code not in ("INVALID_PARAMETER_VALUE", "PERMISSION_DENIED"):
+                    raise
+                raise UserError(f"MLflow at {self} takes no webhook to {url} ({reason(problem)})") from None
+
     def fetch(self, version: ModelVersion) -> Path:
         """Returns the bundle directory of `version`; downloads it once into the cache, completely or not at all.
 
@@ -127,31 +145,25 @@ class Registry:
 
     def _download(self, version: ModelVersion, kept: Path) -> None:
         self._client()
-        import mlflow
-        from mlflow.exceptions import MlflowException
-
         temporary: Path | None = None
         try:
             kept.parent.mkdir(parents=True, exist_ok=True)
             temporary = Path(tempfile.mkdtemp(prefix=f".{kept.name}-", dir=kept.parent))
-            mlflow.artifacts.download_artifacts(
-                artifact_uri=str(version), dst_path=str(temporary), tracking_uri=self.uri
-            )
+            download(self.uri, str(version), temporary)
             try:
                 temporary.rename(kept)
             except OSError:
                 if not kept.is_dir():  # else another process was first; versions never change, so its copy is equal
                     raise
-        except (MlflowException, OSError) as problem:  # the server fails or the disk is full; the error says which
-            said = mask_secrets(reason(problem), self.uri)
-            raise ServiceError(f"{version} could not be downloaded to {kept}: {said}") from None
+        except OSError as problem:  # the disk is full
+            raise ServiceError(f"{version} could not be downloaded to {kept}: {reason(problem)}") from None
         finally:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)
         logger.info("%s was downloaded to %s", version, kept)
 
     def _client(self) -> Any:
-        """Returns an MLflow client that gives up after seconds; MLflow's own default is minutes.
+        """Returns an MLflow client that gives up after seconds.
 
         Raises:
             UserError: the sqlite file is missing (MLflow would make an empty one).
@@ -161,18 +173,7 @@ class Registry:
                 f"tracking_uri: {self} is not there: no model has been trained here yet. `dragoman demo` trains one in "
                 "minutes; a bundle's folder is named by the verb's key, such as translate.bundle=PATH"
             )
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")
-        os.environ.setdefault("MLFLOW_ALLOW_PICKLE_DESERIALIZATION", "false")
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-        logging.getLogger("botocore").setLevel(logging.WARNING)  # it logs the credentials' source each time
-        import mlflow
-
-        with restore_environment("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):  # MLflow writes both
-            mlflow.set_tracking_uri(self.uri)
-            mlflow.set_registry_uri(self.uri)
-        return mlflow.MlflowClient(tracking_uri=self.uri, registry_uri=self.uri)
+        return mlflow_client(self.uri)
 
     def _unreachable(self, problem: Exception) -> UserError:
         said = mask_secrets(reason(problem), self.uri)

@@ -53,7 +53,7 @@ class Served:
         """Returns the facts about the newest version; None until it was loaded once."""
         model = self.place.current
         if model is not None:
-            self._card = Card(model.source, model.target, model.origin, model.bytes)
+            self._card = Card(model.source, model.target, model.origin, model.held_bytes)
         return self._card
 
     @property

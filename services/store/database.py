@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, ProgrammingError
 from sqlalchemy.orm import Session
 
@@ -62,15 +62,6 @@ class Database:
             if not self.is_sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADING})
             yield connection
-
-    def create(self, tables: MetaData) -> None:
-        """Makes the tables that are missing.
-
-        Raises:
-            ServiceError: the database does not answer, or is damaged.
-        """
-        with answering(self.setting), self.upgrading() as connection:
-            tables.create_all(connection)
 
     def close(self) -> None:
         self.engine.dispose()

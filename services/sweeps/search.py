@@ -12,6 +12,7 @@ import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from model.errors import ServiceError, UserError
+from model.plural import plural
 from services.jobs.client.client import JobClient
 from services.jobs.states import ENDED
 from services.sweeps.settings import SweepConfig
@@ -113,7 +114,7 @@ class Search:
                 self.client.act(job["id"], "stop")
             except UserError:
                 return False  # it has ended in the meantime: the next check finds out how
-            after = f"{len(values)} validation{'s' * (len(values) != 1)}"
+            after = plural(len(values), "validation")
             self._tell(trial, TrialState.PRUNED, best, f"ended after {after}: others do better")
             return True
         return False

@@ -23,22 +23,7 @@ class HttpMetrics:
             "http.server.request.duration",
             unit="s",
             description="Duration of HTTP server requests.",
-            explicit_bucket_boundaries_advisory=(
-                0.005,
-                0.01,
-                0.025,
-                0.05,
-                0.075,
-                0.1,
-                0.25,
-                0.5,
-                0.75,
-                1,
-                2.5,
-                5,
-                7.5,
-                10,
-            ),
+            explicit_bucket_boundaries_advisory=HTTP_SECONDS,
         )
         meter.create_observable_up_down_counter(
             "http.server.active_requests",

@@ -2,7 +2,7 @@
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +16,17 @@ from pipelines.corpus.read import staging
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult
+from tests.pipelines.ray_cluster import RayCluster, ray_cluster
 
 WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
 LETTERS = str.maketrans("0123456789", "bcdfghklmn")  # other numbers would make near-copies
+
+
+@pytest.fixture(scope="session")
+def ray() -> Iterator[RayCluster]:
+    """A Ray that tests share; what one leaves in it is ended by its `kill`."""
+    with ray_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -13,12 +13,14 @@ import psutil
 import pytest
 
 from model.runs import journal, paths
+from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command
 
 
-def start_verb(home: Path, *words: str) -> Command:
-    """The command line as a user starts it, in a session of its own."""
-    return Command(words, {**os.environ, "DRAGOMAN_HOME": str(home)})
+def start_verb(home: Path, *words: str, ray: RayCluster | None = None) -> Command:
+    """The command line as a user starts it, in a session of its own; on this Ray, if any."""
+    more = {"DRAGOMAN_HOME": str(home), **(ray.environment if ray else {})}
+    return Command((*words, ray.word) if ray else words, {**os.environ, **more})
 
 
 def finish(process: Command, code: int = 0) -> str:
@@ -45,19 +47,10 @@ def reached(run: Path, step: int) -> Callable[[], bool]:
     return lambda: any(line["step"] >= step for line in steps(run))
 
 
-def workers_of(process: Command) -> list[psutil.Process]:
-    found = []
-    for child in psutil.Process(process.pid).children(recursive=True):
-        try:
-            if any("RayTrainWorker" in word for word in child.cmdline()[:1]):
-                found.append(child)
-        except psutil.Error:
-            continue
-    return found
-
-
-def kill_tree(process: "Command | subprocess.Popen[str]") -> str:
+def kill_tree(process: "Command | subprocess.Popen[str]", ray: RayCluster | None = None) -> str:
     """Kills a command and all that it has started, without a chance to clean up. Returns what it has printed."""
+    if ray is not None:
+        ray.kill()
     with contextlib.suppress(psutil.NoSuchProcess):
         for one in [*psutil.Process(process.pid).children(recursive=True), psutil.Process(process.pid)]:
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -14,7 +14,8 @@ from model.shards.reader import ShardReader
 from model.shards.verify import verify_once
 from pipelines.loaders.pairs import ChunkOrder, LaneLoader
 from pipelines.settings import LoaderConfig
-from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for, workers_of
+from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for
+from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command
 
 SETTINGS = [
@@ -39,9 +40,9 @@ SETTINGS = [
 ]
 
 
-def start(verb: str, home: Path, *overrides: str) -> Command:
+def start(verb: str, home: Path, *overrides: str, ray: RayCluster | None = None) -> Command:
     """The verb as a user starts it, in a session of its own."""
-    return start_verb(home, verb, *SETTINGS, *overrides)
+    return start_verb(home, verb, *SETTINGS, *overrides, ray=ray)
 
 
 @pytest.fixture(scope="module")
@@ -69,25 +70,25 @@ def assert_same_run(run: Path, undisturbed: Path) -> None:
     assert ours[-1]["loss"] == pytest.approx(theirs[-1]["loss"], rel=0.02)
 
 
-def test_a_killed_worker_is_replaced_and_the_run_is_the_same(home: Path, undisturbed: Path) -> None:
+def test_a_killed_worker_is_replaced_and_the_run_is_the_same(home: Path, undisturbed: Path, ray: RayCluster) -> None:
     run = home / "runs" / "worker"
-    process = start("train", home, "name=worker", "cluster.workers=2")
+    process = start("train", home, "name=worker", "cluster.workers=2", ray=ray)
     wait_for(reached(run, 120), process)
-    workers_of(process)[0].kill()
+    ray.workers()[0].kill()
     finish(process)
     assert int((run / "attempt").read_text()) == 2
     assert_same_run(run, undisturbed)
 
 
-def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undisturbed: Path) -> None:
+def test_a_killed_tree_goes_on_with_another_number_of_workers(home: Path, undisturbed: Path, ray: RayCluster) -> None:
     run = home / "runs" / "tree"
-    process = start("train", home, "name=tree", "cluster.workers=2")
+    process = start("train", home, "name=tree", "cluster.workers=2", ray=ray)
     wait_for(reached(run, 80), process)
-    kill_tree(process)
-    process = start("train", home, "name=tree", "cluster.workers=1")
+    kill_tree(process, ray)
+    process = start("train", home, "name=tree", "cluster.workers=1", ray=ray)
     wait_for(reached(run, 170), process)
-    kill_tree(process)
-    out = finish(start("train", home, "name=tree", "cluster.workers=2"))
+    kill_tree(process, ray)
+    out = finish(start("train", home, "name=tree", "cluster.workers=2", ray=ray))
     assert "goes on to step 400" in out
     assert_same_run(run, undisturbed)
     out = finish(start("verify", home, "name=tree"))
@@ -168,11 +169,14 @@ def damage_first_chunk_of_rank_1(shards: Path) -> Path:
 
 
 @pytest.mark.parametrize("backend", ["ray", "local"])
-def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(home: Path, tmp_path: Path, backend: str) -> None:
+def test_a_damaged_shard_that_one_rank_meets_ends_the_run_by_name(
+    home: Path, tmp_path: Path, backend: str, ray: RayCluster
+) -> None:
     shards = Path(shutil.copytree(home / "shards", tmp_path / "shards")) / "phrasebook-en-de-bpe"
     verify_once(shards, tmp_path / "verified")
     file = damage_first_chunk_of_rank_1(shards)
-    out = finish(start("train", tmp_path, f"cluster.backend={backend}", "cluster.workers=2"), code=2)
+    words = (f"cluster.backend={backend}", "cluster.workers=2")
+    out = finish(start("train", tmp_path, *words, ray=ray if backend == "ray" else None), code=2)
     assert f"{file}: " in out.splitlines()[-1] and "is not what the manifest says" in out.splitlines()[-1]
     assert "Traceback" not in out
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from model.files import atomic_open
+from model.plural import plural
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.clean.misalignment import (
     LEAST_LINES,
@@ -109,7 +110,7 @@ def describe(source: Source, run: Misaligned) -> str:
     text = f"{where}: lines {run.first + 1} to {run.last + 1} are not translations of each other (misaligned)"
     if run.shift:
         way = "late" if run.shift > 0 else "early"
-        text += f"; there the target side is {abs(run.shift)} line{'s' * (abs(run.shift) > 1)} {way}"
+        text += f"; there the target side is {plural(abs(run.shift), 'line')} {way}"
     return text
 
 

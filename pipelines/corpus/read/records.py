@@ -13,6 +13,7 @@ from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CorpusConfig, OnError
 
 _ARRAY = re.compile(r"\s*\[\s*(\{|$)")
+ID_ROWS, FEWEST_ID_ROWS = 100, 3  # rows looked at to tell a column of ids from a text
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -47,6 +48,8 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
         parse = _tsv_row(block.source.places) if block.source.format == "tsv" else _json_row(block.source.places)
         records = _parse_lines(sides[0], parse, block, on_error, bad)
         records.counts = counts
+        if block.source.format == "tsv" and block.first_line == 0:
+            _refuse_number_columns(records, block)
     records.counts["nul"] = sum("\0" in text for side in (records.source, records.target) for text in side)
     return records
 
@@ -191,6 +194,26 @@ def _parse_lines(
         source.append(left)
         target.append(right)
     return Records(source, target, bad)
+
+
+def _refuse_number_columns(records: Records, block: Block) -> None:
+    """Refuses a TSV whose first rows have only numbers on one side: `corpus.columns` takes ids for a text.
+
+    Raises:
+        UserError: names the column and its first numbers.
+    """
+    rows = [pair for pair in zip(records.source, records.target, strict=True) if all(pair)][:ID_ROWS]
+    if len(rows) < FEWEST_ID_ROWS:
+        return
+    numbers = [all(text.strip().isdecimal() for text in side) for side in zip(*rows, strict=True)]
+    if sum(numbers) == 1:
+        side = numbers.index(True)
+        shown = ", ".join(pair[side].strip() for pair in rows[:3])
+        raise UserError(
+            f"corpus.columns: column {int(block.source.places[side]) + 1} of {block.source.files[0]}, read as the "
+            f"{('source', 'target')[side]}, has only numbers ({shown} ...). Give each column in order a name, and - to "
+            "those that are no text, for example 'corpus.columns=[-,source,target]'"
+        )
 
 
 def _tsv_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:

@@ -13,6 +13,7 @@ import numpy as np
 from model.errors import UserError
 from model.files import atomic_open
 from model.inputs.lines import View, is_in_place, line_blocks
+from model.plural import plural
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.sources import Source
 
@@ -96,7 +97,7 @@ def load_staged(source: Source, scratch: Path) -> list[Staged]:
             raise UserError(f"{source.keys[side]}: {file}: the file is empty")
     if len({side.lines for side in sides}) > 1:
         raise UserError(
-            f"{source.keys[0]}: {source.files[0]} has {sides[0].lines:,} lines, but "
+            f"{source.keys[0]}: {source.files[0]} has {plural(sides[0].lines, 'line')}, but "
             f"{source.keys[1]}: {source.files[1]} has {sides[1].lines:,}; they are not line by line translations"
         )
     return sides

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from model.bundles.language import TextBundle
 from model.decoding.fill_mask import MASK_WORD
 from model.errors import UserError
+from model.plural import plural
 from model.runs.record import write_evaluation
 from model.shards.manifest import manifest_hash
 from model.text.excerpt import excerpt
@@ -221,8 +222,9 @@ def report(evaluation: TextEvaluation) -> str:
     """Returns the report for users."""
     scores = evaluation.scores()
     lines = [
-        f"{evaluation.language} {evaluation.split}: {len(evaluation.items):,} records, {scores['tokens']:,.0f} tokens, "
-        f"{100 * scores['unknown_rate']:.2f} % unknown; each given {evaluation.context}; {evaluation.seconds:.0f} s"
+        f"{evaluation.language} {evaluation.split}: {plural(len(evaluation.items), 'record')}, "
+        f"{scores['tokens']:,.0f} tokens, {100 * scores['unknown_rate']:.2f} % unknown; "
+        f"each given {evaluation.context}; {evaluation.seconds:.0f} s"
     ]
     figures = f"{scores['nats']:.4f} nats per token ({scores['bits']:.4f} bits), perplexity {scores['perplexity']:.2f}"
     if "accuracy" in scores:

@@ -1,11 +1,6 @@
-"""DeepL's routes: /v2/translate, /v2/languages, /v2/usage, /v3/languages; /v2/document says that there are none yet.
-
-A language of the model is offered under the regional names that DeepL's clients insist on, too: EN-GB and EN-US for
-English. Which of them is asked for makes no difference.
-"""
+"""DeepL's routes of texts: /v2/translate and /v2/usage."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,28 +11,23 @@ from model.languages import base_language
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import deepl as form
-from services.endpoint.dialects.deepl_requests import WORDING, TranslationRequest, is_on, tags
+from services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
 from services.endpoint.dialects.questions import (
-    admit,
     ask,
     check_pair,
     check_size,
     read_request,
-    sources,
-    targets,
     usage,
     use_glossaries,
 )
-from services.endpoint.endpoint import Endpoint, MarkupError
+from services.endpoint.endpoint import Endpoint
 from services.endpoint.glossaries import GlossaryNotFoundError
-from services.endpoint.languages import language_name
 from services.endpoint.requests import validate
+from services.endpoint.route_translator import MarkupError
 from services.endpoint.translation import Answer
 from services.texts.options import Glossary, TextOptions
 
-VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
-DOCUMENTS = "Documents are not translated by this server: send their texts to /v2/translate"
 TRANSLATIONS = openapi.record(
     {
         "translations": openapi.array_of(
@@ -53,13 +43,13 @@ TRANSLATIONS = openapi.record(
         )
     }
 )
-LANGUAGES = openapi.array_of(
-    openapi.record(
-        {"language": openapi.TEXT, "name": openapi.TEXT, "supports_formality": {"type": "boolean"}},
-        optional=("supports_formality",),
-    )
-)
 USAGE = openapi.record({"character_count": openapi.COUNT, "character_limit": openapi.COUNT})
+ELSEWHERE = {  # routes of DeepL's other products
+    "/v2/write/": "models that improve texts",
+    "/v3/style_rules": "style rules",
+    "/v3/translation_memories": "translation memories of DeepL's kind",
+    "/v3/voice": "models of speech",
+}
 answers = partial(openapi.answers, form=form)
 
 
@@ -71,7 +61,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         check_size(asked.texts, endpoint, 413)
         languages = asked.source_lang, asked.target_lang
         check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
-        options = options_of(asked, await terms_of(asked))
+        options = options_of(asked, await glossary_of(endpoint, asked))
         try:
             found, headers = await ask(endpoint, asked.texts, *languages, options)
         except MarkupError:
@@ -82,33 +72,10 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         records = [translation_record(asked, *pair) for pair in zip(asked.texts, found, strict=True)]
         return as_json({"translations": records}, headers=headers | asked.ignored())
 
-    async def terms_of(asked: TranslationRequest) -> dict[str, str]:
-        if not asked.glossary_id:
-            return {}
-        languages = asked.source_lang, asked.target_lang
-        try:
-            found: dict[str, str] = await use_glossaries(endpoint, "terms", asked.glossary_id, *languages)
-            return found
-        except GlossaryNotFoundError as problem:
-            raise HTTPException(404, str(problem)) from None
-
-    async def languages(request: Request) -> Response:
-        values = await read_request(request, endpoint)
-        kind = values.get("type") or "source"
-        if kind not in ("source", "target"):
-            raise HTTPException(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
-        if kind == "source":
-            return as_json([language_record(code) for code in sources(endpoint)])
-        return as_json([{**language_record(code), "supports_formality": False} for code in with_variants(endpoint)])
-
     async def show_usage(request: Request) -> Response:
         await read_request(request, endpoint)
         used, limit = usage(endpoint)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
-
-    async def documents(request: Request) -> Response:
-        admit(request, endpoint, dict(request.query_params))
-        raise HTTPException(404, DOCUMENTS)
 
     told = answers(TRANSLATIONS, *(code for code in openapi.ERRORS), origin=True)
     app.post(
@@ -119,17 +86,37 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )(translate)
     app.get("/v2/translate", include_in_schema=False)(translate)
     for method, shown in ((app.get, True), (app.post, False)):
-        method("/v2/languages", summary="DeepL: the languages", responses=answers(LANGUAGES), include_in_schema=shown)(
-            languages
-        )
         method("/v2/usage", summary="DeepL: characters used", responses=answers(USAGE), include_in_schema=shown)(
             show_usage
         )
-    for path in ("/v2/document", "/v2/document/{document}", "/v2/document/{document}/result"):
-        app.api_route(path, methods=["GET", "POST"], include_in_schema=False)(documents)
+
+    async def refuse(request: Request) -> Response:
+        await read_request(request, endpoint)
+        what = next(what for path, what in ELSEWHERE.items() if request.url.path.startswith(path))
+        raise HTTPException(404, f"This server has no {what}.")
+
+    for path in ELSEWHERE:
+        methods = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+        app.api_route(f"{path}{{rest:path}}", methods=methods, include_in_schema=False)(refuse)
 
 
-def options_of(asked: TranslationRequest, terms: Mapping[str, str]) -> TextOptions:
+async def glossary_of(endpoint: Endpoint, asked: PairRequest) -> Glossary | None:
+    """Returns the terms of the glossaries that a request names; None if it names none.
+
+    Raises:
+        HTTPException: 404, one is not there, or has not the languages.
+    """
+    terms: dict[str, str] = {}
+    for one in asked.glossaries:
+        try:
+            found = await use_glossaries(endpoint, "terms", one, asked.source_lang, asked.target_lang)
+        except GlossaryNotFoundError as problem:
+            raise HTTPException(404, str(problem)) from None
+        terms = found | terms
+    return Glossary(terms) if terms else None
+
+
+def options_of(asked: TranslationRequest, glossary: Glossary | None) -> TextOptions:
     """Returns what is asked for beside the languages."""
     split = str(asked.split_sentences)
     return TextOptions(
@@ -139,7 +126,7 @@ def options_of(asked: TranslationRequest, terms: Mapping[str, str]) -> TextOptio
         non_splitting_tags=tags(asked.non_splitting_tags),
         outline_detection=is_on(asked.outline_detection),
         split_sentences="nonewlines" if split == "nonewlines" else "off" if split in ("0", "False") else "on",
-        glossary=Glossary(terms) if terms else None,
+        glossary=glossary,
     )
 
 
@@ -151,14 +138,3 @@ def translation_record(asked: TranslationRequest, text: str, answer: Answer) -> 
     if asked.model_type:  # one model serves all types
         record["model_type_used"] = asked.model_type.removeprefix("prefer_")
     return record
-
-
-def language_record(code: str) -> dict[str, Any]:
-    """Returns a language as DeepL lists it."""
-    return {"language": code.upper(), "name": language_name(code)}
-
-
-def with_variants(endpoint: Endpoint) -> Sequence[str]:
-    """Returns the target languages, with the regional names under which DeepL's clients ask for some."""
-    found = targets(endpoint)
-    return list(dict.fromkeys(name for code in found for name in (code, *VARIANTS.get(code, ()))))

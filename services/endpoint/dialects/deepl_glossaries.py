@@ -17,8 +17,8 @@ from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import deepl as form
 from services.endpoint.dialects.deepl_requests import WORDING
-from services.endpoint.dialects.glossary_entries import read_entries, write_tsv
-from services.endpoint.dialects.questions import offered, read_request, use_glossaries
+from services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
+from services.endpoint.dialects.questions import is_pair, read_request, use_glossaries
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.glossaries import (
     Dictionary,
@@ -127,8 +127,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return Dictionary(base_language(asked.source_lang), base_language(asked.target_lang), terms)
 
     def check_pair(asked: PairRequest) -> None:
-        pairs = endpoint.pairs()
-        if not any(offered(asked.source_lang, [one]) and offered(asked.target_lang, [two]) for one, two in pairs):
+        if not is_pair(endpoint, asked.source_lang, asked.target_lang):
             raise HTTPException(400, "Unsupported glossary source and target language pair")
 
     async def pairs(request: Request) -> Response:
@@ -171,7 +170,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return Response(status_code=204)
 
     async def create_v3(request: Request) -> Response:
-        asked = validate(GlossaryRequest, await read_request(request, endpoint), WORDING)
+        asked = validate(GlossaryRequest, with_list(await read_request(request, endpoint)), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
         return as_json(record_v3(await call("create", asked.name, given)), 201)
 
@@ -190,7 +189,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
 
     async def change_v3(request: Request) -> Response:
-        asked = validate(ChangeRequest, await read_request(request, endpoint), WORDING)
+        asked = validate(ChangeRequest, with_list(await read_request(request, endpoint)), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
         return as_json(record_v3(await call("change", glossary_id(request), name=asked.name, add=given)))
 

@@ -1,13 +1,15 @@
-"""The parameters of DeepL's /v2/translate: all are checked; those that no model here can follow are refused, or named
-as ignored where DeepL takes them for a wish.
+"""The parameters of DeepL's /v2/translate and /v2/document: all are checked.
+
+Those that no model here can follow are refused, or named as ignored where DeepL takes them for a wish.
 """
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import BeforeValidator, Field
 
-from services.endpoint.requests import Language, Parameters, Strings, Switch, Texts, Wording, refuse
+from services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Texts, Wording, refuse
 
 WORDING = Wording(
     "Parameter '{name}' not specified.", "Value for '{name}' not supported.", "Value for '{name}' not supported."
@@ -18,7 +20,7 @@ REFUSED = {  # what this server has none of
     "custom_instructions": "models that follow instructions",
     "translation_memory_id": "translation memories of DeepL's kind",
 }
-MODELS = ("quality_optimized", "latency_optimized", "prefer_quality_optimized")
+MOST_GLOSSARIES = 5
 Tags = Annotated[Strings | str, Field(title="a list of tags, or their names with commas between them")]
 Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
 Lower = BeforeValidator(lambda given: given.lower() if isinstance(given, str) else given)
@@ -35,25 +37,15 @@ def tags(given: list[str] | str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names if name.strip())
 
 
-class TranslationRequest(Parameters):
-    """The parameters of /v2/translate."""
+class PairRequest(Parameters):
+    """The parameters of texts and documents alike."""
 
-    text: Annotated[Texts, Field(min_length=1)] = Field(examples=[["The dog sees the man."]])
     target_lang: Language = Field(examples=["DE"])
     source_lang: Language | None = Field(None, title="a language code")
-    context: str | None = Field(None, title="a string", description="taken and ignored: the models read sentences")
-    split_sentences: Literal["0", "1", "nonewlines", 0, 1, True, False] = "1"
-    preserve_formatting: Switch = Field(False, description="formatting is always preserved")
     formality: Annotated[Formality, Lower] = Field("default", description="more and less are refused")
     glossary_id: Annotated[str, Field(title="a glossary's id")] | None = None
-    tag_handling: Literal["xml", "html", ""] | None = None
-    tag_handling_version: Literal["v1", "v2", ""] | None = None
-    outline_detection: Switch = True
-    splitting_tags: Tags = Field(default_factory=list)
-    non_splitting_tags: Tags = Field(default_factory=list)
-    ignore_tags: Tags = Field(default_factory=list)
-    show_billed_characters: Switch = False
-    model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized", ""] | None = None
+    enable_beta_languages: Switch = Field(False, description="taken and ignored: every language is offered")
+    glossary_ids: Tags = Field(default_factory=list, description="at most 5; the first that has a term counts")
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -65,24 +57,73 @@ class TranslationRequest(Parameters):
         return given
 
     @pydantic.model_validator(mode="after")
-    def _refuse_formality(self) -> "TranslationRequest":
+    def _check_wishes(self) -> "PairRequest":
         if self.formality in ("more", "less"):
             refuse(f"Target language '{self.target_lang.upper()}' doesn't support formality.")
-        if self.glossary_id and not self.source_lang:
+        if self.glossary_id and tags(self.glossary_ids):
+            refuse("Only one of 'glossary_id' and 'glossary_ids' can be specified")
+        if len(self.glossaries) > MOST_GLOSSARIES:
+            refuse(f"Value for 'glossary_ids' not supported: {MOST_GLOSSARIES} at most.")
+        if self.glossaries and not self.source_lang:
             refuse("Use of a glossary requires the source_lang parameter to be specified")
         return self
+
+    @property
+    def glossaries(self) -> Sequence[str]:
+        """Returns the ids of the glossaries, the most important first."""
+        return [self.glossary_id] if self.glossary_id else tags(self.glossary_ids)
+
+    def without_effect(self) -> dict[str, bool]:
+        """Returns the names of parameters that have no effect, and whether they are given."""
+        beta = is_on(self.enable_beta_languages)
+        return {"enable_beta_languages": beta, "formality": self.formality.startswith("prefer_")}
+
+    def ignored(self) -> dict[str, str]:
+        """Returns the header that names the given parameters without an effect; empty if there are none."""
+        found = ", ".join(sorted(name for name, given in self.without_effect().items() if given))
+        return {IGNORED: found} if found else {}
+
+
+class TranslationRequest(PairRequest):
+    """The parameters of /v2/translate."""
+
+    text: Annotated[Texts, Field(min_length=1)] = Field(examples=[["The dog sees the man."]])
+    context: str | None = Field(None, title="a string", description="taken and ignored: the models read sentences")
+    split_sentences: Literal["0", "1", "nonewlines", 0, 1, True, False] = "1"
+    preserve_formatting: Switch = Field(False, description="formatting is always preserved")
+    tag_handling: Literal["xml", "html", ""] | None = None
+    tag_handling_version: Literal["v1", "v2", ""] | None = None
+    outline_detection: Switch = True
+    splitting_tags: Tags = Field(default_factory=list)
+    non_splitting_tags: Tags = Field(default_factory=list)
+    ignore_tags: Tags = Field(default_factory=list)
+    show_billed_characters: Switch = False
+    model_type: Literal["quality_optimized", "latency_optimized", "prefer_quality_optimized", ""] | None = None
 
     @property
     def texts(self) -> list[str]:
         """Returns the texts to translate."""
         return self.text if isinstance(self.text, list) else [self.text]
 
-    def ignored(self) -> dict[str, str]:
-        """Returns the header that names the given parameters without an effect; empty if there are none."""
-        names = {
-            "context": bool(self.context),
-            "formality": self.formality.startswith("prefer_"),
-            "model_type": self.model_type not in (None, ""),
-        }
-        found = ", ".join(name for name, given in names.items() if given)
-        return {IGNORED: found} if found else {}
+    def without_effect(self) -> dict[str, bool]:
+        given = {"context": bool(self.context), "model_type": self.model_type not in (None, "")}
+        return {**given, **super().without_effect()}
+
+
+class DocumentRequest(PairRequest):
+    """The parameters of /v2/document beside the file."""
+
+    filename: str = Field("", title="a string", description="where the file's part of the form has no name")
+    output_format: Annotated[str, Lower] = Field(
+        "", title="the ending of the file's name", description="another is refused"
+    )
+    enable_document_minification: Switch = Field(False, description="taken and ignored")
+
+    def without_effect(self) -> dict[str, bool]:
+        return {"enable_document_minification": is_on(self.enable_document_minification), **super().without_effect()}
+
+
+class DocumentKeyRequest(Parameters):
+    """The proof that a document is the client's."""
+
+    document_key: Text

@@ -1,12 +1,15 @@
-"""A glossary's entries as text: TSV, or CSV with the languages in columns that may be missing."""
+"""A glossary's entries as text: TSV, or CSV, whose columns of languages may be missing; dictionaries in forms."""
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 FORMATS = ("tsv", "csv")
 COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
+IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them
 
 
 def read_entries(text: str, form: str) -> dict[str, str]:
@@ -40,6 +43,18 @@ def read_entries(text: str, form: str) -> dict[str, str]:
 def write_tsv(terms: Mapping[str, str]) -> str:
     """Returns the terms as lines of source, tab, target."""
     return "\n".join(f"{source}\t{target}" for source, target in terms.items())
+
+
+def with_list(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters with the dictionaries of a form (`dictionaries[0].entries`) as a list."""
+    found: dict[int, dict[str, Any]] = {}
+    others = {}
+    for name, value in values.items():
+        if parts := IN_FORM.fullmatch(name):
+            found.setdefault(int(parts["number"]), {})[parts["field"]] = value
+        else:
+            others[name] = value
+    return {**others, "dictionaries": [found[number] for number in sorted(found)]} if found else others
 
 
 def _read_csv(text: str) -> Iterator[list[str]]:

@@ -20,12 +20,20 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
+from model.errors import UserError
 from model.languages import split_pair
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.answer import openai as form
 from services.endpoint.dialects.deepl_requests import IGNORED
-from services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
+from services.endpoint.dialects.questions import (
+    ask,
+    check_pair,
+    check_size,
+    choose_pair,
+    is_pair,
+    read_request,
+)
 from services.endpoint.embeddings import embed
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.keys import ASKING
@@ -232,16 +240,26 @@ def languages_of(endpoint: Endpoint, name: str, source: str | None, target: str 
     Raises:
         HTTPException: 404 no model has this name, 400 the languages are not said.
     """
-    check_model(endpoint, name, served(endpoint))
+    pair = pair_named(endpoint, name)
+    if pair is None:
+        check_model(endpoint, name, served(endpoint))
     for code in (source, target):
         if code is not None and not (
             isinstance(code, str) and re.fullmatch(r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*", code)
         ):
             raise HTTPException(400, "Invalid 'messages': a language must be a code")
-    pairs = {f"{one}-{two}" for one, two in endpoint.pairs()}
-    if target is None and name in pairs:
-        return split_pair(name)
+    if pair is not None and target is None:
+        return pair
     return choose_pair(endpoint, source, target)
+
+
+def pair_named(endpoint: Endpoint, name: str) -> tuple[str, str] | None:
+    """Returns the languages that a model's name stands for, in whatever spelling; None if it names no pair here."""
+    try:
+        source, target = split_pair(name)
+    except UserError:
+        return None
+    return (source, target) if is_pair(endpoint, source, target) else None
 
 
 def ignored(values: Mapping[str, Any]) -> dict[str, str]:

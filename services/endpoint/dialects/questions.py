@@ -11,7 +11,7 @@ from model.languages import nearest, standard_code
 from services.endpoint.dialects.credentials import given_key
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.keys import ASKING, Key
-from services.endpoint.requests import parameters
+from services.endpoint.requests import address_of, parameters
 from services.endpoint.translation import Answer, Question
 from services.texts.options import TextOptions
 
@@ -33,7 +33,7 @@ def admit(request: Request, endpoint: Endpoint, values: Mapping[str, Any]) -> Ke
     Raises:
         KeyRefusedError: 403, it is missing or wrong, and the server needs one.
     """
-    return endpoint.keys.admit(given_key(request, values))
+    return endpoint.keys.admit(given_key(request, values), address_of(request))
 
 
 async def ask(
@@ -90,6 +90,11 @@ def targets(endpoint: Endpoint) -> list[str]:
 def offered(code: str, languages: Sequence[str]) -> bool:
     """Returns True if one of the languages is the asked one or its nearest relative."""
     return nearest(standard_code(code), tuple(languages)) is not None
+
+
+def is_pair(endpoint: Endpoint, source: str, target: str) -> bool:
+    """Returns True if a pair of languages is on offer, in whatever spelling."""
+    return any(offered(source, [one]) and offered(target, [two]) for one, two in endpoint.pairs())
 
 
 def check_pair(

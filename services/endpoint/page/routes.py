@@ -80,7 +80,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         part = "x-part" in request.headers
         try:
             values = await parameters(request)
-            check_key(values, endpoint.keys)
+            check_key(request, values, endpoint.keys)
             shown = await _translate(endpoint, request_model, values)
         except HTTPException as problem:
             if part:

@@ -11,49 +11,21 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
 import httpx
 
 from model.errors import ServiceError, UserError
+from services.jobs.views import Job, JobHistory
 from services.telemetry.traceparent import TraceParent
 
 PATIENCE = 60.0  # seconds of retrying a lost connection
 SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
 
 
-class Job(TypedDict):
-    """A job as the service returns it. Times are seconds since 1970."""
-
-    id: str
-    owner: str
-    verb: str
-    words: list[str]
-    state: str
-    reason: str
-    why: str
-    priority: int
-    run: str
-    submitted: float
-    changed: float
-    started: float | None
-    attempt: int
-    workers: int
-    cpus: float
-    gpus: float
-    seconds_low: float | None
-    seconds_high: float | None
-    spent: float
-
-
-class Detail(Job):
+class Detail(JobHistory):
     """A job with its history."""
 
-    after: list[str]
-    retries: int
-    max_seconds: float | None
-    deadline: float | None
-    plan: dict[str, Any] | None
     attempts: list[dict[str, Any]]
     changes: list[dict[str, Any]]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from conf import compose
 from model.errors import UserError, unknown
 from model.files import atomic_write
+from model.plural import plural
 from services.jobs.client import table, verbs
 from services.jobs.client.entries import Root, address
 from services.jobs.drill.drill import Result, drill
@@ -55,7 +56,8 @@ def told(result: Result) -> str:
         else:
             lasted = f"{one.lasted:.1f} s" if one.lasted > 0.5 else "-"
             rows.append((one.fault, lasted, f"{one.recovered:.1f} s", one.lost_steps, one.attempts, one.about))
-    proof = f"{result.steps:,} steps in {result.attempts} attempts, each once; dragoman verify finds nothing"
+    done = f"{plural(result.steps, 'step')} in {plural(result.attempts, 'attempt')}"
+    proof = f"{done}, each once; dragoman verify finds nothing"
     return f"{table.table(rows)}\n{'; '.join(result.problems) or proof}"
 
 

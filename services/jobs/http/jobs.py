@@ -11,6 +11,7 @@ from services.jobs.service import schemas
 from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.report import report
 from services.jobs.states import PRIORITIES, State
+from services.jobs.views import Job, JobHistory, columns, job_view
 from services.telemetry.telemetry import current
 from services.telemetry.traceparent import parse
 
@@ -26,11 +27,11 @@ def plan(here: Here, person: Submitter, body: schemas.PlanRequest) -> dict[str, 
 
 # The most frequent requests use one thread; FastAPI takes another for the answer of a plain function.
 @router.post("/jobs", status_code=201)
-async def submit(here: Here, request: Request, person: Submitter, body: schemas.Submission) -> schemas.JobView:
+async def submit(here: Here, request: Request, person: Submitter, body: schemas.Submission) -> Job:
     """Creates a job; it is planned, then it waits. The header `traceparent` is kept for its attempts."""
     place = current() or parse(request.headers.get("traceparent"))
     job = await run_in_threadpool(here.operations.submit, person, body, str(place) if place else None)
-    return schemas.JobView.model_validate(job)
+    return job_view(job)
 
 
 @router.get("/jobs")
@@ -49,10 +50,13 @@ async def jobs(
 @router.get("/jobs/{id}")
 def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     """Returns a job, its attempts and every change of its state."""
-    detail = schemas.JobDetail.model_validate(here.operations.job(person, id))
-    detail.why = here.operations.waits_for([detail]).get(id, "")
-    detail.attempts = [schemas.AttemptView.model_validate(one) for one in here.ledger.attempts(id)]
-    detail.changes = here.operations.changes(person, id)
+    found = here.operations.job(person, id)
+    detail: schemas.JobDetail = {
+        **columns(found, JobHistory),  # type: ignore[typeddict-item]  # named by it
+        "attempts": [schemas.AttemptView.model_validate(one) for one in here.ledger.attempts(id)],
+        "changes": here.operations.changes(person, id),
+    }
+    detail["why"] = here.operations.waits_for([detail]).get(id, "")
     return detail
 
 
@@ -80,27 +84,27 @@ def page(here: Here, person: Viewer, id: Id) -> Response:
 
 
 @router.post("/jobs/{id}/stop")
-def stop(here: Here, person: Submitter, id: Id) -> schemas.JobView:
+def stop(here: Here, person: Submitter, id: Id) -> Job:
     """Stops a job in order; a waiting one never starts."""
-    return schemas.JobView.model_validate(here.operations.stop(person, id))
+    return job_view(here.operations.stop(person, id))
 
 
 @router.post("/jobs/{id}/yield")
-def make_room(here: Here, person: Submitter, id: Id) -> schemas.JobView:
+def make_room(here: Here, person: Submitter, id: Id) -> Job:
     """Asks a job to make room: it saves a checkpoint and waits again."""
-    return schemas.JobView.model_validate(here.operations.make_room(person, id))
+    return job_view(here.operations.make_room(person, id))
 
 
 @router.post("/jobs/{id}/retry")
-def retry(here: Here, person: Submitter, id: Id) -> schemas.JobView:
+def retry(here: Here, person: Submitter, id: Id) -> Job:
     """Queues an ended job again; it continues from its newest checkpoint."""
-    return schemas.JobView.model_validate(here.operations.retry(person, id))
+    return job_view(here.operations.retry(person, id))
 
 
 @router.post("/jobs/{id}/priority")
-def priority(here: Here, person: Submitter, id: Id, body: schemas.PriorityRequest) -> schemas.JobView:
+def priority(here: Here, person: Submitter, id: Id, body: schemas.PriorityRequest) -> Job:
     """Sets a job's priority."""
-    return schemas.JobView.model_validate(here.operations.set_priority(person, id, PRIORITIES[body.priority]))
+    return job_view(here.operations.set_priority(person, id, PRIORITIES[body.priority]))
 
 
 @router.delete("/jobs/{id}", status_code=204)

@@ -1,22 +1,18 @@
 """Opens the ledger's database with its tables in this program's version."""
 
 import contextlib
-import logging
 import secrets
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config as AlembicConfig
-from alembic.util import CommandError
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from model.errors import UserError, reason
 from services.jobs.ledger.tables import Meta
 from services.store import database as store
 from services.store.database import answering
+from services.store.upgrade import Migrations, upgrade
 
-MIGRATIONS = Path(__file__).parent / "migrations"
+MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions")
 SETTING = "service.ledger"
 
 
@@ -49,18 +45,4 @@ class Database(store.Database):
 
     def upgrade(self, revision: str = "head") -> None:
         """Migrates the tables to `revision`; one process at a time."""
-        config = AlembicConfig()
-        config.set_main_option("script_location", str(MIGRATIONS))
-        level = logging.getLogger("alembic").level
-        logging.getLogger("alembic").setLevel(logging.WARNING)
-        try:
-            with self.upgrading() as connection:
-                config.attributes["connection"] = connection
-                command.upgrade(config, revision)
-        except CommandError as problem:  # "Can't locate revision": the database is of a newer program
-            raise UserError(
-                f"service.ledger: {self.engine.url} was made by a newer Dragoman "
-                f"({reason(problem)}); start that version, or name another ledger"
-            ) from None
-        finally:
-            logging.getLogger("alembic").setLevel(level)
+        upgrade(self, MIGRATIONS, revision)

@@ -39,7 +39,8 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
 }
 READ = ("corpora", "shards", "runs", "versions", "cache")  # folders below the home that jobs may read
 WRITTEN = ("corpora", "shards", "runs")  # folders below the home in which jobs make folders of their own
-CLOSED = ("service", "jobs", "mlflow")  # folders below the home that no job may open, whatever the roots are
+# Folders below the home that no job may open, whatever the roots are; the first two hold secrets.
+CLOSED = ("service", "endpoint", "jobs", "mlflow")
 MOST_FILES = 20_000  # entries of a folder whose links are followed
 GROUPS = {*groups.default_choices(), "experiment"}
 CODE = ("_target_", "_partial_", "_recursive_", "_convert_")
@@ -122,7 +123,8 @@ class Areas:
         return found.st_nlink > 1 and (found.st_dev, found.st_ino) in set(self._secret_inodes())
 
     def _secret_inodes(self) -> Iterator[tuple[int, int]]:
-        for path in (*(self.home / "service").rglob("*"), *self.secrets):
+        folders = [self.home / name for name in CLOSED[:2]]
+        for path in (*itertools.chain.from_iterable(one.rglob("*") for one in folders), *self.secrets):
             try:
                 found = path.stat()
             except OSError:

@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from model.errors import ServiceError, UserError
+from model.plural import plural
 from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.places import Places
 from services.jobs.ledger.tables import Job, Measurement
@@ -174,9 +175,9 @@ class Intake:
         good = [workers for workers, found in times.items() if found is not None and found["high"] <= left]
         if not good:
             told = ", ".join(
-                f"{workers} workers {found['low'] / 60:.0f} to {found['high'] / 60:.0f} min"
+                f"{plural(workers, 'worker')} {found['low'] / 60:.0f} to {found['high'] / 60:.0f} min"
                 if found
-                else f"{workers} workers: nobody knows"
+                else f"{plural(workers, 'worker')}: nobody knows"
                 for workers, found in times.items()
             )
             raise UserError(f"jobs.by: {max(0.0, left) / 60:.0f} min are left; it would take: {told}")

@@ -8,6 +8,7 @@ from sqlalchemy import and_, func, select
 from sqlalchemy.orm import aliased
 
 from model.errors import ServiceError
+from services.jobs import views
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from services.jobs.ledger.tables import Attempt, Job
@@ -20,7 +21,6 @@ from services.jobs.service.loop import Loop
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
 
-COLUMNS = [name for name in schemas.JobView.model_fields if name != "why"]  # of the ledger
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
 AGAIN = 5  # attempts to change a row that others change too
 
@@ -49,17 +49,17 @@ class Operations:
         """Returns jobs by age, the newest first, and the number of jobs in each state."""
         whose = self.only(person, owner)
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
-        found = self.ledger.rows(("seq", *COLUMNS), states, whose, before, limit)
-        jobs = [schemas.JobView.model_validate(row) for row in found]
+        found = self.ledger.rows(("seq", *views.COLUMNS), states, whose, before, limit)
+        jobs = [views.job_view(row) for row in found]
         waits = self.waits_for(jobs)
         for job in jobs:
-            job.why = waits.get(job.id, "")
+            job["why"] = waits.get(job["id"], "")
         following = found[-1].seq if len(found) == limit else None
         return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(whose), newest=newest)
 
-    def waits_for(self, jobs: Sequence[schemas.JobView]) -> dict[str, str]:
+    def waits_for(self, jobs: Sequence[views.Job]) -> dict[str, str]:
         """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
-        waiting = [job.id for job in jobs if job.state == State.WAITING]
+        waiting = [job["id"] for job in jobs if job["state"] == State.WAITING]
         if self.loop.trouble:
             return dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
         forecasts = self.forecaster.view(LIST_PATIENCE).forecasts if waiting else {}

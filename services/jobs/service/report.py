@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, Template
 
 from model.durations import duration
+from model.plural import plural
 from model.runs.paths import RECORD, RELEASE
 from model.text.excerpt import for_markup
 from model.untrusted import open_regular, read_object
@@ -52,7 +53,7 @@ def _facts(job: Job, plan: dict[str, Any]) -> Rows:
         yield "network", f"{plan['parameters']:,} parameters, about {plan['memory'] / 2**20:,.0f} MiB a worker"
     for workers, found in (plan.get("seconds") or {}).items():
         span = f"{duration(found['low'])} to {duration(found['high'])}, from {found['basis']}"
-        yield f"on {workers} worker{'s' * (workers != '1')}", f"{duration(found['expected'])} expected ({span})"
+        yield f"on {plural(int(workers), 'worker')}", f"{duration(found['expected'])} expected ({span})"
 
 
 def _attempt(one: Attempt) -> Sequence[Any]:

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.tables import Change
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
-from services.jobs.states import Priority, State
+from services.jobs.states import Priority
+from services.jobs.views import Job, JobHistory
 
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
@@ -71,34 +72,10 @@ class View(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
-class JobView(View):
-    """A job in a list. Times are seconds since 1970."""
-
-    id: str
-    owner: str
-    verb: str
-    words: list[str]
-    state: State
-    reason: str
-    why: str = ""  # what a waiting job waits for now; `reason` belongs to the last change of its state
-    priority: int
-    run: str
-    submitted: float
-    changed: float
-    started: float | None
-    attempt: int
-    workers: int
-    cpus: float
-    gpus: float
-    seconds_low: float | None
-    seconds_high: float | None
-    spent: float
-
-
 class JobPage(BaseModel):
     """Jobs, newest first, and the cursor of the next page; null at the end."""
 
-    jobs: list[JobView]
+    jobs: list[Job]
     next: int | None
     counts: dict[str, int]
     newest: int  # the number of the last change, to follow from
@@ -147,16 +124,11 @@ class ChangeView(View):
         return view
 
 
-class JobDetail(JobView):
+class JobDetail(JobHistory):
     """A job with its whole history."""
 
-    after: list[str]
-    retries: int
-    max_seconds: float | None
-    deadline: float | None
-    plan: dict[str, Any] | None
-    attempts: list[AttemptView] = []
-    changes: list[ChangeView] = []
+    attempts: list[AttemptView]
+    changes: list[ChangeView]
 
 
 class CurvesView(BaseModel):

@@ -38,7 +38,7 @@ def enter_tokens(access: Access, files: dict[str, str]) -> None:
 
 
 def secrets_of(root: UpRoot) -> list[Path]:
-    """Returns the service's files outside its own folder, which no job may open, wherever they lie."""
+    """Returns the service's and the endpoint's files outside their own folders, which no job may open."""
     service = root.service
     found = [
         service.ledger_password,
@@ -46,8 +46,17 @@ def secrets_of(root: UpRoot) -> list[Path]:
         service.token_file,
         service.kueue.token_file,
         root.jobs.key_file,
+        *(root.serve[name] for name in ("keys", "hook", "documents")),
+        *(os.environ.get(name) for name in ("RAY_AUTH_TOKEN_PATH", "DRAGOMAN_KEY_FILE", "PGPASSFILE")),
+        *_database_files(service.ledger),
+        *_database_files(root.serve["database"]),
     ]
-    found += [path for name, path in os.environ.items() if name in ("RAY_AUTH_TOKEN_PATH", "DRAGOMAN_KEY_FILE")]
-    if service.ledger.startswith("sqlite:"):
-        found.append(make_url(service.ledger).database)
     return [Path(path).expanduser().absolute() for path in found if path]
+
+
+def _database_files(url: str | None) -> list[str]:
+    """Returns the files of a sqlite database, with those that hold its newest rows; none for a server."""
+    if url is None or not url.startswith("sqlite:"):
+        return []
+    path = make_url(url).database
+    return [f"{path}{ending}" for ending in ("", "-wal", "-shm")] if path else []

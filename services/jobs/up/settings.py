@@ -13,4 +13,5 @@ class UpRoot:
 
     service: ServiceConfig
     jobs: JobsConfig
+    serve: dict[str, Any]
     paths: dict[str, Any]

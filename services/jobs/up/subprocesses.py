@@ -1,5 +1,6 @@
 """The subprocesses of `dragoman up`: a Ray head behind a token, MLflow, the endpoint."""
 
+import base64
 import contextlib
 import os
 import secrets
@@ -23,6 +24,7 @@ ON_LOOPBACK = {
     "AUTOSCALER_METRIC_PORT": "-1",
     "DASHBOARD_METRIC_PORT": "-1",
 }
+OF_DATABASES = ("PGPASSWORD", "PGPASSFILE")  # for the endpoint alone: its database is not for jobs
 OBJECTS = 256 * 2**20  # bytes of Ray's shared memory, which our data does not use
 
 
@@ -60,7 +62,7 @@ def choose_places(home: Path, config: ServiceConfig, sockets: Path) -> Places:
 
 def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[str, str]:
     """Returns the variables of every subprocess, and so of every job: the token, its file, the tracking server."""
-    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+    found = {key: value for key, value in os.environ.items() if not key.startswith("RAY_") and key not in OF_DATABASES}
     found |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(places.token), "RAY_USAGE_STATS_ENABLED": "0"}
     found |= {"RAY_JOB_STOP_WAIT_TIME_S": str(round(config.stop_timeout)), "DRAGOMAN_HOME": str(places.home)}
     found |= ON_LOOPBACK
@@ -71,11 +73,17 @@ def environment(places: Places, config: ServiceConfig, tracking: bool) -> dict[s
 
 def write_token(places: Places) -> None:
     """Writes a token that only this user can read; it gives full rights on the cluster."""
-    places.service.mkdir(parents=True, exist_ok=True)
-    if not places.token.is_file():
-        descriptor = os.open(places.token, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    _secret(places.token, secrets.token_hex(32))
+
+
+def _secret(path: Path, new: str) -> str:
+    """Returns the secret in a file that only this user can read; a missing one is made of `new`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file():
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_hex(32))
+            file.write(new)
+    return path.read_text(encoding="utf-8").strip()
 
 
 def ray_head(places: Places, config: ServiceConfig, variables: Mapping[str, str]) -> Child:
@@ -108,15 +116,18 @@ def tracking(
     ]
     # MLflow's background jobs (six processes that judge prompts) are for language model applications
     quiet = {**variables, **(login or {}), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    # encrypts webhooks' secrets in its database; without it they are lost at each start
+    new = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+    quiet.setdefault("MLFLOW_WEBHOOK_SECRET_ENCRYPTION_KEY", _secret(places.service / "mlflow_webhook_key", new))
     return Child("MLflow", command, quiet, Path.cwd(), places.service / "mlflow.log")
 
 
 def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
     """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
     command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
-    return Child(
-        "endpoint", [*command, f"serve.port={places.endpoint}"], variables, Path.cwd(), places.service / "endpoint.log"
-    )
+    command.append(f"serve.port={places.endpoint}")
+    passwords = {name: os.environ[name] for name in OF_DATABASES if name in os.environ}
+    return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), places.service / "endpoint.log")
 
 
 def answers(port: int) -> bool:

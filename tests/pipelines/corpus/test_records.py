@@ -41,6 +41,15 @@ def test_a_tab_separated_file(tmp_path: Path) -> None:
     assert (records.source, records.target) == (["Hi", "", "Yes"], ["Hallo", "", "Ja"])
 
 
+def test_a_column_of_ids_is_refused_as_a_text(tmp_path: Path) -> None:
+    rows = b"7\tHi\tHallo\n8\tYes\tJa\n9\tNo\tNein\n"
+    with pytest.raises(UserError, match=r"column 1 of .*file0, read as the source, has only numbers \(7, 8, 9 "):
+        _read(tmp_path, "tsv", rows, places=("0", "1"), on_error="skip")
+    for folder, data in (("with_text", rows + b"one\tEins\t\n"), ("numbers", b"1\t1\n2\t2\n3\t3\n")):
+        (tmp_path / folder).mkdir()
+        assert _read(tmp_path / folder, "tsv", data, places=("0", "1")).source[2] in "93", "may well be texts"
+
+
 def test_json_lines_by_dotted_field(tmp_path: Path) -> None:
     rows = [{"t": {"en": "a\nb", "de": "c"}}, {"t": {"en": "é", "de": "\u2028"}}]
     data = "\n".join(map(json.dumps, rows)).encode()

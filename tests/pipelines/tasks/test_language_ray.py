@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipelines import entries
-from tests.pipelines.processes import kill_tree, reached, start_verb, steps, wait_for, workers_of
+from tests.pipelines.processes import kill_tree, reached, start_verb, steps, wait_for
+from tests.pipelines.ray_cluster import RayCluster
 
 SETTINGS = [
     "corpus=text", "pair=en", "corpus.name=toy", "corpus.cut.valid=0.1", "corpus.cut.run=8", "tokenizer=characters",
@@ -40,14 +41,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-def test_killed_workers_and_killed_trees_change_nothing(home: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_killed_workers_and_killed_trees_change_nothing(
+    home: Path, ray: RayCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     here("train", home, "name=undisturbed")
     run, disturbed = home / "runs" / "disturbed", ("name=disturbed", "cluster.workers=2")
-    process = start_verb(home, "train", *SETTINGS, f"corpus.train.file={home}/text.txt", *disturbed)
+    process = start_verb(home, "train", *SETTINGS, f"corpus.train.file={home}/text.txt", *disturbed, ray=ray)
     wait_for(reached(run, 25), process, 400)
-    workers_of(process)[0].kill()
+    ray.workers()[0].kill()
     wait_for(reached(run, 55), process, 400)
-    kill_tree(process)
+    kill_tree(process, ray)
     caplog.set_level(logging.INFO)
     here("train", home, "name=disturbed")
     assert "goes on to step 100" in caplog.text

@@ -14,7 +14,8 @@ from model.runs import checkpoints, journal, paths
 from pipelines import entries
 from pipelines.cluster.embedded_ray import AT_IMPORT
 from pipelines.training import checkpoint
-from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for, workers_of
+from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for
+from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command
 
 TEXT = [
@@ -41,9 +42,9 @@ SETTINGS = [
 ALONE = "cluster.backend=local"
 
 
-def train(home: Path, *overrides: str) -> Command:
+def train(home: Path, *overrides: str, ray: RayCluster | None = None) -> Command:
     """The verb as a user starts it, in a session of its own."""
-    return start_verb(home, "train", *TEXT, *SETTINGS, *overrides)
+    return start_verb(home, "train", *TEXT, *SETTINGS, *overrides, ray=ray)
 
 
 def here(verb: str, *overrides: str) -> None:
@@ -97,13 +98,15 @@ def test_a_killed_run_goes_on_to_the_same_bits(home: Path, undisturbed: Path) ->
         assert torch.equal(table, tables(undisturbed)[name])
 
 
-def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(home: Path, undisturbed: Path) -> None:
+def test_workers_and_trees_are_killed_and_the_number_of_workers_changes(
+    home: Path, undisturbed: Path, ray: RayCluster
+) -> None:
     run = home / "runs" / "elastic"
-    process = train(home, "name=elastic", "cluster.workers=2")
+    process = train(home, "name=elastic", "cluster.workers=2", ray=ray)
     wait_for(reached(run, 3), process)
-    workers_of(process)[0].kill()
+    ray.workers()[0].kill()
     wait_for(lambda: (run / "attempt").read_text() == "2" and reached(run, 8)(), process)
-    kill_tree(process)
+    kill_tree(process, ray)
     here("train", *SETTINGS, "name=elastic")
     words = [sum(line.get("tokens", 0) for line in lines(one)) for one in (run, undisturbed)]
     assert words[0] == words[1]

@@ -116,6 +116,23 @@ def test_the_whole_way_back_from_a_version(
     assert origin.inputs.dataset_inputs[0].dataset.name == "train.en"
 
 
+def test_a_run_below_another_owners_run_writes_nothing_to_it(
+    tracking: TrackingConfig, tmp_path: Path, shards: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_JOB", "j1-1")
+    monkeypatch.setenv("DRAGOMAN_OWNER", "anna")
+    with TrackedRun(tracking, tmp_path / "runs" / "sweep", "sweep") as parent:
+        log_training(parent, CONFIG, HASH, shards)
+    client = connect(tracking)
+    before = client.get_run(str(parent.run_id)).to_dictionary()
+    monkeypatch.setenv("DRAGOMAN_OWNER", "ben")
+    with TrackedRun(tracking, tmp_path / "runs" / "trial", "trial") as trial:
+        log_training(trial, {**CONFIG, "tracking": {"parent": parent.run_id}}, HASH, shards)
+    tags = client.get_run(str(trial.run_id)).data.tags
+    assert (tags["mlflow.parentRunId"], tags["mlflow.user"]) == (parent.run_id, "ben")
+    assert client.get_run(str(parent.run_id)).to_dictionary() == before
+
+
 def test_shardings_that_were_recorded_among_the_trainings_are_found(
     tracking: TrackingConfig, tmp_path: Path, shards: Path
 ) -> None:

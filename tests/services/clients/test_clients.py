@@ -2,41 +2,19 @@
 
 import gc
 import shutil
-import threading
-import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import uvicorn
 
 from model.errors import ServiceError, UserError
-from services.clients.checks import Server, judge
+from services.clients import clients
+from services.clients.checks import Outcome, Server, judge
 from services.clients.clients import ClientsConfig, find_server, show
 from services.clients.node_clients import SCRIPTS, ask_node_clients
 from services.clients.python_clients import CLIENTS, ask_python_clients
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.key_store import KeyStore
-from services.http.listening import bind
-from tests.services.endpoint.conftest import Stage
-from tests.services.endpoint.conftest import stage as stage  # a fixture
 
 NODE = Path(__file__).parents[3] / "node_modules"  # where `npm install` puts them in a checkout
-
-
-@pytest.fixture
-def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
-    stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
-    listening = bind("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(stage.client.app, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
 
 
 @pytest.mark.parametrize("name", [client.name for client in CLIENTS])
@@ -68,7 +46,7 @@ def test_another_translation_than_the_servers_is_a_failure() -> None:
 def test_the_table_counts_and_the_exit_code_tells(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    config = ClientsConfig(url=url, only=["libretranslatepy", "translate", "deepl-node"], node=str(tmp_path))
+    config = ClientsConfig(url=url, only=["libretranslatepy", "deepl-node"], node=str(tmp_path))
     code = show(config)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["CLIENT", "VERSION", "ASKED", "STATE", "ANSWER"]
@@ -79,6 +57,29 @@ def test_the_table_counts_and_the_exit_code_tells(
     config.text = "Go !bad now"
     with pytest.raises(ServiceError, match="500"):
         show(config)
+
+
+def test_clients_of_one_name_in_two_registries_are_two(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = [
+        Outcome("openai", "3.57.0", "chat", "ok", "A"),
+        Outcome("openai", "6.49.0", "chat", "ok", "A"),
+        Outcome("deepl", "1.32.0", "translate", "ok", "A"),
+        Outcome("deepl", "1.32.0", "usage", "failed", "404"),
+        Outcome("translate", "", "", "not installed", "pip install translate"),
+    ]
+    monkeypatch.setattr(clients, "ask_all", lambda _server, _config: iter(found))
+    monkeypatch.setattr(clients, "find_server", lambda _config: None)
+    assert show(ClientsConfig()) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "2 clients work; 3 questions answered, 1 failed; 1 clients are not installed"
+    )
+
+
+def test_languages_may_be_spelled_otherwise(url: str) -> None:
+    found = find_server(ClientsConfig(url=url, source="EN-us", target="ger"))
+    assert (found.source, found.target) == ("en", "de")
 
 
 def test_mistakes_are_named(url: str, tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_mistakes_are_named(tmp_path: Path, lists: str, settings: dict[str, Any]
 def test_references_of_another_length_are_refused(tmp_path: Path) -> None:
     config = files(tmp_path, constructed(), references=str(tmp_path / "short"))
     (tmp_path / "short").write_text("one\n")
-    with pytest.raises(UserError, match=r"short has 1 lines, .*src 12"):
+    with pytest.raises(UserError, match=r"short has 1 line, .*src 12"):
         rerank(config)
 
 

@@ -48,7 +48,7 @@ def test_records_of_shardings_are_listed_when_asked_for(tmp_path: Path, capsys: 
     assert runs.show(tmp_path / "runs") == 0
     printed = capsys.readouterr().out
     assert "shard-like-a-run" in printed and "shard-tatoeba" not in printed
-    assert printed.endswith("and 1 records of shardings (runs.shards=true)\n")
+    assert printed.endswith("and 1 record of shardings (runs.shards=true)\n")
     assert runs.main([f"paths.root={tmp_path}", "runs.shards=true"]) == 0
     assert "shard-tatoeba-0123456789ab" in capsys.readouterr().out
 

@@ -14,12 +14,15 @@ from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import create_app, create_lean_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.detection import Detector
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
 from services.http.connections import LEAVING
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits
+
+DETECTOR = Detector()  # one for all tests: its model takes a second to load, and 74 MB
 
 
 @dataclass
@@ -106,7 +109,8 @@ def stage() -> Iterator[Stage]:
     queue = InferenceQueue(
         "model", "Cannot translate text", lambda: current[0], batcher, lambda: trouble[0], timeout=10
     )
-    endpoint = Endpoint(queue, limits=Limits(characters=200, texts=4, alternatives=2, body=1000))
+    limits = Limits(characters=200, texts=4, alternatives=2, body=1000)
+    endpoint = Endpoint(queue, limits=limits, detector=DETECTOR)
     yield Stage(Client(create_app(endpoint)), translator, endpoint, queue, batcher, current, trouble)
     translator.open.set()
     batcher.stop(10)

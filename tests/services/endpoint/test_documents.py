@@ -1,6 +1,7 @@
 """Documents as jobs: asked over HTTP, kept over a restart, bounded, deleted."""
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,13 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from services.endpoint.app import create_app
-from services.endpoint.documents import KEPT, Documents, Handle
+from services.endpoint.documents.documents import Documents
+from services.endpoint.documents.jobs import KEPT, Handle
+from services.endpoint.documents.patient_queue import pieces
+from services.endpoint.documents.worker import GROUP, groups
+from services.endpoint.keys import ASKING, NOBODY, Key
 from services.endpoint.translation import Question
+from services.texts.documents.document import Passage
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"
 QUESTION = Question((), "en", "de")
@@ -158,7 +164,7 @@ def test_jobs_are_deleted_after_an_hour_and_bounded(documents: Documents, stage:
     documents.submit("b.txt", TEXT, QUESTION)
     assert refused(documents, "c.txt", TEXT) == 429
     clock.time += KEPT + 1
-    documents.clean()
+    documents.jobs.clean()
     with pytest.raises(HTTPException):
         documents.result(*handle)
     documents.submit("c.txt", TEXT, QUESTION)
@@ -173,3 +179,47 @@ def test_a_long_document_waits_in_pieces(documents: Documents, stage: Any) -> No
     stage.batcher.capacity = 64
     assert documents.work()
     assert documents.result(*handle).content == content.upper()
+
+
+def test_a_job_waits_for_a_model_that_is_still_loading(documents: Documents, stage: Any) -> None:
+    handle = documents.submit("a.txt", TEXT, QUESTION)
+    model, stage.current[0] = stage.current[0], None
+    documents.start()
+    assert wait(documents, handle, 0.3) == "queued"
+    stage.current[0] = model
+    documents.worker.wake()
+    assert wait(documents, handle, 10.0) == "done"
+
+
+def test_a_detected_language_must_be_the_keys(documents: Documents) -> None:
+    ASKING.set(Key("anna", "digest", languages=("de", "fr")))
+    try:
+        handle = documents.submit("a.txt", b"The dog sees the man in the garden.", Question((), None, "de"))
+    finally:
+        ASKING.set(NOBODY)
+    assert documents.work()
+    assert documents.state(*handle)[0::3] == ("error", "This API key is not for en")
+
+
+@pytest.mark.parametrize(("source", "target"), [("DE", "de_DE"), ("ger", "deu"), ("de-AT", "de-CH")])
+def test_a_document_in_its_target_language_is_refused(documents: Documents, source: str, target: str) -> None:
+    with pytest.raises(HTTPException, match="Source and target language are equal"):
+        documents.submit("a.txt", TEXT, Question((), source, target))
+
+
+def test_passages_are_grouped_and_lines_cut_in_pieces() -> None:
+    passages = [Passage("x" * size) for size in (GROUP - 1, 1, 1, GROUP + 5, 2)]
+    assert [len(group) for group in groups(passages)] == [2, 1, 1, 1]
+    assert list(groups([])) == []
+    lines = ["a b c"] * 130
+    assert [len(piece) for piece in pieces(lines, 64)] == [64, 64, 2]
+    assert [len(piece) for piece in pieces(["word " * 900] * 3, 64)] == [1, 1, 1]
+    assert list(pieces([], 64)) == []
+
+
+def wait(documents: Documents, handle: Handle, seconds: float) -> str:
+    """Returns the job's status at its end, or after so many seconds."""
+    end = time.monotonic() + seconds
+    while (found := documents.state(*handle).status) in ("queued", "translating") and time.monotonic() < end:
+        time.sleep(0.02)
+    return found

@@ -1,5 +1,6 @@
 """The order of the work, by itself and in a simulation with a clock of its own."""
 
+import copy
 import random
 import statistics
 
@@ -18,8 +19,8 @@ HOSTILE = {
 }
 
 
-def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0) -> Request[str, int]:
-    return Request(engine, list(range(len(costs))), list(costs), nbest, priority)
+def request(*costs: int, engine: str = "a", nbest: int = 1, priority: int = 0, client: str = "") -> Request[str, int]:
+    return Request(engine, list(range(len(costs))), list(costs), nbest, priority, client)
 
 
 def test_requests_take_turns_by_tokens() -> None:
@@ -50,6 +51,56 @@ def test_a_priority_is_twice_the_share_a_step() -> None:
     lane.add(urgent)
     order = [lane.take()[0][0] for _ in range(50)]
     assert order.count(urgent) == 40
+
+
+def test_many_requests_of_a_client_have_one_turn_together() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    crowd = [request(10, 10, client="crowd") for _ in range(20)]
+    one = request(*[10] * 10, client="one")
+    for each in (*crowd, one):
+        lane.add(each)
+    order = [lane.take()[0][0].client for _ in range(20)]
+    assert order.count("one") == 10
+    assert [lane.take()[0][0].client for _ in range(30)] == ["crowd"] * 30
+    assert (lane.queued, lane.take()) == (0, [])
+
+
+def test_a_client_that_comes_again_has_not_forgotten_what_it_was_given() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    lane.add(request(*[10] * 20, client="steady"))
+    given = {"steady": 0, "again": 0}
+    for _ in range(14):
+        if given["again"] < 10 and not any(one.client == "again" for one in waiting(lane)):
+            lane.add(request(30, client="again"))  # one after the other, each as soon as the last is taken
+        ((asked, _),) = lane.take()
+        given[asked.client] += sum(asked.costs[asked.taken - 1 : asked.taken])
+    assert given["again"] <= given["steady"] + 30
+
+
+def test_the_requests_of_a_client_take_turns_too() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    long, short, other = (
+        request(*[10] * 6, client="a"),
+        request(10, 10, client="a"),
+        request(*[10] * 6, client="b"),
+    )
+    for each in (long, short, other):
+        lane.add(each)
+    order = [lane.take()[0][0] for _ in range(8)]
+    assert order == [long, other, short, other, long, other, short, other]
+
+
+def test_a_full_queue_makes_room_for_a_client_with_fewer_lines() -> None:
+    lane: Lane[Request[str, int]] = Lane(1, 100)
+    first, second, third = (request(1, 1, client="crowd") for _ in range(3))
+    for each in (first, second, third):
+        lane.add(each)
+    assert lane.crowding(request(1, client="one"), 1) == [third]
+    assert lane.crowding(request(1, 1, client="one"), 3) == [third, second]
+    assert lane.crowding(request(*[1] * 5, client="one"), 1) == []  # it would have more than the crowd
+    assert lane.crowding(request(1, client="crowd"), 1) == []
+    assert lane.take() == [(first, [0])]
+    assert lane.crowding(request(1, client="one"), 5) == []  # what has begun stays
 
 
 def test_a_batch_ends_at_its_tokens_and_takes_any_first_line() -> None:
@@ -99,9 +150,9 @@ class Machine:
         self.work: list[tuple[list[tuple[Request[str, str], list[str]]], int, float]] = [([], 0, 0.0), ([], 0, 0.0)]
         self.done: dict[Request[str, str], float] = {}
 
-    def submit(self, text: str) -> Request[str, str]:
+    def submit(self, text: str, client: str = "") -> Request[str, str]:
         lines = [piece.text for piece in split(text, 400, "en") if piece.text]
-        asked = Request("a", lines, [tokens_of(line) for line in lines])
+        asked = Request("a", lines, [tokens_of(line) for line in lines], client=client)
         self.lanes[is_long(asked.costs, self.turn)].add(asked)
         return asked
 
@@ -130,9 +181,16 @@ class Machine:
                 self.quiet = self.now + QUIET
 
 
-def neighbours(hostile: str | None, turn: int = TURN, clients: int = 1) -> float:
-    """Returns the 99th percentile of the seconds that neighbours wait, beside a client that sends `hostile` again and
-    again, or alone."""
+def neighbours(
+    hostile: str | None,
+    turn: int = TURN,
+    clients: int = 1,
+    crowd: int = 1,
+    name: str = "crowd",
+    waits: int = 1000,
+) -> float:
+    """Returns the 99th percentile of the seconds that neighbours wait, alone, or beside the client `name` that sends
+    `hostile` again and again, `crowd` times at once."""
     machine, seconds, began = Machine(turn), [], {}
     strain = random.Random(2)
 
@@ -141,17 +199,18 @@ def neighbours(hostile: str | None, turn: int = TURN, clients: int = 1) -> float
 
     free = [strain.random() * 0.02 for _ in range(clients)]
     asked: list[Request[str, str] | None] = [None] * clients
-    attack: Request[str, str] | None = None
-    while len(seconds) < 1000:
-        if hostile is not None and (attack is None or attack in machine.done):
-            attack = machine.submit(hostile)
+    attacks: list[Request[str, str] | None] = [None] * crowd
+    while len(seconds) < waits:
+        for number, attack in enumerate(attacks if hostile is not None else []):
+            if attack is None or attack in machine.done:
+                attacks[number] = machine.submit(hostile or "", name)
         for number in range(clients):
             mine = asked[number]
             if mine is not None and mine in machine.done:
                 seconds.append(machine.done[mine] - began[number])
                 asked[number], free[number] = None, machine.now + strain.random() * 0.02
             if asked[number] is None and free[number] <= machine.now:
-                asked[number], began[number] = machine.submit(sentence()), machine.now
+                asked[number], began[number] = machine.submit(sentence(), str(number)), machine.now
         machine.step(min([time for time in free if time > machine.now], default=float("inf")))
     return statistics.quantiles(seconds, n=100)[98]
 
@@ -166,3 +225,21 @@ def test_beside_a_hostile_text_a_neighbour_waits_at_most_twice_as_long(hostile: 
 def test_without_a_lane_of_its_own_a_hostile_text_is_waited_for() -> None:
     """The simulation above can fail."""
     assert neighbours(HOSTILE["a"], turn=1 << 30) > 5 * neighbours(None)
+
+
+@pytest.mark.parametrize("clients", [1, 8])
+def test_neighbours_wait_no_longer_however_many_requests_another_client_has(clients: int) -> None:
+    few, many = (neighbours(" ".join(["word"] * 15), clients=clients, crowd=crowd, waits=100) for crowd in (64, 300))
+    assert many <= 1.1 * few
+
+
+def test_without_turns_by_client_they_wait_for_all_of_them() -> None:
+    """The simulation above can fail: here the neighbour has the crowd's name."""
+    few, many = (neighbours(" ".join(["word"] * 15), crowd=crowd, name="0", waits=100) for crowd in (64, 300))
+    assert many > 2 * few
+
+
+def waiting(lane: Lane[Request[str, int]]) -> list[Request[str, int]]:
+    """The requests that wait in a lane, which stays as it is."""
+    copied = copy.deepcopy(lane)
+    return copied.drain()

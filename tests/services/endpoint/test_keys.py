@@ -172,13 +172,14 @@ def test_a_keys_priority_is_that_of_its_questions(
     secret = store.add("anna", priority=1)
     stage.endpoint.keys = keys(store, clock)
     asked: list[int] = []
-    ask = stage.queue.ask
+    ask = stage.batcher.ask
 
-    async def noting(model: Any, items: Any, nbest: int = 1, priority: int = 0) -> Any:
+    async def noting(model: Any, items: Any, nbest: int, priority: int, client: str) -> Any:
         asked.append(priority)
-        return await ask(model, items, nbest, priority)
+        assert client == digest_of(secret)
+        return await ask(model, items, nbest, priority, client)
 
-    monkeypatch.setattr(stage.queue, "ask", noting)
+    monkeypatch.setattr(stage.batcher, "ask", noting)
     body = {"q": "x", "source": "en", "target": "de", "api_key": secret}
     assert Client(create_app(stage.endpoint)).post("/translate", json=body).status_code == 200
     assert asked == [1]

@@ -1,9 +1,12 @@
 """Many models in one endpoint, over translators that leave a mark: who answers, and what is said about it."""
 
 import base64
+import contextlib
 import hashlib
 import hmac
+import threading
 import time
+import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +14,17 @@ from typing import Any
 
 import httpx
 import pytest
+from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException
 
+from model.errors import UserError
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
+from services.endpoint import hooks
 from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
+from services.models import registry
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel
@@ -103,6 +110,22 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
     assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["also de1 en1 un"]
     refused = ask(client, q=FRENCH, source="fr", alignment=True)
     assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
+
+
+def test_the_seconds_of_a_request_are_counted_over_all_its_models(
+    client: Client, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert endpoint.translations is not None
+    endpoint.translations.timeout = 0.5
+    marked = Marking.translate
+
+    def slow(self: Marking, *words: Any, **more: Any) -> Any:
+        time.sleep(0.3)
+        return marked(self, *words, **more)
+
+    monkeypatch.setattr(Marking, "translate", slow)
+    answer = ask(client, q=FRENCH, source="fr")  # two models, each of which would have the time
+    assert (answer.status_code, answer.json()) == (503, {"error": "Cannot translate text: no answer in 0.5 s"})
 
 
 @pytest.mark.parametrize("where", ["header", "parameter"])
@@ -207,3 +230,69 @@ def test_a_webhook_that_mlflow_signed_wakes_the_followers(client: Client, endpoi
     assert woken == [1]
     endpoint.hook = None
     assert Client(create_app(endpoint)).post("/hooks/mlflow", content=body).status_code == 404
+
+
+class FakeMlflow(registry.Registry):
+    """The webhooks of a server that does not answer at first, a page at a time."""
+
+    def __init__(self, failures: int, *urls: str) -> None:
+        super().__init__("http://mlflow", Path())
+        self.failures = failures
+        self.webhooks = [types.SimpleNamespace(webhook_id=str(n), url=url) for n, url in enumerate(urls)]
+        self.made: list[tuple[Any, ...]] = []
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator["FakeMlflow"]:
+        if self.failures:
+            self.failures -= 1
+            raise UserError("the registry does not answer")
+        yield self
+
+    def list_webhooks(self, page_token: str = "0") -> "Page":
+        place = int(page_token)
+        return Page(self.webhooks[place : place + 1], str(place + 1) if place + 1 < len(self.webhooks) else None)
+
+    def create_webhook(self, name: str, url: str, events: list[str], secret: str) -> None:
+        self.made.append(("new", url, events, secret))
+
+    def update_webhook(self, identity: str, events: list[str], secret: str, status: str) -> None:
+        self.made.append((identity, events, secret, status))
+
+
+class Page(list[Any]):
+    """MLflow's page of a list."""
+
+    def __init__(self, found: Any, token: str | None) -> None:
+        super().__init__(found)
+        self.token = token
+
+
+def test_the_endpoint_makes_its_webhook_once_mlflow_answers_and_then_looks(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "PAUSES", (0.01, 0.01))
+    mlflow, done = FakeMlflow(2, "https://other/hooks/mlflow"), threading.Event()
+    registration = hooks.Registration(mlflow, "https://e/hooks/mlflow", "s", done.set)
+    registration.start()
+    assert done.wait(10)
+    registration.stop()
+    assert mlflow.made == [("new", "https://e/hooks/mlflow", ["model_version_alias.created"], "s")]
+    told = "serve.hook_url: no webhook yet: the registry does not answer; new versions are found by polling"
+    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [told]
+
+
+def test_a_webhook_of_an_earlier_start_gets_the_secret_anew() -> None:
+    mlflow = FakeMlflow(0, "https://other/hooks/mlflow", "https://e/hooks/mlflow")
+    mlflow.tell("https://e/hooks/mlflow", hooks.EVENT, "s")
+    assert mlflow.made == [("1", ["model_version_alias.created"], "s", "ACTIVE")]
+
+
+def test_an_address_that_mlflow_does_not_take_is_named() -> None:
+    class Refusing(FakeMlflow):
+        def create_webhook(self, *_: object, **__: object) -> None:
+            raise MlflowException("Invalid webhook URL scheme: 'http'", error_code=INVALID_PARAMETER_VALUE)
+
+    with pytest.raises(
+        UserError, match=r"MLflow at http://mlflow takes no webhook to http://e \(Invalid webhook URL scheme"
+    ):
+        Refusing(0).tell("http://e", hooks.EVENT, "s")

@@ -20,6 +20,7 @@ from model.settings import DecodeConfig
 from services.endpoint import serve
 from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
+from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
 from services.models.loaded_model import LoadedModel
@@ -38,14 +39,18 @@ class Echo:
 
 
 @pytest.fixture(scope="module")
-def app(vectors: Path) -> Iterator[FastAPI]:
-    """The application over a translator and real word vectors."""
+def app(vectors: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    """The application over a translator, documents and real word vectors."""
     translator: Any = Echo()
     model = LoadedModel(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
     config = ServeConfig(model=None, vectors=str(vectors))
     limits = Limits(characters=100, texts=4, neighbours=7, body=100_000)
     with serve.vectors(config) as words, serve.run_batcher(config, Batcher(LoadedModel.translate)) as batcher:
-        yield create_app(Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits))
+        endpoint = Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits)
+        documents = Documents(endpoint, tmp_path_factory.mktemp("documents"))
+        documents.start()
+        yield create_app(endpoint, documents)
+        documents.stop()
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +77,12 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("POST", "/analogy"),
         ("POST", "/v2/translate"),
         ("GET", "/v2/languages"),
+        ("GET", "/v3/languages"),
+        ("GET", "/v3/languages/resources"),
+        ("POST", "/v2/document"),
+        ("POST", "/v2/document/{document}"),
+        ("POST", "/v2/document/{document}/result"),
+        ("POST", "/translate_file"),
         ("GET", "/v2/usage"),
         ("GET", "/v2/glossary-language-pairs"),
         ("POST", "/v2/glossaries"),
@@ -107,6 +118,35 @@ def test_everything_is_answered_as_the_document_says(
         case.call_and_validate(excluded_checks=[positive_data_acceptance])
 
     ask()
+
+
+DIALECTS = {  # the beginnings of paths -> the name in a summary, and what an error has
+    "/language/translate/": ("Google", "error"),
+    "/v3/projects/": ("Google v3", "error"),
+    "/v2/": ("DeepL", "message"),
+    "/v3/": ("DeepL v3", "message"),
+    "/v1/": ("OpenAI", "error"),
+    "/invocations": ("MLflow", "error_code"),
+}
+
+
+@pytest.mark.parametrize("address", ["/spec", "/openapi.json"])
+def test_every_route_of_a_dialect_is_described_with_its_errors(app: FastAPI, address: str) -> None:
+    async def ask() -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://endpoint") as client:
+            return await client.get(address)
+
+    described = set()
+    for path, operations in asyncio.run(ask()).json()["paths"].items():
+        start = next((start for start in DIALECTS if path.startswith(start)), None)
+        for operation in operations.values() if start else ():
+            name, field = DIALECTS[str(start)]
+            described.add(start)
+            assert operation["summary"].startswith(name), path
+            for code, answer in operation["responses"].items():
+                if int(code) >= 400:
+                    assert field in answer["content"]["application/json"]["schema"]["properties"], (path, code)
+    assert described == set(DIALECTS)
 
 
 def test_the_documentation_page_loads_nothing_from_elsewhere(app: FastAPI) -> None:

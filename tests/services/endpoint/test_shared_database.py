@@ -2,15 +2,86 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 
-from services.endpoint.key_store import KeyStore, Period, digest_of
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import text
+
+from model.errors import UserError
+from services.endpoint.glossaries import Dictionary, Glossaries
+from services.endpoint.key_store import KeyStore, Period, Tables, digest_of
 from services.endpoint.keys import Keys, month_of
 from services.endpoint.memory import Memory
 from services.endpoint.memory_store import MemoryStore, Unit
 from services.jobs.ledger.database import Database
+from services.store import database as store
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
+TABLES = Path(__file__).parent / "tables"
+
+
+def run_sql(url: str, *statements: str) -> None:
+    database = store.Database(url, "test")
+    with database.write() as session:
+        for statement in statements:
+            session.execute(text(statement))
+    database.close()
+
+
+def made_by_0_2_0(url: str) -> list[str]:
+    """The statements by which version 0.2.0 has made its tables."""
+    script = (TABLES / f"0.2.0-{'sqlite' if url.startswith('sqlite') else 'postgresql'}.sql").read_text()
+    return [one for one in script.partition("\n\n")[2].split(";\n") if one.strip()]
+
+
+def differences(url: str) -> list[object]:
+    """Where the tables are others than the models describe; the ledger's are not looked at."""
+    database = store.Database(url, "test")
+    options = {"compare_type": True, "include_name": lambda name, kind, _: kind != "table" or name in Tables.metadata}
+    with database.engine.connect() as connection:
+        found = compare_metadata(MigrationContext.configure(connection, opts=options), Tables.metadata)
+    database.close()
+    return list(found)
+
+
+def test_migrations_make_the_tables_that_the_models_describe(url: str) -> None:
+    with closing(KeyStore(url)) as keys:
+        keys.open()
+    assert differences(url) == []
+
+
+@pytest.mark.parametrize("glossaries", [True, False])
+def test_a_database_of_version_0_2_0_is_upgraded_with_all_that_it_holds(url: str, glossaries: bool) -> None:
+    made = [one for one in made_by_0_2_0(url) if glossaries or "glossar" not in one]
+    key = f"INSERT INTO api_keys VALUES ('{digest_of('secret')}', 'anna', 1.0, NULL, 100, NULL, NULL, 1)"
+    used = f"INSERT INTO api_usage VALUES ('{digest_of('secret')}', '2026-11', 40, 2)"
+    known = (
+        "INSERT INTO translation_memory (owner, source, target, digest, text, translation, origin, changed) "
+        "VALUES ('', 'en', 'de', 'd', 'the dog', 'der Hund', 'a.tmx', 1.0)"
+    )
+    run_sql(url, *made, key, used, known)
+    with closing(KeyStore(url)) as keys:
+        assert [(one.name, one.priority) for one in keys.all()] == [("anna", 1)]
+        assert keys.months(digest_of("secret")) == [Period(digest_of("secret"), "2026-11", 40, 2)]
+        memory = Memory(MemoryStore(keys))
+        memory.refresh()
+        found = memory.exact("en", "de", "the dog")
+        assert found is not None and found.translation == "der Hund"
+        stored = Glossaries(keys).create("o", "terms", [Dictionary("en", "de", {"dog": "Hund"})])
+        assert Glossaries(keys).terms("o", stored.id, "en", "de") == {"dog": "Hund"}
+    assert differences(url) == []
+
+
+def test_a_database_of_a_newer_program_is_refused(url: str) -> None:
+    with closing(KeyStore(url)) as keys:
+        keys.open()
+    run_sql(url, "UPDATE endpoint_version SET version_num = '9999_tomorrow'")
+    with closing(KeyStore(url)) as keys, pytest.raises(UserError, match=r"^serve\.database: .* newer Dragoman .*9999"):
+        keys.open()
+    Database(url).close()  # the ledger beside it counts its versions by itself
 
 
 def test_the_endpoint_keeps_its_tables_beside_the_ledger(url: str) -> None:

@@ -52,6 +52,8 @@ READING = [
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/*-to-key"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/hard-link"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/hard-*"),
+    ("shard", f"{LISTED} corpus.train.file={{home}}/endpoint/endpoint.db"),
+    ("shard", f"{LISTED} corpus.train.file={{home}}/corpora/hard-endpoint"),
     ("shard", f"{LISTED} corpus.train.file={{data}}/link-to-key"),
     ("shard", f"{LISTED} corpus.train.file={{data}}/jobs_token"),
     ("shard", f"{LISTED} corpus.train.file={{data}}/*"),
@@ -228,14 +230,21 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]
     """
     tmp_path = tmp_path_factory.mktemp("scene")
     home, data, cwd = tmp_path / "home", tmp_path / "data", tmp_path / "cwd"
-    for folder in ("service", "jobs/other", "corpora", "shards", "runs", "mlflow"):
+    for folder in ("service", "endpoint", "jobs/other", "corpora", "shards", "runs", "mlflow"):
         (home / folder).mkdir(parents=True)
-    for name in ("service/session_key", "service/ray_token", "service/ledger.db", "jobs/other/a1.log"):
+    for name in (
+        "service/session_key",
+        "service/ray_token",
+        "service/ledger.db",
+        "endpoint/endpoint.db",
+        "jobs/other/a1.log",
+    ):
         (home / name).write_text(f"{SECRET}\n" * 50)
     (home / "corpora/books.txt").write_text("a line\n" * 500)
     (home / "corpora/link-to-key").symlink_to(home / "service/session_key")
     (home / "corpora/link-to-service").symlink_to("../service")
     os.link(home / "service/session_key", home / "corpora/hard-link")
+    os.link(home / "endpoint/endpoint.db", home / "corpora/hard-endpoint")
     (home / "shards/linked").symlink_to(home / "service")
     (data / "mine").mkdir(parents=True)
     (data / "mine/a.txt").write_text("a line\n" * 500)
@@ -275,6 +284,13 @@ def test_an_attack_is_refused(verb: str, row: str, scene: dict[str, Path]) -> No
     keys = {part for word in words for part in re.findall(r"[a-z_]+", word)} | {"name", "uri"}
     assert re.match(r"[+~'\"]*([a-z_.]+)", told)[1].rpartition(".")[2] in keys  # type: ignore[index]  # it begins with a key
     assert SECRET not in told and "no such" not in told and "exist" not in told
+
+
+def test_the_endpoints_folder_is_closed_to_jobs_whose_roots_hold_it(scene: dict[str, Path]) -> None:
+    for name in ("endpoint.db", "*"):
+        words = words_of(f"{LISTED} corpus.train.file={{home}}/endpoint/{name}", **scene)
+        with pytest.raises(UserError, match="lies outside of what jobs may use"):
+            make_plan("shard", words, [scene["home"], scene["home"]], 0.0)
 
 
 def test_a_file_that_is_not_there_is_refused_in_the_same_words(scene: dict[str, Path]) -> None:

@@ -20,6 +20,8 @@ from model.ports import free_ports
 from services.jobs.executors.base import Start
 from services.jobs.executors.ray import RayExecutor
 from services.jobs.executors.ray_client import Head
+from tests.pipelines.processes import finish, start_verb, steps
+from tests.pipelines.test_train import SETTINGS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -71,15 +73,21 @@ def executor(head: Head, home: Path) -> RayExecutor:
 START = Start("check", 1, "doctor", (), "anna", 0, 1, 1.0, 0.0, False)
 
 
-@pytest.fixture
-def head(tmp_path: Path) -> Iterator[Head]:
-    """`ray start --head` on loopback, one CPU, with a token; ended with every process that it started."""
-    (tmp_path / "token").write_text(secrets.token_hex(16))
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    """`ray start --head` on loopback, one CPU, with a token; ended with every process that it started.
+
+    Jobs find `DRAGOMAN_HOME` in its environment: the folder of its token.
+    """
+    folder = tmp_path_factory.mktemp("head")
+    (folder / "token").write_text(secrets.token_hex(16))
     dashboard, client = free_ports(2)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | {
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"),
+        "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
         "RAY_USAGE_STATS_ENABLED": "0",
+        "DRAGOMAN_HOME": str(folder),
+        "PYTHONPATH": str(REPOSITORY),
     }
     process = subprocess.Popen(
         [
@@ -99,14 +107,14 @@ def head(tmp_path: Path) -> Iterator[Head]:
             # Ray's sockets lie below its folder and may not have long names.
             *("--metrics-export-port=0", f"--temp-dir=/tmp/ray-{os.getpid()}", "--disable-usage-stats"),
         ],
-        cwd=tmp_path,
+        cwd=folder,
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
         wait_until_it_answers(process, dashboard)
-        yield Head(f"http://127.0.0.1:{dashboard}", token_file=str(tmp_path / "token"))
+        yield Head(f"http://127.0.0.1:{dashboard}", token_file=str(folder / "token"))
     finally:
         end_tree(process, f"/tmp/ray-{os.getpid()}")
 
@@ -165,3 +173,25 @@ def wait(until: Callable[[], object]) -> None:
                 return
         time.sleep(0.3)
     raise AssertionError("the head does not come to it")
+
+
+@pytest.mark.long
+def test_rays_own_client_submits_a_training(head: Head) -> None:
+    """As docs/jobs.md shows it for a cluster without our service."""
+    home = Path(head.token_file).parent
+    words = [*(word for word in SETTINGS if not word.startswith("train.")), "train.precision=fp32"]
+    words += ["train.max_steps=2", "train.average_last=1", "evaluate.sentences=2"]
+    finish(start_verb(home, "shard", *words, "cluster.backend=local"))
+    command = [sys.executable, "-m", "dragoman", "train", *words, "name=by-ray"]
+    command += ["cluster.workers=1", "cluster.address=auto"]
+    done = subprocess.run(
+        [sys.executable, "-m", "ray.scripts.scripts", "job", "submit", f"--address={head.address}", "--", *command],
+        env=os.environ | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": head.token_file},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "connecting to Ray at auto" in done.stdout, "followed until the job's end"
+    assert [line["step"] for line in steps(home / "runs" / "by-ray")] == [1, 2]

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from conf import compose
 from model.errors import UserError
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.up.secret_files import enter_tokens, read_secret
+from services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from services.jobs.up.settings import UpRoot
+from services.jobs.up.subprocesses import choose_places, endpoint, environment
 
 
 def test_tokens_of_files_let_in_and_a_new_one_takes_the_old_ones_place(ledger: Ledger, tmp_path: Path) -> None:
@@ -46,3 +49,24 @@ def test_what_cannot_be_is_refused_by_name(ledger: Ledger, tmp_path: Path) -> No
         access.enter("file-viewer", "viewer", "v" * 40, "up")
     assert not access.issued
     assert read_secret("k", f"{tmp_path}/short") == "abc"
+
+
+def test_the_endpoints_files_are_secrets_wherever_they_lie(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSFILE", f"{tmp_path}/pgpass")
+    words = [f"serve.database=sqlite:///{tmp_path}/e.db", f"serve.hook={tmp_path}/h", f"serve.keys={tmp_path}/k"]
+    found = secrets_of(compose.typed(UpRoot, compose.values(words)))
+    named = ("e.db", "e.db-wal", "e.db-shm", "h", "k", "pgpass")
+    assert {tmp_path / name for name in named} <= set(found)
+    remote = secrets_of(compose.typed(UpRoot, compose.values(["serve.database=postgresql://u@h/d"])))
+    assert not [path for path in remote if "postgresql" in str(path)]
+
+
+def test_the_password_of_the_endpoints_database_goes_to_the_endpoint_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    config = compose.typed(UpRoot, compose.values([])).service
+    places = choose_places(tmp_path, config, tmp_path)
+    shared = environment(places, config, tracking=True)
+    assert "PGPASSWORD" not in shared
+    assert endpoint(places, [], shared).environment["PGPASSWORD"] == "secret"

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,6 +71,21 @@ def route(models: Sequence[Served], source: str, target: str, version: str | Non
 def test_codes_are_compared_as_languages(source: str, target: str, answers: str) -> None:
     pairs = ("en>de", "de>en", "en>pt-BR", "pt-BR>en", "en>zh-Hans", "zh-Hans>en")
     assert route([served(pair) for pair in pairs], source, target) == answers
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "one"),
+    [
+        ("de", "de-AT", True),
+        ("ger", "deu", True),
+        ("en_GB", "en-US", False),
+        ("en-US", "en-GB", True),
+        ("zh-Hant", "zh", False),
+    ],
+)
+def test_relatives_are_one_language_unless_a_model_translates_between_them(source: str, target: str, one: bool) -> None:
+    catalogue = Catalogue([served(pair) for pair in ("de>en", "en>de", "en-GB>en-US")], pivot=True)
+    assert catalogue.is_one(source, target) is one
 
 
 def test_a_language_itself_goes_before_its_relatives_and_the_pair_before_the_nearest_source() -> None:
@@ -175,3 +191,16 @@ def test_a_model_that_was_never_loaded_is_missing_and_the_others_answer() -> Non
         catalogue.find("de", "en")
     catalogue.wake()
     assert isinstance(late.place, Shelf) and late.place.woken == 1
+
+
+def test_the_network_that_shows_attention_counts_too() -> None:
+    models = [served("en>de"), served("de>en")]
+    catalogue = Catalogue(models, memory=250)
+    aligner: Any = SimpleNamespace(bytes=100)
+    shown = replace(models[1].place.current or pytest.fail(), open_aligner=lambda: aligner)
+    models[1].place.current = shown  # type: ignore[misc]  # a Shelf's can be set
+    catalogue.fit()
+    assert [one.loaded for one in models] == [True, True]
+    assert shown.aligning.aligner is aligner
+    catalogue.fit()
+    assert [(one.loaded, one.facts()["bytes"]) for one in models] == [(False, 100), (True, 200)]

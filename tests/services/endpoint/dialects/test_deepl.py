@@ -47,6 +47,9 @@ def test_a_form_may_repeat_the_text(stage: Stage) -> None:
         ({"tag_handling": "sgml"}, "Value for 'tag_handling' not supported."),
         ({"style_id": "x"}, "Value for 'style_id' not supported: this server has no style rules."),
         ({"glossary_id": "x"}, "Use of a glossary requires the source_lang parameter to be specified"),
+        ({"glossary_ids": ["x"]}, "Use of a glossary requires the source_lang parameter to be specified"),
+        ({"glossary_ids": list("abcdef")}, "Value for 'glossary_ids' not supported: 5 at most."),
+        ({"glossary_id": "x", "glossary_ids": "y"}, "Only one of 'glossary_id' and 'glossary_ids' can be specified"),
         ({"text": ["a"] * 5}, "5 texts exceed the limit of 4 in a request"),
     ],
 )
@@ -107,26 +110,20 @@ def test_a_key_whose_characters_are_used_up_is_a_456(stage: Stage, tmp_path: Pat
     assert stage.client.post("/translate", json=libre).status_code == 429
 
 
-def test_languages_have_the_names_that_its_clients_know(stage: Stage) -> None:
-    get = stage.client.get
-    assert get("/v2/languages").json() == [{"language": "EN", "name": "English"}]
-    assert get("/v2/languages?type=target").json() == [
-        {"language": "DE", "name": "German", "supports_formality": False}
-    ]
-    assert get("/v2/languages?type=both").status_code == 400
-    model = stage.current[0]
-    object.__setattr__(model, "target", "pt")
-    assert [one["language"] for one in get("/v2/languages?type=target").json()] == ["PT", "PT-BR", "PT-PT"]
-    assert translate(stage, target_lang="PT-PT").status_code == 200
-
-
 def test_usage_counts_characters(stage: Stage) -> None:
     before = stage.client.get("/v2/usage").json()["character_count"]
     translate(stage, text=["12345"])
     assert stage.client.get("/v2/usage").json() == {"character_count": before + 5, "character_limit": 10**12}
 
 
-def test_documents_are_refused_in_words(stage: Stage) -> None:
-    answer = stage.client.post("/v2/document", files={"file": ("a.txt", b"a dog")}, data={"target_lang": "DE"})
-    assert answer.status_code == 404
-    assert "/v2/translate" in answer.json()["message"]
+@pytest.mark.parametrize("path", ["/v2/write/rephrase", "/v3/style_rules", "/v3/style_rules/x", "/v3/voice/realtime"])
+def test_other_products_are_refused_in_words(stage: Stage, path: str) -> None:
+    for method in ("GET", "POST"):
+        answer = stage.client.request(method, path)
+        assert answer.status_code == 404 and answer.json()["message"].startswith("This server has no ")
+
+
+@pytest.mark.parametrize("switch", [True, "1"])
+def test_switches_without_an_effect_are_named(stage: Stage, switch: Any) -> None:
+    answer = translate(stage, enable_beta_languages=switch)
+    assert answer.headers["X-Ignored-Parameters"] == "enable_beta_languages"

@@ -109,3 +109,19 @@ def test_a_glossary_is_seen_with_its_makers_key_only(stage: Stage) -> None:
 def test_a_large_glossary_passes_the_limit_of_bodies(stage: Stage) -> None:
     entries = "\n".join(f"source {number}\ttarget {number}" for number in range(1000))
     assert make(stage, entries).json()["entry_count"] == 1000
+
+
+def test_the_dictionaries_of_a_form_are_a_list(stage: Stage) -> None:
+    """As deepl-node sends them."""
+    form = {"name": "g"}
+    for number, terms in enumerate(("dog\tHund", "cat\tKatze")):
+        fields = {**PAIR, "entries": terms, "entries_format": "tsv"}
+        form |= {f"dictionaries[{number}].{name}": value for name, value in fields.items()}
+    made = stage.client.post("/v3/glossaries", data={name: form[name] for name in form if "[1]" not in name})
+    assert made.status_code == 201, made.text
+    assert made.json()["dictionaries"] == [{**PAIR, "entry_count": 1}]
+    place = f"/v3/glossaries/{made.json()['glossary_id']}"
+    more = {name.replace("[1]", "[0]"): value for name, value in form.items() if "[1]" in name}
+    changed = stage.client.request("PATCH", place, data=more)
+    assert changed.json()["dictionaries"] == [{**PAIR, "entry_count": 2}]
+    assert stage.client.post("/v3/glossaries", data={"name": "g", "dictionaries[x].entries": "a"}).status_code == 400

@@ -412,6 +412,28 @@ def test_with_tokens_a_person_signs_in_and_sees_his_own(tmp_path: Path) -> None:
         world.close()
 
 
+def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(tmp_path: Path) -> None:
+    """Anyone may name any run as `tracking.parent`."""
+    world, run = World(tmp_path), "7" * 32
+    access = world.loop.scheduler.access
+    access.issue("r", "root", "admin", "up")
+    token = access.issue("b", "ben", "submitter", "root")
+    annas = world.job("search-000", words=[f"tracking.parent={run}"])
+    bens = world.job("guess-000", words=[f"tracking.parent={run}"], owner="ben")
+    world.start(keys=True)
+    try:
+        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
+            client.post("/login", data={"token": token})
+            sweep = client.get("/", params={"sweep": run}).text
+            assert bens.id in sweep and annas.id not in sweep and "anna" not in sweep
+            assert re.findall(r"<b>(\d+)</b></a></li>", sweep)[:3] == ["1", "0", "1"]
+            assert f'href="/?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
+            assert client.get(f"/jobs/{annas.id}").status_code == 404
+            assert client.get("/compare", params={"job": [annas.id, bens.id]}).status_code == 404
+    finally:
+        world.close()
+
+
 def test_ten_thousand_jobs_are_listed_some_at_a_time(tmp_path: Path) -> None:
     world = World(tmp_path)
     pattern = world.ledger.job(world.job("pattern").id)

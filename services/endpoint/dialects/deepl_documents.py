@@ -1,0 +1,98 @@
+"""DeepL's routes of documents: /v2/document takes one, below it stand its status and its translation."""
+
+import asyncio
+from functools import partial
+from pathlib import PurePath
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import deepl as form
+from services.endpoint.dialects.deepl import glossary_of
+from services.endpoint.dialects.deepl_requests import WORDING, DocumentKeyRequest, DocumentRequest
+from services.endpoint.dialects.questions import admit, check_pair, read_request
+from services.endpoint.document_routes import document_response, in_form, read_form
+from services.endpoint.documents.documents import Documents, State
+from services.endpoint.requests import validate
+from services.endpoint.translation import Question
+from services.texts.documents.kinds import same_kind
+from services.texts.options import TextOptions
+
+PATH = "/v2/document"
+TAKEN = openapi.record({"document_id": openapi.TEXT, "document_key": openapi.TEXT})
+STATUS = openapi.record(
+    {
+        "document_id": openapi.TEXT,
+        "status": {"type": "string", "enum": ["queued", "translating", "done", "error"]},
+        "seconds_remaining": openapi.COUNT,
+        "billed_characters": openapi.COUNT,
+        "error_message": openapi.TEXT,
+        "message": openapi.TEXT,
+    },
+    optional=("seconds_remaining", "billed_characters", "error_message", "message"),
+)
+answers = partial(openapi.answers, form=form)
+
+
+def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
+    """Adds the routes, with DeepL's parameters, answers and messages."""
+    endpoint = documents.endpoint
+
+    async def upload(request: Request) -> Response:
+        values, name, content = await read_form(request)
+        admit(request, endpoint, values)
+        asked = validate(DocumentRequest, values, WORDING)
+        check_pair(endpoint, asked.source_lang, asked.target_lang, ("source_lang", "target_lang"), WORDING.wrong)
+        name = name or asked.filename
+        if not name:
+            raise HTTPException(400, "Invalid file data.")
+        ending = PurePath(name).suffix
+        if asked.output_format and not same_kind(ending, f".{asked.output_format}"):
+            message = f"Value for 'output_format' not supported: a {ending} file is translated as a {ending} file."
+            raise HTTPException(400, message)
+        options = TextOptions(glossary=await glossary_of(endpoint, asked))
+        question = Question((), asked.source_lang, asked.target_lang, options=options)
+        handle = await asyncio.to_thread(documents.submit, name, content, question)
+        return as_json({"document_id": handle.id, "document_key": handle.key}, headers=asked.ignored())
+
+    async def show_status(request: Request) -> Response:
+        return as_json(status_record(*await call(request, documents.state)))
+
+    async def download(request: Request) -> Response:
+        _, found = await call(request, documents.result)
+        return document_response(found)
+
+    async def call(request: Request, ask: Any) -> tuple[str, Any]:
+        """Returns the document's id, and what `ask` says of it for the request's document key."""
+        key = validate(DocumentKeyRequest, await read_request(request, endpoint), WORDING).document_key
+        identity: str = request.path_params["document"]
+        return identity, await asyncio.to_thread(ask, identity, key)
+
+    app.post(
+        PATH,
+        summary="DeepL: translate a document",
+        responses=answers(TAKEN, *openapi.ERRORS),
+        openapi_extra=in_form(DocumentRequest),
+    )(upload)
+    for path, function, about, told in (
+        (f"{PATH}/{{document}}", show_status, "how far a document is", answers(STATUS)),
+        (f"{PATH}/{{document}}/result", download, "the translated document", answers({})),
+    ):
+        asked = openapi.in_path(path, openapi.in_body(DocumentKeyRequest))
+        app.post(path, summary=f"DeepL: {about}", responses=told, openapi_extra=asked)(function)
+        app.get(path, include_in_schema=False)(function)
+
+
+def status_record(identity: str, state: State) -> dict[str, Any]:
+    """Returns a document's state as DeepL shows it."""
+    record: dict[str, Any] = {"document_id": identity, "status": state.status}
+    if state.status == "translating":
+        record["seconds_remaining"] = state.seconds_left
+    elif state.status == "done":
+        record |= {"seconds_remaining": 0, "billed_characters": state.characters}
+    elif state.status == "error":
+        record |= {"error_message": state.error, "message": state.error}
+    return record

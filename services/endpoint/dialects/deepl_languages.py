@@ -1,0 +1,134 @@
+"""DeepL's lists of languages: /v2/languages, and /v3/languages with the features of each.
+
+A language of the model is offered under the regional names that DeepL's clients insist on, too: EN-GB and EN-US for
+English. Which of them is asked for makes no difference.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from model.languages import base_language
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.answer import deepl as form
+from services.endpoint.dialects.questions import read_request, sources, targets
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.languages import language_name
+
+VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
+GLOSSARY = {"name": "glossary", "needs_source_support": True, "needs_target_support": True}
+DETECTION = {"name": "auto_detection", "needs_source_support": True}
+MARKUP = {"name": "tag_handling", "needs_source_support": True, "needs_target_support": True}
+FEATURES: dict[str, Sequence[dict[str, Any]]] = {  # of what the models here are asked for
+    "glossary": (),
+    "translate_document": (DETECTION, GLOSSARY),
+    "translate_text": (DETECTION, GLOSSARY, MARKUP),
+}
+OTHERS = ("style_rules", "translation_memory", "voice", "write")  # DeepL's, in no language here
+NAMED = {"language": openapi.TEXT, "name": openapi.TEXT, "supports_formality": {"type": "boolean"}}
+LANGUAGES = openapi.array_of(openapi.record(NAMED, optional=("supports_formality",)))
+FLAG = {"type": "boolean"}
+LANGUAGES_V3 = openapi.array_of(
+    openapi.record(
+        {
+            **dict.fromkeys(("lang", "name", "status"), openapi.TEXT),
+            **dict.fromkeys(("usable_as_source", "usable_as_target"), FLAG),
+            "features": {"type": "object"},
+        }
+    )
+)
+FEATURE = openapi.record(
+    {"name": openapi.TEXT, "needs_source_support": FLAG, "needs_target_support": FLAG},
+    optional=("needs_source_support", "needs_target_support"),
+)
+RESOURCES = openapi.array_of(openapi.record({"name": openapi.TEXT, "features": openapi.array_of(FEATURE)}))
+answers = partial(openapi.answers, form=form)
+
+
+def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool) -> None:
+    """Adds the routes; `documents`: this server translates documents."""
+    offered = {name: features for name, features in FEATURES.items() if documents or name != "translate_document"}
+
+    async def languages(request: Request) -> Response:
+        values = await read_request(request, endpoint)
+        kind = values.get("type") or "source"
+        if kind not in ("source", "target"):
+            raise HTTPException(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
+        if kind == "source":
+            return as_json([language_record(code) for code in sources(endpoint)])
+        shown = with_variants(targets(endpoint))
+        return as_json([{**language_record(code), "supports_formality": False} for code in shown])
+
+    async def languages_v3(request: Request) -> Response:
+        values = await read_request(request, endpoint)
+        resource = values.get("resource")
+        if resource is None:
+            raise HTTPException(400, "Parameter 'resource' not specified.")
+        if resource not in FEATURES and resource not in OTHERS:
+            known = ", ".join(sorted((*FEATURES, *OTHERS)))
+            raise HTTPException(400, f"Value for 'resource' not supported: choose from {known}.")
+        if resource not in offered:
+            return as_json([])
+        froms, intos = sources(endpoint), targets(endpoint)
+        if resource == "glossary":
+            froms, intos = list(map(base_language, froms)), list(map(base_language, intos))
+        else:
+            intos = with_variants(intos)
+        detected = await asyncio.to_thread(endpoint.detector.known, froms)
+        found = [
+            {
+                "lang": code,
+                "name": language_name(code),
+                "status": "stable",
+                "usable_as_source": code in froms,
+                "usable_as_target": code in intos,
+                "features": {
+                    feature["name"]: {"status": "stable"}
+                    for feature in offered[resource]
+                    if feature is not DETECTION or code in detected
+                },
+            }
+            for code in sorted({*froms, *intos})
+        ]
+        return as_json(found)
+
+    async def resources(request: Request) -> Response:
+        await read_request(request, endpoint)
+        return as_json([{"name": name, "features": list(features)} for name, features in offered.items()])
+
+    for method, shown in ((app.get, True), (app.post, False)):
+        method(
+            "/v2/languages",
+            summary="DeepL: the languages",
+            responses=answers(LANGUAGES),
+            openapi_extra=in_query("type", ("source", "target")),
+            include_in_schema=shown,
+        )(languages)
+    app.get("/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(RESOURCES))(resources)
+    app.get(
+        "/v3/languages",
+        summary="DeepL v3: the languages of a resource",
+        responses=answers(LANGUAGES_V3),
+        openapi_extra=in_query("resource", (*FEATURES, *OTHERS), required=True),
+    )(languages_v3)
+
+
+def in_query(name: str, choices: Iterable[str], required: bool = False) -> openapi.Schema:
+    """Returns a request with one parameter in its query string."""
+    schema = {"type": "string", "enum": list(choices)}
+    return {"parameters": [{"name": name, "in": "query", "required": required, "schema": schema}]}
+
+
+def language_record(code: str) -> dict[str, Any]:
+    """Returns a language as version 2 lists it."""
+    return {"language": code.upper(), "name": language_name(code)}
+
+
+def with_variants(languages: Sequence[str]) -> list[str]:
+    """Returns the languages, with the regional names under which DeepL's clients ask for some."""
+    return list(dict.fromkeys(name for code in languages for name in (code, *VARIANTS.get(code, ()))))

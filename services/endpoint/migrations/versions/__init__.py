@@ -1,0 +1,1 @@
+"""The changes of the endpoint's tables, one file each, oldest first."""

@@ -1,0 +1,135 @@
+"""Texts through the models of a route, for whatever asks: a request, or a document."""
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from model.errors import UserError
+from model.inference.losses import Losses
+from model.inference.translator import Translation
+from services.endpoint.metrics import Metrics
+from services.endpoint.translation import Answer
+from services.models.catalogue import Catalogue, Route
+from services.models.loaded_model import LoadedModel
+from services.texts.options import TextOptions
+from services.texts.prepare import Prepared, pending, prepare
+from services.texts.stand_ins import stand_ins_of
+
+Ask = Callable[[LoadedModel, list[str], int], Awaitable[list[Translation]]]  # lines, translations of each
+logger = logging.getLogger(__name__)
+
+
+class MarkupError(HTTPException):
+    """A text is not in the format that its client says."""
+
+
+@dataclass(frozen=True)
+class RouteTranslator:
+    """`ask` gives lines to a model; `longest`: characters of a sentence before it is cut further; `models`: what shares
+    the memory with the network that shows attention.
+    """
+
+    ask: Ask
+    metrics: Metrics
+    longest: int
+    models: Catalogue | None = None
+
+    async def translate(
+        self,
+        route: Route,
+        texts: Sequence[str],
+        options: Sequence[TextOptions],
+        aligned: bool = False,
+        alternatives: int = 0,
+    ) -> list[Answer]:
+        """Returns the answers to texts of one language; over a language in the middle, one model after the other.
+
+        Raises:
+            HTTPException: 400 no alignment can be given, MarkupError wrong markup, 500 a line cannot be translated; and
+                as `ask`.
+        """
+        if aligned and route.via:
+            raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
+        answers: list[Answer] = []
+        for model in route.models:
+            before, most = answers, alternatives if model is route.models[-1] else 0
+            given = [one.text for one in before] or texts
+            answers = await self._ask_model(model, given, options, aligned, most)
+            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
+                answers[place] = dataclasses.replace(second, losses=merge_losses(first.losses, second.losses))
+        return [dataclasses.replace(answer, via=route.via, origin=route.origin) for answer in answers]
+
+    async def _ask_model(
+        self, served: LoadedModel, texts: Sequence[str], options: Sequence[TextOptions], aligned: bool, most: int
+    ) -> list[Answer]:
+        """Returns one model's answers, with at most `most` alternatives."""
+        try:
+            prepared = [
+                prepare(text, one, served.source, self.longest, served.target)
+                for text, one in zip(texts, options, strict=True)
+            ]
+        except UserError as problem:
+            raise MarkupError(400, f"Invalid request: {problem}") from None
+        most = min(most, served.most_alternatives)
+        await self._translate(prepared, served, aligned, most + 1)
+        answers, losses = [], []
+        for text in prepared:
+            losses.append(Losses("sentence"))
+            for line, translation in text.translations():
+                losses[-1].add(line, translation)
+            best = text.rebuild()
+            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
+            others.pop(best.text, None)
+            maps = text.attention() if aligned else []
+            record = losses[-1].record()
+            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
+        self.metrics.lose(losses)
+        return answers
+
+    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
+        """Translates the texts' lines, again where the model lost what must not change."""
+        lines = sum(text.sentences for text in texts)
+        with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
+            while not all(text.finished for text in texts):
+                if any(text.masked for text in texts):
+                    known = await asyncio.to_thread(stand_ins_of, served)
+                    for text in texts:
+                        text.stand_ins = known
+                for asked in pending(texts):
+                    model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
+                    translations = await self.ask(model, asked.lines, nbest)
+                    for translation in translations:
+                        if translation.error:
+                            logger.error("a line could not be translated: %s", translation.error)
+                            raise HTTPException(500, f"Cannot translate text: {translation.error}")
+                    asked.take(translations)
+
+    async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
+        """Returns the model with attention, loaded on another thread; the model itself if it has none and none is
+        `needed`.
+
+        Raises:
+            HTTPException: 400, the model has no attention.
+        """
+        try:
+            aligning = await asyncio.to_thread(lambda: served.aligning)
+        except UserError as problem:
+            if needed:
+                raise HTTPException(400, f"alignment is not supported: {problem}") from None
+            return served
+        if self.models is not None:
+            self.models.fit()
+        return aligning
+
+
+def merge_losses(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Returns two records as one: numbers are added, lists are joined."""
+    merged = dict(losses)
+    for name, value in more.items():
+        merged[name] = merged[name] + value if name in merged else value
+    return merged

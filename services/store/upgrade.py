@@ -1,0 +1,56 @@
+"""Brings a service's tables to this program's version, by the Alembic migrations beside them."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+
+from model.errors import UserError, reason
+from services.store.database import Database
+
+
+@dataclass(frozen=True)
+class Migrations:
+    """The migrations of one service. Several services may share a database: each counts its versions by itself."""
+
+    versions: Path  # folder
+    version_table: str = "alembic_version"  # Alembic's own name
+
+
+def upgrade(database: Database, migrations: Migrations, revision: str = "head") -> None:
+    """Migrates the tables to `revision`, one process at a time; makes those of a new database.
+
+    Raises:
+        UserError: the database is of a newer Dragoman.
+    """
+    config = Config()
+    config.set_main_option("path_separator", "newline")  # a folder's name may have blanks, commas or colons
+    folders = {"script_location": Path(__file__).parent / "migrations", "version_locations": migrations.versions}
+    for name, folder in folders.items():
+        config.set_main_option(name, str(folder).replace("%", "%%"))
+    try:
+        with _quiet("alembic"), database.upgrading() as connection:
+            config.attributes |= {"connection": connection, "version_table": migrations.version_table}
+            command.upgrade(config, revision)
+    except CommandError as problem:  # "Can't locate revision"
+        raise UserError(
+            f"{database.setting}: {database.engine.url} was made by a newer Dragoman ({reason(problem)}); "
+            "start that version, or name another database"
+        ) from None
+
+
+@contextlib.contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Leaves out a logger's notes during the block."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

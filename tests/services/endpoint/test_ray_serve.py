@@ -1,0 +1,112 @@
+"""The endpoint on a Ray cluster: the application's lifespan, and replicas on a real cluster."""
+
+import asyncio
+import importlib.util
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from model.alignment.attention_map import AlignmentConfig
+from model.errors import UserError
+from model.ports import free_ports
+from model.settings import DecodeConfig
+from services.endpoint.ray_serve import Lasting, Plan
+from services.settings import ServeConfig
+from tests.services.endpoint.test_serve import PATIENCE, REPOSITORY, serving
+from tests.services.jobs.processes import end_trees
+
+
+def test_the_applications_threads_end_with_its_lifespan() -> None:
+    told: list[str] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        told.append(scope["type"])
+
+    async def live() -> None:
+        asked = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+
+        async def receive() -> Message:
+            return next(asked)
+
+        async def send(message: Message) -> None:
+            told.append(message["type"])
+
+        lasting = Lasting(app, lambda: told.append("ended"))
+        await lasting({"type": "http"}, receive, send)
+        await lasting({"type": "lifespan"}, receive, send)
+
+    asyncio.run(live())
+    assert told == ["http", "lifespan.startup.complete", "ended", "lifespan.shutdown.complete"]
+
+
+def test_a_node_without_the_folder_of_the_command_is_told_so(tmp_path: Path) -> None:
+    plan = Plan(ServeConfig(), DecodeConfig(), (), AlignmentConfig(), str(tmp_path / "nowhere"))
+    with pytest.raises(UserError, match="nowhere: every node of the cluster needs this folder"):
+        plan.build()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a cluster of our own, `ray start --head` on loopback with a token."""
+    if importlib.util.find_spec("grpc_reflection") is None:
+        pytest.skip("Ray Serve is not installed (pip install 'dragoman[ray-serve]')")
+    (tmp_path / "token").write_text(secrets.token_hex(16))
+    for name, value in {
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(tmp_path / "token"),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONPATH": str(REPOSITORY),
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    port, dashboard, client = free_ports(3)
+    folder = f"/tmp/ray-serve-{port}"  # Ray's sockets lie below it and may not have long names
+    command = [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=3", "--num-gpus=0"),
+        *(f"--port={port}", "--node-ip-address=127.0.0.1", "--object-store-memory=80000000", f"--temp-dir={folder}"),
+        *("--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}", "--dashboard-agent-listen-port=0"),
+        *(f"--ray-client-server-port={client}", "--min-worker-port=0", "--max-worker-port=0"),
+        *("--metrics-export-port=0", "--disable-usage-stats"),
+    ]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while "Ray runtime started" not in (tmp_path / "log").read_text():
+            assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        yield f"127.0.0.1:{port}"
+    finally:
+        end_trees([process.pid])
+        process.wait(PATIENCE)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.long
+def test_replicas_on_a_cluster_answer_as_the_process_does(cluster: str, bundle: Path) -> None:
+    asked = {"q": ["the dog", "the house"], "source": "en", "target": "de"}
+    with serving(f"serve.bundle={bundle}") as (address, _):
+        alone = httpx.post(f"{address}/translate", json=asked, timeout=PATIENCE)
+    on_ray = (f"serve.bundle={bundle}", f"serve.cluster={cluster}", "serve.replicas=2")
+    with serving(*on_ray) as (address, process):
+        answers = [httpx.post(f"{address}/translate", json=asked, timeout=PATIENCE) for _ in range(8)]
+        assert [answer.json() for answer in answers] == [alone.json()] * 8
+        assert answers[0].headers["X-Model-Version"] == alone.headers["X-Model-Version"]
+        loaded = {httpx.get(f"{address}/status", timeout=PATIENCE).json()["model"]["loaded"] for _ in range(40)}
+        assert len(loaded) == 2  # two replicas, each with its own model
+        assert httpx.post(f"{address}/translate", json={"q": "x"}, timeout=PATIENCE).status_code == 400
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{address}/health", timeout=PATIENCE)
+    with pytest.raises(AssertionError, match=r"serve\.cluster=.*nowhere"), serving(*on_ray, "serve.bundle=nowhere"):
+        pass
