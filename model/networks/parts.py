@@ -30,6 +30,7 @@ SIMPLE = (  # pattern of a parameter's name, part, formula
     (r".*norm\.(weight|bias)", "normalisation", "D"),
     (r".*bias.*", "biases", ""),
 )
+FORWARD, BOTH = "forward pass", "forward and backward pass"
 COSTS = {  # a module's last name: the part whose cost it is
     "self_attention": "attention",
     "cross_attention": "attention to the source",
@@ -55,17 +56,20 @@ class Part:
 
 @dataclass
 class Cost:
-    """The cost of one part in a training step."""
+    """The cost of one part in the forward pass, or of a whole pass."""
 
     part: str
-    flops: int  # forward and backward
-    seconds: float  # forward
+    flops: int
+    seconds: float
 
 
 def parts(network: Network) -> list[Part]:
     """Returns the parts in the order of their first parameter; the network may be without its weights."""
     found: dict[tuple[str, tuple[int, ...]], Part] = {}
+    tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
     for name, parameter in network.named_parameters():
+        if id(parameter) in tables:  # a tied one may come under the output layer's name
+            name = "embedding.weight"
         for part, shape, formula in roles(name, parameter, getattr(network, "config", None)):
             row = found.setdefault((part, shape), Part(part, 0, shape, formula))
             row.matrices += 1
@@ -112,10 +116,10 @@ def matrices_of_lectures(every: list[Part]) -> int:
 
 
 def step_costs(network: Network, rows: int, length: int) -> list[Cost]:
-    """Returns the cost by part of a step on `rows` x `length` random tokens, and the whole step's last.
+    """Returns the forward pass' cost by part on `rows` x `length` random tokens, then that of FORWARD and of BOTH.
 
-    Floating-point operations are counted by torch.utils.flop_counter: products alone, forward and backward. Seconds are
-    the forward pass', measured once more without the counter.
+    Floating-point operations are counted by torch.utils.flop_counter: products alone. It cannot tell the parts of a
+    backward pass apart. Seconds are measured without the counter.
     """
     generator = torch.Generator().manual_seed(1)
     size = network.output.out_features
@@ -128,18 +132,23 @@ def step_costs(network: Network, rows: int, length: int) -> list[Cost]:
 
     network.train()
     named = {name: COSTS[name.rsplit(".", 1)[-1]] for name, _ in network.named_modules() if is_cost(name)}
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False) as both:
         step().backward()  # type: ignore[no-untyped-call]  # torch's
+    start = time.perf_counter()
+    step().backward()  # type: ignore[no-untyped-call]  # torch's
+    taken = time.perf_counter() - start
+    network.zero_grad()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        step()
     counts = counter.get_flop_counts()
     root = type(network).__name__
     flops: dict[str, int] = {}
     for name, part in named.items():
         flops[part] = flops.get(part, 0) + sum(counts.get(f"{root}.{name}", {}).values())
-    network.zero_grad()
     with torch.no_grad():
         seconds, whole = time_parts(network, named, step)
     costs = [Cost(part, count, seconds[part]) for part, count in flops.items()]
-    return [*costs, Cost("the whole step", counter.get_total_flops(), whole)]
+    return [*costs, Cost(FORWARD, counter.get_total_flops(), whole), Cost(BOTH, both.get_total_flops(), taken)]
 
 
 def is_cost(name: str) -> bool:

@@ -7,7 +7,7 @@ from model.bundles.directory import CONFIG
 from model.errors import UserError
 from model.inference.kinds import open_bundle
 from model.networks.network import Network, TranslationNetwork
-from model.networks.parts import matrices_of_lectures, parts, step_costs
+from model.networks.parts import FORWARD, matrices_of_lectures, parts, step_costs
 from model.runs.paths import BUNDLE
 
 TOKENS = 128  # of each row whose cost is counted and measured
@@ -50,8 +50,8 @@ def parameters(path: Path) -> dict[str, Any]:
     if not isinstance(network, TranslationNetwork):  # whose step needs two texts
         length = min(TOKENS, getattr(network, "max_positions", None) or TOKENS)
         costs = step_costs(network, ROWS, length)
-        whole = costs[-1]
-        facts["step"] = f"{ROWS} rows of {length} tokens; operations forwards and backwards, seconds forwards"
+        whole = next(one for one in costs if one.part == FORWARD)
+        facts["step"] = f"{ROWS} rows of {length} tokens; shares are of the forward pass"
         facts["costs"] = [
             {
                 "part": one.part,

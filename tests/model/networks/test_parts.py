@@ -8,7 +8,7 @@ import torch
 from conf import groups
 from model.networks.architectures import any_network, architecture, model_config
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.parts import matrices_of_lectures, parts, step_costs
+from model.networks.parts import BOTH, FORWARD, matrices_of_lectures, parts, step_costs
 
 
 def test_gpt_3_has_the_175_181_291_520_of_the_lecture() -> None:
@@ -40,16 +40,25 @@ def test_the_parts_are_all_parameters(name: str) -> None:
 
 
 def test_the_counted_operations_are_those_of_the_products() -> None:
-    """Six operations per parameter and token, forwards and backwards; attention's two products apart."""
+    """Two operations per parameter and token forwards, four backwards; attention's two products apart."""
     torch.manual_seed(0)
     sizes: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "layers": 2, "max_positions": 32}
     network = DecoderOnly(DecoderOnlyConfig(**sizes), 40)
     costs = {one.part: one for one in step_costs(network, 3, 20)}
     tokens = 3 * 20
-    assert costs["feed-forward"].flops == 6 * tokens * 2 * 2 * 16 * 32
-    assert costs["unembedding"].flops == 6 * tokens * 16 * 40
-    scores = 6 * 3 * 2 * (2 * 20 * 20 * 16)  # q k' and the weights times v, of two layers
-    assert costs["attention"].flops == 6 * tokens * 2 * 4 * 16 * 16 + scores
-    assert costs["the whole step"].flops == sum(one.flops for part, one in costs.items() if part != "the whole step")
-    assert all(one.seconds > 0 for one in costs.values())
+    assert costs["feed-forward"].flops == 2 * tokens * 2 * 2 * 16 * 32
+    assert costs["unembedding"].flops == 2 * tokens * 16 * 40
+    scores = 2 * 3 * 2 * (2 * 20 * 20 * 16)  # q k' and the weights times v, of two layers
+    assert costs["attention"].flops == 2 * tokens * 2 * 4 * 16 * 16 + scores
+    whole, both = costs.pop(FORWARD), costs.pop(BOTH)
+    assert whole.flops == sum(one.flops for one in costs.values())
+    assert both.flops == 3 * whole.flops
+    assert all(one.seconds > 0 for one in [*costs.values(), whole, both])
     assert all(parameter.grad is None for parameter in network.parameters())
+
+
+def test_a_tied_table_is_the_embedding_and_counts_once() -> None:
+    sizes: dict[str, Any] = {"width": 16, "heads": 2, "feed_forward": 32, "layers": 1, "max_positions": 32}
+    every = {one.part: one for one in parts(DecoderOnly(DecoderOnlyConfig(**sizes), 40))}
+    assert every["embedding"].parameters == 40 * 16
+    assert "unembedding" not in every

@@ -10,6 +10,7 @@ import torch
 
 from model.bundles.language import load_text_bundle
 from model.errors import UserError
+from model.networks.parts import BOTH, FORWARD
 from model.runs import attempts
 from model.shards.manifest import Manifest, Split, write_manifest
 from model.shards.writer import write_shard
@@ -159,7 +160,7 @@ def test_parameters_are_shown_by_part_with_the_cost_of_a_step(
     found = json.loads(capsys.readouterr().out)
     network = load_text_bundle(language_bundle).network
     assert found["parameters"] == network.parameter_count()
-    assert {one["part"] for one in found["costs"]} == {"recurrent layers", "unembedding", "the whole step"}
+    assert {one["part"] for one in found["costs"]} == {"recurrent layers", "unembedding", FORWARD, BOTH}
     assert main([str(language_bundle), "inspect.parameters=true"]) == 0
     assert "formula: V x D" in capsys.readouterr().out
 
