@@ -117,7 +117,7 @@ def _deepl_document(server: Server) -> str:
             raise RuntimeError(f"{status.status.value}: {status.error_message}")
         time.sleep(0.1)
     with client.translate_document_download(handle) as answer:
-        return answer.content.decode()
+        return str(answer.content, "utf-8")
 
 
 def longest_word(text: str) -> str:

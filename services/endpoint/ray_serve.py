@@ -146,6 +146,7 @@ def _application(serve: Any, plan: Plan, quiet: dict[str, Any]) -> Any:
         name="endpoint",
         num_replicas=plan.config.replicas,
         max_ongoing_requests=plan.config.connections,
+        max_constructor_retry_count=1,  # what is wrong with the settings is wrong the next time too
         graceful_shutdown_timeout_s=plan.config.stop_timeout,
         ray_actor_options={
             "num_cpus": plan.config.threads,
@@ -160,4 +161,5 @@ def _cause(serve: Any, problem: Exception) -> str:
     """Returns why the replicas do not start, as the last of them says."""
     found = serve.status().applications.get(NAME)
     told = [one.message for one in found.deployments.values()] if found else []
-    return next((line for text in told for line in reversed(text.splitlines()) if "Error" in line), reason(problem))
+    lines = (line for text in told for line in reversed(text.splitlines()) if "Error: " in line)
+    return next(lines, reason(problem)).rpartition("Error: ")[2]

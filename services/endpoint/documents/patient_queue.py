@@ -19,6 +19,7 @@ class PatientQueue:
 
     batcher: Batcher[LoadedModel, str, Translation]
     priority: int
+    client: str = ""  # whose turn it takes
 
     async def ask(self, model: LoadedModel, lines: Sequence[str], nbest: int) -> list[Translation]:
         """Returns the translations of lines, however long the queue is.
@@ -35,7 +36,7 @@ class PatientQueue:
     async def _ask_piece(self, model: LoadedModel, lines: list[str], nbest: int) -> list[Translation]:
         while True:
             try:
-                return await self.batcher.ask(model, lines, nbest, self.priority)
+                return await self.batcher.ask(model, lines, nbest, self.priority, self.client)
             except QueueFullError as problem:
                 await asyncio.sleep(problem.retry_after)
 

@@ -128,12 +128,17 @@ class DocumentWorker:
 
     async def _translate(self, identity: str, job: Job, document: Document) -> list[str]:
         """Returns the texts of a document's passages."""
-        source = job.source or await asyncio.to_thread(self._detect, job, document.passages)
+        source = job.source
+        if source is None:
+            source = await asyncio.to_thread(self._detect, job, document.passages)
         if self.endpoint.served().is_one(source, job.target):
             raise UserError(SAME)
         self.endpoint.keys.allow(_payer(job), [source])
         route = await self.endpoint.find(source, job.target, job.version)
-        queue = PatientQueue(self.endpoint.queue().batcher, max(PRIORITIES[0], job.priority - BEHIND))
+        # not in the turn of the key's own requests, which would wait for them
+        queue = PatientQueue(
+            self.endpoint.queue().batcher, max(PRIORITIES[0], job.priority - BEHIND), f"documents {job.digest}"
+        )
         translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
         glossary = Glossary(job.terms) if job.terms else None
         texts: list[str] = []

@@ -96,8 +96,8 @@ def test_replicas_on_a_cluster_answer_as_the_process_does(cluster: str, bundle: 
     asked = {"q": ["the dog", "the house"], "source": "en", "target": "de"}
     with serving(f"serve.bundle={bundle}") as (address, _):
         alone = httpx.post(f"{address}/translate", json=asked, timeout=PATIENCE)
-    on_ray = (f"serve.bundle={bundle}", f"serve.cluster={cluster}", "serve.replicas=2")
-    with serving(*on_ray) as (address, process):
+    on_ray = (f"serve.cluster={cluster}", "serve.replicas=2")
+    with serving(f"serve.bundle={bundle}", *on_ray) as (address, process):
         answers = [httpx.post(f"{address}/translate", json=asked, timeout=PATIENCE) for _ in range(8)]
         assert [answer.json() for answer in answers] == [alone.json()] * 8
         assert answers[0].headers["X-Model-Version"] == alone.headers["X-Model-Version"]
@@ -108,5 +108,6 @@ def test_replicas_on_a_cluster_answer_as_the_process_does(cluster: str, bundle: 
         assert process.wait(PATIENCE) == 0
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{address}/health", timeout=PATIENCE)
-    with pytest.raises(AssertionError, match=r"serve\.cluster=.*nowhere"), serving(*on_ray, "serve.bundle=nowhere"):
+    refused = pytest.raises(AssertionError, match=r"serve\.cluster=.*: nowhere: not a bundle")
+    with refused, serving("serve.bundle=nowhere", *on_ray):
         pass
