@@ -171,6 +171,7 @@ class ServeConfig(ModelSource):
     hook_url: str | None = None  # this route as MLflow reaches it, https://...: the webhook is made; null: it is not
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
+    guesser: str | None = None  # a language or masked model that /next or /fill asks, named like vectors; null: none
     runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models

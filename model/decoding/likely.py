@@ -4,12 +4,14 @@ from typing import NamedTuple
 
 import torch
 
-from model.decoding.fill_mask import Prediction
+from model.decoding.fill_mask import MASK_WORD, Prediction, fill_masks
 from model.decoding.generation import NEVER, decode_continuation, read_prompt
 from model.errors import UserError
 from model.networks.language_network import LanguageNetwork
-from model.networks.network import evaluating
+from model.networks.network import Network, evaluating
 from model.text.tokenizer import EOS, Tokenizer
+
+MASK = "[MASK]"  # a mask as papers and other programs write it; ours is MASK_WORD
 
 
 class Step(NamedTuple):
@@ -54,3 +56,23 @@ def likely_path(
                 break
             logits, state = network.step(tokens[:1], state)
     return found
+
+
+def has_mask(text: str) -> bool:
+    """Returns True if there is a place to fill."""
+    return MASK in text or MASK_WORD in text
+
+
+def fill_steps(
+    network: Network, tokenizer: Tokenizer, text: str, best: int = 5, form: str = "NFC"
+) -> tuple[list[Step], str]:
+    """Returns a step per mask of the text, with the mask's number in its place, and the text with the likeliest tokens.
+
+    Raises:
+        UserError: the text is longer than the network's positions.
+    """
+    masked = text.replace(MASK, MASK_WORD)
+    (found,) = fill_masks(network, tokenizer, [masked], best, form)
+    parts = masked.split(MASK_WORD)
+    titles = [MASK.join(parts[:number]) + f"[{number}]" + MASK.join(parts[number:]) for number in range(1, len(parts))]
+    return list(map(Step, titles, found.predictions)), found.text

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from conf import compose
-from model.decoding.fill_mask import MASK_WORD, fill_masks
-from model.decoding.likely import Step, likely_path
+from model.decoding.likely import MASK, Step, fill_steps, has_mask, likely_path
 from model.errors import UserError
 from model.ranges import check_ranges
 from model.text.excerpt import excerpt
@@ -19,7 +18,6 @@ from services.commands.guess_picture import SUFFIXES, guess_picture
 from services.models.source import open_text_bundle
 from services.settings import GuessConfig
 
-MASK = "[MASK]"  # as papers and other programs write it
 BAR = 30  # characters of a certain token
 
 
@@ -35,24 +33,19 @@ def next_tokens(config: GuessConfig, text: str | None = None) -> int:
     return show(config, steps, steps[-1].text)
 
 
-def fill(config: GuessConfig, text: str | None = None) -> int:
+def fill(config: GuessConfig, words: str | None = None) -> int:
     """Prints the likeliest tokens for each mask of the text."""
     check(config)
-    given = config.text if text is None else text
-    if given is None or not (MASK in given or MASK_WORD in given):
+    given = config.text if words is None else words
+    if given is None or not has_mask(given):
         raise UserError(
             f"fill: {'no text' if given is None else repr(given[:60])} has no {MASK}; write one for each token to "
             f'guess: dragoman fill "The {MASK} barks."'
         )
     bundle = open_text_bundle(config, "masked")
     network = bundle.network.to(config.device)
-    masked = given.replace(MASK, MASK_WORD)
-    (found,) = fill_masks(network, bundle.tokenizer, [masked], config.best, bundle.normalisation)
-    places = masked.split(MASK_WORD)
-    titles = [
-        MASK.join(places[:number]) + f"[{number}]" + MASK.join(places[number:]) for number in range(1, len(places))
-    ]
-    return show(config, list(map(Step, titles, found.predictions)), found.text)
+    steps, text = fill_steps(network, bundle.tokenizer, given, config.best, bundle.normalisation)
+    return show(config, steps, text)
 
 
 def check(config: GuessConfig) -> None:

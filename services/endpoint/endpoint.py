@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
+from services.endpoint.guess_routes import GuessQueue
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
 from services.endpoint.memory import Memory
@@ -64,6 +65,7 @@ class Endpoint:
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
+    guesser: GuessQueue | None = None
 
     def __post_init__(self) -> None:
         if self.models is None and self.translations is not None:
@@ -226,9 +228,11 @@ class Endpoint:
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
         encoder = self.encoder.facts() if self.encoder else None
-        states = [found["status"] for found in (translations, vectors, encoder) if found and found is not NOTHING]
+        guesser = self.guesser.facts() if self.guesser else None
+        every = (translations, vectors, encoder, guesser)
+        states = [found["status"] for found in every if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        others = {"vectors": vectors, "encoder": encoder}
+        others = {"vectors": vectors, "encoder": encoder, "guesser": guesser}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 

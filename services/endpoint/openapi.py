@@ -141,8 +141,16 @@ STATUS = record(
         **STATE,
         "models": array_of(MODEL),
         "translation": TEXT,
-        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder")},
+        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder", "guesser")},
         "dragoman": TEXT,
+    }
+)
+GUESSES = record(
+    {
+        "text": TEXT,
+        "steps": array_of(
+            record({"text": TEXT, "tokens": array_of(record({"piece": TEXT, "probability": NUMBER}))}),
+        ),
     }
 )
 VECTOR = record(

@@ -24,6 +24,7 @@ from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
+from services.endpoint.guess_routes import GuessQueue
 from services.endpoint.hooks import Registration
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
@@ -36,6 +37,7 @@ from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
+from services.models.loaded_guesser import GuesserLoader, LoadedGuesser
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
@@ -107,6 +109,7 @@ def open_endpoint(
             translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),
             encoder=stack.enter_context(encoder(config, metrics)),
+            guesser=stack.enter_context(guesser(config, metrics)),
             limits=config.limits,
             keys=keys,
             longest=config.longest,
@@ -127,7 +130,12 @@ def open_endpoint(
             registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
             stack.callback(registration.stop)
             registration.start()
-        queues = {"translation": endpoint.translations, "vectors": endpoint.vectors, "encoder": endpoint.encoder}
+        queues = {
+            "translation": endpoint.translations,
+            "vectors": endpoint.vectors,
+            "encoder": endpoint.encoder,
+            "guesser": endpoint.guesser,
+        }
         metrics.show(queues, Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
@@ -222,6 +230,15 @@ def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Enc
         yield queue
 
 
+@contextlib.contextmanager
+def guesser(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[GuessQueue | None]:
+    """Yields the queue of texts whose likely tokens are asked for during the block; None if no model is named."""
+    loader = GuesserLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("guesser", "language model", "Cannot guess")
+    with open_queue(config, config.guesser, loader, LoadedGuesser.guess, said, metrics) as queue:
+        yield queue
+
+
 class Kind(NamedTuple):
     """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
 
@@ -307,10 +324,11 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    if not any((config.bundle, config.model, config.models, config.ensemble, config.vectors, config.encoder)):
+    others = (config.models, config.ensemble, config.vectors, config.encoder, config.guesser)
+    if not any((config.bundle, config.model, *others)):
         raise UserError(
-            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors or "
-            "serve.encoder must name something"
+            "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors, "
+            "serve.encoder or serve.guesser must name something"
         )
     if config.models and (config.bundle is not None or config.ensemble):
         raise UserError(

@@ -5,28 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from model.bundles.language import load_text_bundle, save_text_bundle
+from model.bundles.language import load_text_bundle
 from model.decoding.fill_mask import fill_masks
 from model.decoding.likely import likely_path
 from model.errors import UserError
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.text.tokenizer import TokenizerPair
 from services.commands.guess import fill, next_tokens
 from services.entries import main
 from services.settings import GuessConfig
-
-
-@pytest.fixture(scope="module")
-def masked_bundle(tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    torch.manual_seed(1)
-    sizes: dict[str, Any] = {"width": 8, "heads": 2, "feed_forward": 8, "layers": 1, "max_positions": 32}
-    config = EncoderOnlyConfig(**sizes)
-    directory = tmp_path_factory.mktemp("bundles") / "masked"
-    network = EncoderOnly(config, tokenizers.source.vocabulary).eval()
-    save_text_bundle(directory, network=network, config=config, tokenizer=tokenizers.source, facts={"pair": "en"})
-    return directory
 
 
 def test_next_prints_each_step_and_draws_it(
