@@ -67,4 +67,5 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, state: Tensor, chunk: int 
 
 def _chunks(x: Tensor, chunk: int) -> Tensor:
     """(B, H, T, K) -> (B, H, N, C, K); zeros fill the last chunk and add nothing to the sums."""
-    return nn.functional.pad(x, (0, 0, 0, -x.shape[2] % chunk)).unflatten(2, (-1, chunk))
+    padded = nn.functional.pad(x, (0, 0, 0, -x.shape[2] % chunk))
+    return padded.view(*x.shape[:2], -1, chunk, x.shape[3])

@@ -44,7 +44,7 @@ class StateSpace(nn.Module):
         """Sets A = -(1 to N) in every channel and log-uniform steps, as in the paper's section 3.6."""
         nn.init.uniform_(self.convolution, -1.0, 1.0)
         with torch.no_grad():
-            self.convolution /= math.sqrt(self.tail + 1)
+            self.convolution.div_(math.sqrt(self.tail + 1))
             self.decay.copy_(torch.arange(1, self.states + 1).log().expand_as(self.decay))
             low, high = map(math.log, STEPS)
             steps = torch.empty_like(self.step.bias).uniform_(low, high).exp()
@@ -61,12 +61,12 @@ class StateSpace(nn.Module):
         values, gate = self.input(x).chunk(2, -1)  # (B, T, D)
         with torch.autocast(x.device.type, enabled=False):
             values = values.to(state.dtype)
-            states, before = state.split([self.states, self.tail], -1)
+            states, before = torch.split(state, [self.states, self.tail], -1)
             line = torch.cat([before, values.transpose(1, 2)], 2)  # (B, D, W - 1 + T)
             values = nn.functional.conv1d(line, self.convolution[:, None], self.convolution_bias, groups=len(line[0]))
             values = nn.functional.silu(values).transpose(1, 2)  # (B, T, D)
             after = line[..., line.shape[2] - self.tail :] if real is None else last_of(line, real, self.tail)
-            step, b, c = self.select(values).split([self.rank, self.states, self.states], -1)
+            step, b, c = torch.split(self.select(values), [self.rank, self.states, self.states], -1)
             step = nn.functional.softplus(self.step(step))  # (B, T, D)
             if real is not None:
                 step = step * real[..., None]  # a step of 0 keeps the state
@@ -86,11 +86,11 @@ def scan(x: Tensor, step: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor
     """x, step (B, T, D), a (D, N), b, c (B, T, N), state (B, D, N) -> y (B, T, D) and the last state."""
     found = []
     for first in range(0, x.shape[1], CHUNK):
-        part = [one[:, first : first + CHUNK] for one in (x, step, b, c)]
+        part = [*(one[:, first : first + CHUNK] for one in (x, step, b, c)), a, state]
         if torch.is_grad_enabled():
-            y, state = cast("tuple[Tensor, Tensor]", checkpoint(_part, *part, a, state, use_reentrant=False))
+            y, state = cast("tuple[Tensor, Tensor]", checkpoint(_part, *part, use_reentrant=False))
         else:
-            y, state = _part(*part, a, state)
+            y, state = _part(*part)
         found.append(y)
     return torch.cat(found, 1), state
 

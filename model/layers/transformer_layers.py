@@ -167,7 +167,8 @@ class BatchNorm(nn.Module):
 
 def make_norm(config: BlockConfig) -> nn.Module:
     """Returns the normalisation that the configuration names."""
-    return {"rms": RMSNorm, "batch": BatchNorm, "layer": nn.LayerNorm}[config.norm_kind](config.width)
+    kinds: dict[NormKind, Callable[[int], nn.Module]] = {"rms": RMSNorm, "batch": BatchNorm, "layer": nn.LayerNorm}
+    return kinds[config.norm_kind](config.width)
 
 
 def last_norm(config: BlockConfig) -> nn.Module:

@@ -118,7 +118,8 @@ class RecurrentLanguage(LanguageNetwork):
             hidden, last = self.recurrent(x, state, real)
             return self.readout(self.dropout(hidden)), last
         first = self.recurrent.start(len(tokens), tokens.device)
-        own, memory = state.split([first[0].numel(), state.shape[1] - first[0].numel()], 1)
+        size = first[0].numel()
+        own, memory = torch.split(state, [size, state.shape[1] - size], 1)
         hidden, last = self.recurrent(x, own.view_as(first), real)
-        hidden, memory = self.attention(hidden, memory.unflatten(1, (self.config.past, -1)), real)
+        hidden, memory = self.attention(hidden, memory.view(len(tokens), self.config.past, -1), real)
         return self.readout(self.dropout(hidden)), torch.cat([last.flatten(1), memory.flatten(1)], 1)
