@@ -40,6 +40,12 @@ WORDS, LENGTH = 10_000, 25
 FIRST = len(SPECIAL_PIECES) + 1  # behind the full stop, which the endpoint gives a sentence that has none
 SERVED: EngineName = "ctranslate2-int8"
 CLIENTS = (1, 4, 16, 64)
+_BEGINNINGS = "un re over out with under fore mis dis inter up down in on off back after side by high low new"
+_STEMS = "work light thought wish friend help play walk look watch wait water stone field house hand thing teach "
+_STEMS += "speak write paint turn hold build"
+_ENDINGS = "s ed ing er ers ful less ness ship ly able en some like wards fully lessly ings ment ish"
+USUAL = ("the", "and", "of", "is", "with")  # every fifth word of a sentence
+BEGINNINGS, STEMS, ENDINGS = (words.split() for words in (_BEGINNINGS, _STEMS, _ENDINGS))
 SCRIPT = Path(__file__).with_suffix(".lua")
 
 
@@ -97,7 +103,7 @@ def measure(name: str, rounds: int, quick: bool) -> Result:
     size = SIZES[name]
     seconds = 1.0 if quick else size.seconds
     rng = random.Random(1)
-    words = [[*(word(rng.randrange(FIRST, WORDS)) for _ in range(LENGTH - 2)), "."] for _ in range(1600)]
+    words = [[*(made_up(rng, place) for place in range(LENGTH - 2)), "."] for _ in range(1600)]
     found: dict[str, dict[int, list[Load]]] = {who: {count: [] for count in CLIENTS} for who in ("ours", "bare")}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         bundle, bodies = Path(folder) / "bundle", Path(folder) / "bodies"
@@ -177,9 +183,18 @@ def save_random(directory: Path, size: Size) -> None:
 
 
 def word(number: int) -> str:
-    """Returns a made-up word without digits: the endpoint would keep numbers as they are."""
-    letters = [chr(ord("a") + number // 26**place % 26) for place in range(4)]
-    return "".join(letters)
+    """Returns a made-up word that looks English and has no digits: the endpoint would keep numbers as they are, and
+    look twice at a text that looks like no English."""
+    if number - FIRST in range(len(USUAL)):
+        return USUAL[number - FIRST]
+    number, ending = divmod(number, len(ENDINGS))
+    number, beginning = divmod(number, len(BEGINNINGS))
+    return f"{BEGINNINGS[beginning]}{STEMS[number]}{ENDINGS[ending]}"
+
+
+def made_up(rng: random.Random, place: int) -> str:
+    """Returns the word at this place of a sentence."""
+    return rng.choice(USUAL) if place % 5 == 0 else word(rng.randrange(FIRST, WORDS))
 
 
 def bare_engine(export: Path, size: Size) -> Callable[[Sequence[list[str]], int, float], Load]:

@@ -56,7 +56,7 @@ class Model:
     """A loaded model. Its `kind` decides which methods work; others raise DragomanError. Safe to call from several
     threads."""
 
-    kind: str  # "translation", "language", "masked" or "vectors"
+    kind: str  # "translation", "language", "masked", "vectors" or "labels"
     name: str  # in the registry, else its run's name
     version: str | None  # in the registry
     folder: pathlib.Path  # the bundle's folder
@@ -200,8 +200,10 @@ class Model:
             from model.inference.kinds import KINDS
 
             can = {"translation": "translate, embed", "language": "generate", "masked": "embed"}
-            answers = can.get(self.kind, "neighbours, analogy, embed")
-            raise UserError(f"{self.name} holds {KINDS[self.kind].what}: {method} is not for it; it has {answers}")
+            can["vectors"] = "neighbours, analogy, embed"
+            row = KINDS[self.kind]
+            instead = f"it has {can[self.kind]}" if self.kind in can else row.use
+            raise UserError(f"{self.name} holds {row.what}: {method} is not for it; {instead}")
 
 
 def _texts(texts: str | Sequence[str]) -> list[str]:

@@ -8,7 +8,7 @@ requested code finds the nearest one on offer: `en-US` finds `en`, `pt` finds `p
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import langcodes
@@ -32,6 +32,9 @@ SCRIPTS = {
 ENOUGH = 10_000  # letters; enough to tell the script
 # Written like Chinese, though CLDR counts them as other languages.
 CHINESE = frozenset({"yue", "wuu", "lzh", "gan", "hak", "hsn"})
+
+
+REWRITTEN = "x-rewrite"  # private use (BCP 47): the same language, as a model writes it again
 
 
 @lru_cache(maxsize=1024)
@@ -95,8 +98,10 @@ def nearest(asked: str, offered: tuple[str, ...]) -> str | None:
 def split_pair(pair: str) -> tuple[str, str]:
     """Returns source and target language of `en-de`, `en-pt_BR`, `en-pt-BR` or `zh-Hans-en`, spelled as in the pair.
 
+    The target of a language to itself (`en-en`: summaries, corrections) has a code of its own, `en-x-rewrite`.
+
     Raises:
-        UserError: not two different languages; the message says which part is wrong and why.
+        UserError: not two languages; the message says which part is wrong and why.
     """
     known = _split_ways(pair)
     # A region or script has a capital (BR, Hans), a language has none: en-pt-BR is en and pt-BR, not en-pt and br.
@@ -104,9 +109,7 @@ def split_pair(pair: str) -> tuple[str, str]:
     source, target = next(iter([*by_case, *known]), ("", ""))
     if not source:
         raise UserError(f"pair={pair}: {_explain_pair(pair.split('-'))}")
-    if same_language(source, target):
-        raise UserError(f"pair={pair}: both are {source}; two different languages, source first, such as pair=en-de")
-    return source, target
+    return source, f"{source}-{REWRITTEN}" if same_language(source, target) else target
 
 
 def is_single(pair: str) -> bool:
@@ -123,6 +126,11 @@ def languages_of(pair: str) -> tuple[str, ...]:
     except UserError:
         source, _, target = pair.partition("-")
         return source, target
+
+
+def is_rewriting(languages: Sequence[str]) -> bool:
+    """Returns True if the source and target of a pair are one language, apart from regions."""
+    return len(set(map(base_language, languages))) == 1 and len(languages) == 2
 
 
 def same_pair(one: str, other: str) -> bool:

@@ -125,9 +125,10 @@ class Config:
         Raises:
             UserError: `pair` is not two names with a hyphen between, or for text not a single name.
         """
-        if self.corpus.format == "text" or (self.corpus.format == "webdataset" and is_single(self.pair)):
+        form = self.corpus.format
+        if form in ("text", "labelled") or (form == "webdataset" and is_single(self.pair)):
             if not is_single(self.pair) or not self.pair:
-                raise UserError(f"pair={self.pair}: a text corpus has one language; give it, such as pair=en")
+                raise UserError(f"pair={self.pair}: a {form} corpus has one language; give it, such as pair=en")
             return (check_language(self.pair, "pair"),)
         return split_pair(self.pair)
 

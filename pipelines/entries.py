@@ -24,6 +24,7 @@ from pipelines.tracking.policy import policy_words
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
+LABELLERS = {"classes": "classifier_transformer", "tags": "tagger_transformer", "numbers": "regressor_transformer"}
 logger = logging.getLogger(__name__)
 
 
@@ -70,7 +71,10 @@ def next_command(verb: str, config: Config) -> str | None:
     if verb not in NEXT or again.has_options():
         return None
     changes: list[str] = []
-    if verb == "shard" and config.languages[1:] == () and not again.gives("model"):
+    if verb == "shard" and config.corpus.format == "labelled":
+        if "head" not in config.model:  # an experiment chooses one
+            changes = [f"model={LABELLERS[config.corpus.labels]}", "registry=labels"]
+    elif verb == "shard" and config.languages[1:] == () and not again.gives("model"):
         whole_words = config.tokenizer.type in ("words", "vocabulary")  # word vectors need these
         if not whole_words and has_manifest(config.shard_dir):
             manifest = read_manifest(config.shard_dir)

@@ -1,9 +1,9 @@
 """The command `shard`: turns a corpus into a shard directory with its manifest.
 
-In order: fetch, find the files, clean, plan and pack them, write the manifest. Parallel corpora and text of one
-language have a middle part each, `parallel` and `monolingual`. Every stage stores its results in the scratch folder, so
-the same command resumes after a kill. Blocks and shards are fixed before any task starts, so any number of workers
-writes the same bytes.
+In order: fetch, find the files, clean, plan and pack them, write the manifest. Parallel corpora, text of one language
+and labelled texts have a middle part each, `parallel`, `monolingual` and `labelled`. Every stage stores its results in
+the scratch folder, so the same command resumes after a kill. Blocks and shards are fixed before any task starts, so any
+number of workers writes the same bytes.
 """
 
 import contextlib
@@ -24,10 +24,12 @@ from model.shards.remote import publish
 from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
 from pipelines.config import Config
+from pipelines.corpus.labelled import make_labelled
 from pipelines.corpus.making import Sharding
 from pipelines.corpus.monolingual import make_monolingual
 from pipelines.corpus.pack.report import table
 from pipelines.corpus.parallel import make_parallel
+from pipelines.corpus.read import labelled
 from pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.read.cutting import settle_auto_cut
 from pipelines.corpus.read.fetch import fetch
@@ -36,11 +38,12 @@ from pipelines.corpus.read.identity import difference, identity
 from pipelines.corpus.read.remote_files import with_local_files
 from pipelines.corpus.read.samples import as_lines
 from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
-from pipelines.corpus.read.sources import sources_of
+from pipelines.corpus.read.sources import Source, sources_of
 from pipelines.corpus.sharded import shard_command
 from pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
+MAKERS = {"text": make_monolingual, "labelled": make_labelled}  # other formats are of two languages
 READ = ("pair", "seed", "paths", "corpus", "tokenizer", "shards", "tracking", "cluster")  # sections of a sharding
 
 
@@ -65,10 +68,10 @@ def shard(config: Config) -> ShardResult:
     directory = config.shard_dir
     languages = config.languages
     fetch(config.corpus.fetch, config.corpus.root)
-    built_in = config.corpus.format == "phrasebook"
-    if built_in:
-        check_phrasebook(config.corpus, config.pair)
     corpus, form = config.corpus, config.corpus.format
+    built_in = form == "phrasebook" or labelled.is_built_in(corpus)
+    if built_in:
+        check_phrasebook(corpus, config.pair)
     samples = directory.parent / f".{directory.name}.samples"
     if not built_in:
         paths = config.paths
@@ -76,7 +79,12 @@ def shard(config: Config) -> ShardResult:
         if form == "webdataset":
             with _traceless_samples(samples):
                 corpus = as_lines(corpus, config.pair, samples)
-    sources = [] if built_in else sources_of(corpus, config.pair)
+    sources: list[Source] = []
+    if form == "labelled" and not built_in:
+        with _traceless_samples(samples):
+            sources = labelled.labelled_sources(corpus, config.pair, samples)
+    elif not built_in:
+        sources = sources_of(corpus, config.pair)
     config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
@@ -96,13 +104,18 @@ def shard(config: Config) -> ShardResult:
             scratch, state = open_scratch(directory, config_hash)
             if state != "new":
                 logger.info(_STATES[state].format(directory=directory))
-            if built_in:
+            if built_in and form == "labelled":
+                sources = labelled.phrasebook_sources(config.corpus, config.seed, scratch / "labelled")
+            elif built_in:
                 sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
-            if given:
+            if given and form != "labelled":
                 given.place(directory, scratch)
-            make = make_monolingual if config.corpus.format == "text" else make_parallel
+            make = MAKERS.get(config.corpus.format, make_parallel)
+            one = Sharding(
+                config, directory, scratch, sources, languages, values, config_hash, given.pair if given else None
+            )
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
-                manifest = make(Sharding(config, directory, scratch, sources, languages, values, config_hash))
+                manifest = make(one)
             write_manifest(directory, manifest)
             publish(directory, MANIFEST, shard_files(manifest), scratch)
         clear_scratch(directory)

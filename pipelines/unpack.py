@@ -44,14 +44,15 @@ class UnpackRoot:
 
 
 def unpack_split(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:
-    """Yields (source, target) of every record from global id `first` on, or (text,) for monolingual shards.
+    """Yields (source, target) of every record from global id `first` on; (text,) for monolingual shards, (text, labels)
+    for labelled ones.
 
     Raises:
         UserError: no shards or split, a damaged shard, or a tokenizer file that differs from the recorded one.
     """
     reader = ShardReader(directory, split)
     pair = load_pair(directory, reader.manifest.tokenizer)
-    tokenizers = [pair.source, pair.target][: len(reader.manifest.languages)]
+    tokenizers = [pair.source, pair.target][: len(reader.manifest.sides)]
     for index in range(reader.chunks):
         if index + 1 < reader.chunks and reader.first_ids[index + 1] <= first:
             continue
@@ -77,7 +78,7 @@ def task(root: UnpackRoot) -> int:
         UserError: an unknown side or split, or no folder.
     """
     config, directory = root.unpack, root.paths.local(root.paths.shards)
-    languages = ShardReader(directory, config.split).manifest.languages
+    languages = ShardReader(directory, config.split).manifest.sides
     sides = {"both": range(len(languages)), "source": range(1), "target": range(1, 2)}[config.side]
     if len(languages) <= max(sides):
         raise UserError(f"unpack.side={config.side}: the shards in {directory} hold {languages[0]} only")
@@ -101,7 +102,7 @@ def _write_tars(config: UnpackConfig, directory: Path, sides: range, languages: 
     """Writes tars of SAMPLES records each, keyed by the record's global id: `.en` and `.de`, or `.txt` for a text."""
     if config.output is None:
         raise UserError("unpack.output: a folder is needed for unpack.format=webdataset")
-    extensions = languages if len(ShardReader(directory, config.split).manifest.languages) > 1 else ["txt"]
+    extensions = languages if len(ShardReader(directory, config.split).manifest.sides) > 1 else ["txt"]
     folder = _folder(config.output)
     records = islice(unpack_split(directory, config.split, config.first, config.form), config.records)
     samples = (

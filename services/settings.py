@@ -38,7 +38,9 @@ class TranslateConfig(ModelSource):
     format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"
     nbest: Count = 1  # translations per line, for nbest, moses and json
     protect: bool = True  # keep what must not change; false: the model's own output
-    glossary: str | None = None  # a file of terms: source TAB target, or .csv
+    glossary: str | None = None  # a file of terms: source TAB target, .csv or .tbx
+    memory: str | None = None  # a TMX file of known translations
+    fuzzy: Share | None = None  # with memory: the least similarity of a similar text that the report shows
     report: str | None = None  # a file for what was kept and how, one JSON object per line
     split: bool = False  # translate a line sentence by sentence
     longest: Count = 400  # characters of a sentence before it is cut further
@@ -172,11 +174,13 @@ class ServeConfig(ModelSource):
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     guesser: str | None = None  # a language or masked model that /next or /fill asks, named like vectors; null: none
+    labels: str | None = None  # a model that /classify or /tag asks, named like vectors; null: none
     runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
+    processes: Count = 1  # that share the port; each has its own copy of the models
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many

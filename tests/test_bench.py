@@ -40,8 +40,8 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, forecasts, hour, jobs, memory, minutes, networks, nodes, pages, quality, read, "
-        "scale, scheduling, shard, start, storage, swaps, train, word2vec" in capsys.readouterr().err
+        "Choices: decode, endpoint, endpoint_limits, forecasts, hour, jobs, memory, minutes, networks, nodes, pages, "
+        "quality, read, scale, scheduling, shard, start, storage, swaps, train, word2vec" in capsys.readouterr().err
     )
 
 
@@ -97,6 +97,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "hour",
         "jobs",
         "loss_curve",
+        "endpoint_limits",
         "memory",
         "networks",
         "nodes",
@@ -110,6 +111,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "word2vec",
     }
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {
+        "endpoint_limits",
         "forecasts",
         "hour",
         "jobs",

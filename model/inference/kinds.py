@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from model.bundles.directory import CONFIG, Bundle, bundle_kind
+from model.bundles.labelled import load_label_bundle
 from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
 from model.bundles.vectors import load_vectors
 from model.decoding.fill_mask import fill_masks
 from model.decoding.generation import generate
 from model.errors import UserError, unknown
+from model.inference.labeller import Labeller, Words
 from model.inference.translator import Translator, open_translator
 from model.schema import build
 from model.settings import DecodeConfig, EngineName, GenerateConfig
@@ -81,6 +83,21 @@ def word_vectors(bundle: Any) -> Answers:
     return lambda words, _settings: [[float(number) for number in embeddings.vector(word)] for word in words]
 
 
+def labels(bundle: Any) -> Answers:
+    """Answers each text with its label, its number, or the tags of its words."""
+    labeller = Labeller(bundle)
+
+    def answers(texts: Sequence[str], _settings: Settings) -> list[str]:
+        if bundle.task == "tags":
+            found = labeller.tag([Words.split(text) for text in texts])
+            return [" ".join(one.tag for one in words) for words in found]
+        if bundle.task == "numbers":
+            return [f"{number:g}" for number in labeller.numbers(texts)]
+        return [row[0].label for row in labeller.classify(texts)]
+
+    return answers
+
+
 KINDS: dict[str, Kind] = {
     "translation": Kind(
         "a translation model",
@@ -108,6 +125,12 @@ KINDS: dict[str, Kind] = {
         "serve them with serve.vectors=..., query them with query.vectors=... (dragoman neighbours, analogy)",
         load_vectors,
         word_vectors,
+    ),
+    "labels": Kind(
+        "a model that labels texts",
+        "serve it with serve.labels=... (POST /classify, /tag)",
+        load_label_bundle,
+        labels,
     ),
 }
 

@@ -11,6 +11,7 @@ from model.layers.losses import vocabulary_loss
 from model.layers.rdrop import paired_vocabulary_loss
 from model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from model.networks.heads import RecurrentHead, RecurrentHeadConfig, TransformerHead, TransformerHeadConfig, head_loss
 from model.networks.language_network import language_loss
 from model.networks.network import Network, TranslationNetwork
 from model.networks.prefixlm import PrefixConfig, PrefixTranslation
@@ -43,8 +44,8 @@ class Architecture:
     """One row: how to build a network from a configuration, and how to compute a summed loss for a batch.
 
     A translation network trains on `TranslationBatch`. Others train on `TextBatch` and get their one vocabulary for
-    both arguments. Word vectors have tables instead of a network (`model/word_vectors`): they are trained in rounds
-    over segments, or counted in one pass.
+    both arguments; those that label get the vocabulary of the labels for the second. Word vectors have tables instead
+    of a network (`model/word_vectors`): they are trained in rounds over segments, or counted in one pass.
     """
 
     config: type[Any]
@@ -79,8 +80,10 @@ ARCHITECTURES: dict[str, Architecture] = {
     "rnnenc": Architecture(EncoderDecoderConfig, EncoderDecoder, translation_loss),
     "rnnlm": Architecture(RecurrentLanguageConfig, one_vocabulary(RecurrentLanguage), language_loss, "language"),
     "rnnsearch": Architecture(RNNSearchConfig, RNNSearch, translation_loss),
+    "recurrent_head": Architecture(RecurrentHeadConfig, RecurrentHead, head_loss, "labels"),
     "statelm": Architecture(StateLanguageConfig, one_vocabulary(StateLanguage), language_loss, "language"),
     "transformer": Architecture(TransformerConfig, Transformer, translation_loss),
+    "transformer_head": Architecture(TransformerHeadConfig, TransformerHead, head_loss, "labels"),
     **{
         name: Architecture(config, kind="vectors", counted=name in ("one_hot", "bag_of_words", "tfidf"))
         for name, config in METHODS.items()

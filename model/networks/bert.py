@@ -40,34 +40,22 @@ class EncoderOnlyConfig(StackConfig):
     max_positions: Count = 512  # tokens, with the end of sentence
 
 
-class EncoderOnly(Network):
-    """One stack with one table, and the head.
+class TokenEncoder(Network):
+    """A stack with one table, in which every position sees all real ones; its subclasses add what they predict."""
 
-    Raises:
-        UserError: sizes that do not fit each other.
-    """
+    def make_stack(self, config: StackConfig, vocabulary: int) -> None:
+        """Creates table, positions and layers.
 
-    def __init__(self, config: EncoderOnlyConfig, vocabulary: int) -> None:
-        super().__init__()
+        Raises:
+            UserError: sizes that do not fit each other.
+        """
         check_layers(config)
-        self.config = config
         self.max_positions = config.max_positions
-        self.output = nn.Linear(config.width, vocabulary)
         self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.positions = Positions(config)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.norm = last_norm(config)
-        self.head = nn.Linear(config.width, config.width)
-        self.head_norm = make_norm(config)
-        initialise(self)
-        if config.tie:
-            self.output.weight = self.embedding.weight
-
-    def forward(self, batch: TextBatch) -> Tensor:
-        """-> states (B, T, D) that the output layer turns into logits of the tokens behind the masks."""
-        x = nn.functional.gelu(self.head(self.encode(batch.inputs)))
-        return self.head_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 
     def encode(self, ids: Tensor) -> Tensor:
         """ids (B, T), PAD after the real tokens -> states below the head (B, T, D)."""
@@ -90,3 +78,28 @@ class EncoderOnly(Network):
         for layer in self.layers:
             x, _ = layer(x, None, bias, record, rotation)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+class EncoderOnly(TokenEncoder):
+    """The stack, and the head that predicts masked tokens.
+
+    Raises:
+        UserError: sizes that do not fit each other.
+    """
+
+    def __init__(self, config: EncoderOnlyConfig, vocabulary: int) -> None:
+        super().__init__()
+        check_layers(config)
+        self.config = config
+        self.output = nn.Linear(config.width, vocabulary)
+        self.make_stack(config, vocabulary)
+        self.head = nn.Linear(config.width, config.width)
+        self.head_norm = make_norm(config)
+        initialise(self)
+        if config.tie:
+            self.output.weight = self.embedding.weight
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        """-> states (B, T, D) that the output layer turns into logits of the tokens behind the masks."""
+        x = nn.functional.gelu(self.head(self.encode(batch.inputs)))
+        return self.head_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped

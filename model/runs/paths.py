@@ -49,3 +49,8 @@ def is_run(folder: Path) -> bool:
 def hypotheses(folder: Path, split: str, language: str) -> Path:
     """Returns the file of an evaluation's translations."""
     return folder / f"hypotheses.{split}.{language}.txt"
+
+
+def label_picture(folder: Path, name: str, split: str) -> Path:
+    """Returns the file of a picture of an evaluation of labels, such as its confusion matrix."""
+    return folder / f"{name}.{split}.png"

@@ -15,6 +15,7 @@ from model.shards.layout import FORMAT_VERSION
 from model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
+LABELS = "labels"  # the name of the second side of labelled texts
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
 
 
@@ -80,7 +81,7 @@ class Manifest:
     tokenizer: dict[str, Any]  # TokenizerPair.describe()
     dtype: Literal["<u2", "<u4"]
     splits: dict[str, Split]
-    kind: Literal["parallel", "monolingual"] = "parallel"
+    kind: Literal["parallel", "monolingual", "labelled"] = "parallel"
     seed: int = 1
     normalisation: str = "NFC"
     config_hash: str = ""
@@ -97,6 +98,11 @@ class Manifest:
     near_words: dict[str, Any] = field(default_factory=dict)
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
     format_version: int = FORMAT_VERSION
+
+    @property
+    def sides(self) -> list[str]:
+        """Returns the names of a record's sides: the languages, and `labels` of labelled texts."""
+        return [*self.languages, LABELS] if self.kind == "labelled" else self.languages
 
     def vocabularies(self) -> list[int]:
         """Returns the vocabulary size of each side: [source, target], twice the same if joint."""

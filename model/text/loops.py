@@ -9,9 +9,12 @@ from model.text.letters import WORD_OR_MARK, is_blankless
 
 LONGEST = 12  # words of a phrase, or letters in scripts without spaces
 OFTEN = 3  # phrases in a row that are a loop; one more for a single word: "very very very" is normal speech
-_INSIDE = regex.compile(r"(\p{L}{2,8}?)\1{3,}")  # within a word: "Bilililililil"
+REPEATED = 6  # letters at least of a word with a loop in it that stand in it before
+_INSIDE = regex.compile(r"(\p{L}{2,8}?)\1{3,}", regex.IGNORECASE)  # within a word: "Bilililililil"
 # Between words: "to the to the to the", "very very very very"
-_ROUNDS = regex.compile(r"(?<!\w)(?:(\w\S*(?:\s+\S+){1,11}?)(?:\s+\1){2,}|(\w\S*)(?:\s+\2){3,})(?!\w)")
+_ROUNDS = regex.compile(
+    r"(?<!\w)(?:(\w\S*(?:\s+\S+){1,11}?)(?:\s+\1){2,}|(\w\S*)(?:\s+\2){3,})(?!\w)", regex.IGNORECASE
+)
 
 
 def goes_round(translation: str, source: str = "") -> bool:
@@ -22,10 +25,14 @@ def goes_round(translation: str, source: str = "") -> bool:
 
 def most_repeats(text: str) -> int:
     """Returns how often the most repeated phrase of a text occurs in a row; a single word counts one less."""
+    text = text.casefold()  # "Na Na na na"
     units = WORD_OR_MARK.findall(text)
+    # Four rounds of two letters or more repeat six letters at least: few words do, and the regular expression is slow.
+    candidates = [word for word in dict.fromkeys(units) if len(word) - len(set(word)) >= REPEATED]
     if not text.isascii():
         units = [part for word in units for part in (word if is_blankless(word[0]) else (word,))]
-    most = max((len(run.group()) // len(run.group(1)) - 1 for run in _INSIDE.finditer(text)), default=1)
+    inside = (run for word in candidates for run in _INSIDE.finditer(word))
+    most = max((len(run.group()) // len(run.group(1)) - 1 for run in inside), default=1)
     if len(set(units)) == len(units):
         return most
     for length in range(1, LONGEST + 1):

@@ -30,6 +30,8 @@ BOUNDARY = regex.compile(
     rf"""(?=[^\s{WIDE_STOPS}{STROKES}{WIDE_CLOSERS}、，,.…])(?!\p{{N}}+[{STROKES}])(?<![{WIDE_CLOSERS}](?=[ぁ-ゟ]))""",
     regex.VERSION1,
 )
+# A mark that BOUNDARY could follow, with something behind it. Most lines have none, and this is found much sooner.
+_INNER_STOP = regex.compile(rf"[[\p{{Sentence_Terminal}}…;{WIDE_STOPS}{STROKES}]](?=.)", regex.VERSION1 | regex.DOTALL)
 ABBREVIATIONS = {
     *("mr", "mrs", "ms", "dr", "prof", "st", "vs", "no", "e.g", "i.e", "inc", "ltd", "jr", "sr", "gen", "col", "capt"),
     *("hr", "fr", "nr", "z.b", "d.h", "u.a", "usw", "bzw", "ca", "str", "bspw", "evtl", "vgl", "sog", "inkl", "u.s"),
@@ -83,6 +85,8 @@ def join(pieces: Sequence[Piece], translations: Sequence[str]) -> str:
 
 
 def _sentences(line: str, abbreviations: frozenset[str]) -> list[Piece]:
+    if not _INNER_STOP.search(line):
+        return [Piece(line, "")] * bool(line)
     pieces: list[Piece] = []
     start = 0
     for match in BOUNDARY.finditer(line):

@@ -25,6 +25,7 @@ UNKNOWN_SURFACE = "⁇"  # the text of an unknown id; SentencePiece's own choice
 
 Ids: TypeAlias = NDArray[np.unsignedinteger[Any]]  # 1-D, uint16 or uint32, without BOS and EOS
 Kind: TypeAlias = Literal["bpe", "unigram", "words", "characters"]
+Stored: TypeAlias = Kind | Literal["labels"]  # kinds of files; labels are not trained as text is
 
 
 @dataclass
@@ -48,7 +49,7 @@ class TokenizerConfig:
 class Tokenizer(ABC):
     """A vocabulary, and conversion to and from its ids."""
 
-    type: Kind
+    type: Stored
     vocabulary: int  # number of ids, with special ones
 
     @property
@@ -92,7 +93,7 @@ class Tokenizer(ABC):
 
 @dataclass
 class TokenizerPair:
-    """The tokenizers of the two sides; the same object twice if the vocabulary is joint."""
+    """The tokenizers of the two sides; the same object twice if the vocabulary is joint. They may differ in kind."""
 
     source: Tokenizer
     target: Tokenizer
@@ -103,10 +104,10 @@ class TokenizerPair:
 
     def _files(self) -> dict[str, tuple[str, Tokenizer]]:
         """Returns file name -> (side, tokenizer)."""
-        suffix = _suffix(self.source.type)
+        first, second = _suffix(self.source.type), _suffix(self.target.type)
         if self.joint:
-            return {f"tokenizer{suffix}": ("both", self.source)}
-        return {f"source{suffix}": ("source", self.source), f"target{suffix}": ("target", self.target)}
+            return {f"tokenizer{first}": ("both", self.source)}
+        return {f"source{first}": ("source", self.source), f"target{second}": ("target", self.target)}
 
     def save(self, directory: Path) -> list[str]:
         """Writes the pair's files into `directory`, which must exist; returns their names."""
@@ -122,6 +123,7 @@ class TokenizerPair:
                 "file": name,
                 "sha256": hashlib.sha256(tokenizer.serialise()).hexdigest(),
                 "vocabulary": tokenizer.vocabulary,
+                **({} if tokenizer.type == self.source.type else {"type": tokenizer.type}),
             }
             for name, (side, tokenizer) in self._files().items()
         ]

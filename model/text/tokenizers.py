@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from model.errors import UserError, unknown
+from model.text.labels import LabelTokenizer
 from model.text.letters import DOTLESS, case_language, check_segmenter
 from model.text.subword_training import train_subwords
 from model.text.subwords import BpeTokenizer, UnigramTokenizer
@@ -20,6 +21,7 @@ CLASSES: dict[str, type[Tokenizer]] = {
     "unigram": UnigramTokenizer,
     "words": WordTokenizer,
     "characters": CharacterTokenizer,
+    "labels": LabelTokenizer,
 }
 LEAST_COVERAGE = 0.98  # SentencePiece takes no less
 logger = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ def load_pair(directory: Path, record: Mapping[str, Any]) -> TokenizerPair:
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != entry["sha256"]:
             raise UserError(f"{path}: its sha256 is not the recorded one; the file was changed or replaced")
-        sides[entry["side"]] = _class_of(record["type"]).deserialise(data, str(path))
+        sides[entry["side"]] = _class_of(entry.get("type", record["type"])).deserialise(data, str(path))
     if "both" in sides:
         return TokenizerPair(sides["both"], sides["both"])
     return TokenizerPair(sides["source"], sides["target"])

@@ -29,7 +29,7 @@ from model.text.tokenizer import (
     UNK,
     UNKNOWN_SURFACE,
     Ids,
-    Kind,
+    Stored,
     Tokenizer,
     TokenizerConfig,
     canonical_json,
@@ -84,10 +84,10 @@ class WordRules:
         return counts
 
 
-class _TableTokenizer(Tokenizer):
-    """Units looked up in a table; how text is split and joined is what the two kinds differ in."""
+class TableTokenizer(Tokenizer):
+    """Units looked up in a table; how text is split and joined is what its kinds differ in."""
 
-    type: Kind
+    type: Stored
 
     def __init__(self, pieces: Sequence[str]) -> None:
         self.table = {piece: number for number, piece in enumerate(pieces)}
@@ -109,9 +109,10 @@ class _TableTokenizer(Tokenizer):
         return [unit for unit in self.split(text) if unit not in self.table]
 
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
-        return [self.join(self._surfaces(row)) for row in ids]
+        return [self.join(self.surfaces(row)) for row in ids]
 
-    def _surfaces(self, row: Sequence[int] | NDArray[Any]) -> list[str]:
+    def surfaces(self, row: Sequence[int] | NDArray[Any]) -> list[str]:
+        """Returns the written form of each unit of a row, without special ones."""
         hidden = len(SPECIAL)
         return [UNKNOWN_SURFACE if i == UNK else self.written[i] for i in map(int, row) if i == UNK or i >= hidden]
 
@@ -127,7 +128,7 @@ class _TableTokenizer(Tokenizer):
         return canonical_json(values) + b"\n"
 
     @classmethod
-    def _parse(cls, data: bytes, where: str) -> tuple[list[str], dict[str, Any]]:
+    def parse(cls, data: bytes, where: str) -> tuple[list[str], dict[str, Any]]:
         """The pieces, and all of the file."""
         try:
             values = json.loads(data)
@@ -141,10 +142,10 @@ class _TableTokenizer(Tokenizer):
         return pieces, values
 
 
-class WordTokenizer(_TableTokenizer):
+class WordTokenizer(TableTokenizer):
     """Words and punctuation marks. Joining again is typographic guesswork: "( a , b )" reads "(a, b)"."""
 
-    type: Kind = "words"
+    type: Stored = "words"
 
     def __init__(self, pieces: Sequence[str], rules: WordRules | None = None) -> None:
         super().__init__(pieces)
@@ -228,7 +229,7 @@ class WordTokenizer(_TableTokenizer):
 
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "WordTokenizer":
-        pieces, values = cls._parse(data, where)
+        pieces, values = cls.parse(data, where)
         keys = ("lowercase", False), ("punctuation", True), ("segmenter", "none"), ("words", 1), ("language", "")
         rules = WordRules(*(values.get(key, default) for key, default in keys))
         if not isinstance(rules.lowercase, bool) or not isinstance(rules.punctuation, bool):
@@ -247,10 +248,10 @@ def _within(widths: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.arange(int(widths.sum())) - np.repeat(starts, widths)
 
 
-class CharacterTokenizer(_TableTokenizer):
+class CharacterTokenizer(TableTokenizer):
     """Unicode code points, the space among them: decoding gives back the text itself."""
 
-    type: Kind = "characters"
+    type: Stored = "characters"
 
     def encode(self, texts: Sequence[str]) -> list[Ids]:
         find, dtype = self.table.get, self.dtype
@@ -265,7 +266,7 @@ class CharacterTokenizer(_TableTokenizer):
 
     @classmethod
     def deserialise(cls, data: bytes, where: str) -> "CharacterTokenizer":
-        return cls(cls._parse(data, where)[0])
+        return cls(cls.parse(data, where)[0])
 
 
 def rules_of(config: TokenizerConfig, language: str = "") -> WordRules:

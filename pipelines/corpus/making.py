@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import UserError
-from model.shards.manifest import Manifest, ShardsConfig, Split
+from model.shards.manifest import LABELS, Manifest, ShardsConfig, Split
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.corpus.pack.packing import shard_tasks
@@ -50,6 +50,7 @@ class Sharding:
     languages: tuple[str, ...]
     values: dict[str, Any]  # which `config_hash` covers
     config_hash: str
+    given: TokenizerPair | None = None  # labelled: the tokenizer of `tokenizer.same_as`, whose source side is used
 
     def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
         """Returns the description of the corpus' tokenizers; makes and stores them unless that was done before."""
@@ -71,9 +72,10 @@ class Sharding:
         where = (self.directory, clean, plan)
         shards = [task for split in splits for task in shard_tasks(*where, split, record, sizes, self.config_hash)]
         entries = nodes.pack(shards)
-        texts = write_texts(*where, self.languages)
+        sides = (*self.languages, LABELS) if self.config.corpus.format == "labelled" else self.languages
+        texts = write_texts(*where, sides)
         if self.config.shards.keep_text:
-            texts["train"] = keep_training_text(*where, self.languages)
+            texts["train"] = keep_training_text(*where, sides)
         return Manifest(
             corpus=self.config.corpus.name,
             languages=list(self.languages),

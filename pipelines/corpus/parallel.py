@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from model.errors import UserError
+from model.languages import is_rewriting
 from model.shards.manifest import Manifest
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import train_pair
@@ -52,7 +53,9 @@ def make_parallel(one: Sharding) -> Manifest:
     lines = sum(block.lines for block in blocks)
     with workers(config.cluster, lines) as cluster:
         nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
-        tasks = [CleaningTask(block, corpus.clean, corpus.on_error, clean, encodings, near) for block in blocks]
+        rewriting = is_rewriting(one.languages)  # a text may be right as it is
+        rules = dataclasses.replace(corpus.clean, copies=corpus.clean.copies and not rewriting)
+        tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
         nodes.clean(clean_block, tasks)
         runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
         drop = runs if corpus.misaligned == "drop" else {}

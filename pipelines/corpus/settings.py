@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from model.inputs.lines import is_wide
 from model.ranges import Count, Part, Positive, Range, Whole
+from model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
 
@@ -82,7 +83,7 @@ class CorpusConfig:
     """One corpus: a name, a format, its files by split, and the handling of bad lines."""
 
     name: str = "corpus"
-    format: Literal["moses", "tsv", "jsonl", "webdataset", "phrasebook", "text"] = "moses"
+    format: Literal["moses", "tsv", "jsonl", "webdataset", "phrasebook", "text", "labelled"] = "moses"
     root: str | None = None
     needs_root: bool = False  # the files are relative to a folder that the user must give
     train: SplitFiles = field(default_factory=SplitFiles)
@@ -91,6 +92,10 @@ class CorpusConfig:
     gate: SplitFiles = field(default_factory=SplitFiles)
     languages: dict[str, str] = field(default_factory=dict)  # the files' names of languages: de -> deu
     columns: list[str] = field(default_factory=lambda: ["source", "target"])  # of a TSV, first column first
+    labels: Task = "classes"  # labelled: one class a text, one tag a word, or one number a text
+    rows: Literal["auto", "tsv", "jsonl", "conllu", "conll"] = (
+        "auto"  # labelled: form of the files; auto: by their names
+    )
     fields: dict[str, str] = field(
         default_factory=lambda: {"source": "{source}", "target": "{target}"}
     )  # of a JSON line

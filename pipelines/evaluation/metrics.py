@@ -1,5 +1,7 @@
 """Scores of translations: sacreBLEU's BLEU, chrF and TER with signatures, and the significance of a difference.
 
+Texts that are rewritten in their own language have ROUGE beside them.
+
 BLEU has three scales, which must not be compared with each other:
 
 - `bleu`: cased, detokenised text, tokenised by sacreBLEU (13a; zh, ja-mecab or characters without spaces),
@@ -8,8 +10,10 @@ BLEU has three scales, which must not be compared with each other:
   published tables of Multi30k. Moses has no rules for languages without spaces: None there.
 """
 
+import importlib.metadata
 import logging
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,6 +27,7 @@ from model.text.letters import case_language, fold_case
 
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters
+ROUGES = ("rouge1", "rouge2", "rougeL")
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 
@@ -53,6 +58,9 @@ class Scores:
     signatures: dict[str, str]
     unit: Literal["words", "characters"] = "words"  # of the buckets
     buckets: list[Bucket] = field(default_factory=list)
+    rouge1: float | None = None  # ROUGE-1, -2 and -L, F measures: for texts rewritten in their own language
+    rouge2: float | None = None
+    rougeL: float | None = None  # noqa: N815  # the name that it has everywhere
 
     def figures(self) -> dict[str, float]:
         """Returns the numbers by name, for a journal or MLflow."""
@@ -98,8 +106,11 @@ def score(
     language: str = "en",
     tokenize: str = "auto",
     with_buckets: bool = True,
+    with_rouge: bool = False,
 ) -> Scores:
     """Returns all scores of detokenised hypotheses, one reference each; `language` is the target's code.
+
+    `with_rouge`: also ROUGE, which summaries and other rewritten texts are measured by.
 
     Raises:
         UserError: no sentences, unequal counts, or an unknown tokeniser.
@@ -135,7 +146,13 @@ def score(
     bleu: Any = results["bleu"]
     figures = {metric: float(result.score) for metric, result in results.items()}
     unit: Literal["words", "characters"] = "characters" if language in BY_LANGUAGE else "words"
+    lines = {metric: result.format(signature=signatures[metric]) for metric, result in results.items()}
+    overlaps = rouge(hypotheses, references, language) if with_rouge else {}
+    for metric, value in overlaps.items():
+        signatures[metric] = rouge_signature(language)
+        lines[metric] = f"ROUGE-{metric.removeprefix('rouge')}|{signatures[metric]} = {value:.2f}"
     return Scores(
+        **overlaps,
         sentences=len(hypotheses),
         bleu=figures["bleu"],
         bleu_lowercase=figures["bleu_lowercase"],
@@ -144,11 +161,33 @@ def score(
         ter=figures["ter"],
         brevity_penalty=float(bleu.bp),
         length_ratio=float(bleu.sys_len / max(1, bleu.ref_len)),
-        lines={metric: result.format(signature=signatures[metric]) for metric, result in results.items()},
+        lines=lines,
         signatures=signatures,
         unit=unit,
         buckets=buckets(hypotheses, references, name, unit) if with_buckets else [],
     )
+
+
+class _Words:
+    """Words in lower case, for languages whose letters ROUGE's own tokeniser drops."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return re.findall(r"\w+", text.lower())
+
+
+def rouge(hypotheses: Sequence[str], references: Sequence[str], language: str) -> dict[str, float]:
+    """Returns the mean F measures of ROUGE-1, -2 and -L (Lin 2004) from 0 to 100, by rouge-score, without stemming."""
+    from rouge_score.rouge_scorer import RougeScorer
+
+    scorer = RougeScorer(ROUGES, tokenizer=None if language == "en" else _Words())
+    found = [scorer.score(theirs, ours) for ours, theirs in zip(hypotheses, references, strict=True)]
+    return {name: 100.0 * math.fsum(one[name].fmeasure for one in found) / len(found) for name in ROUGES}
+
+
+def rouge_signature(language: str) -> str:
+    """Returns how ROUGE was computed."""
+    words = "own" if language == "en" else "words"
+    return f"F|tok:{words}|stem:no|rouge-score:{importlib.metadata.version('rouge-score')}"
 
 
 def quick_bleu(

@@ -12,7 +12,7 @@ from model.errors import UserError, unknown
 from model.files import atomic_write
 from model.inference.losses import Losses
 from model.inference.translator import Translator, open_translator
-from model.languages import languages_of
+from model.languages import is_rewriting, languages_of
 from model.plural import plural
 from model.runs import paths, record
 from model.settings import DecodeConfig, EngineName
@@ -112,7 +112,7 @@ def evaluate_bundle(
         references=references,
         hypotheses=hypotheses,
         float32=score_float32(bundle, translator, sources, references, wanted, tokenize),
-        scores=score(hypotheses, references, bundle.languages[1], tokenize),
+        scores=score(hypotheses, references, bundle.languages[1], tokenize, with_rouge=is_rewriting(bundle.languages)),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
         decode=wanted,

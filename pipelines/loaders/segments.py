@@ -146,7 +146,7 @@ def side_number(manifest: Manifest, side: str | None, key: str = "vectors.side")
         UserError: two sides and no choice, or a choice with one side.
     """
     pair = "-".join(manifest.languages)
-    if manifest.kind == "monolingual":
+    if manifest.kind != "parallel":
         if side is not None:
             raise UserError(f"{key}={side}: the shards hold one language ({pair}); leave it out")
         return 0

@@ -88,6 +88,7 @@ TASKS: dict[str, Task | str] = {
     "language": "pipelines.tasks.language:LANGUAGE",
     "masked": "pipelines.tasks.language:MASKED",
     "vectors": "pipelines.tasks.vectors:VECTORS",
+    "labels": "pipelines.tasks.labels:LABELS",
 }
 
 

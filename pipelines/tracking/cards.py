@@ -21,6 +21,14 @@ TEXT_SCORES = {  # of language models, on a split
     "unknown_rate": "{:.2%} of the tokens unknown",
     "accuracy": "{:.3f} of the masked tokens guessed right",
 }
+LABEL_SCORES = {  # of models that label, on a split
+    "accuracy": "accuracy {:.4f}",
+    "macro_f1": "macro-F1 {:.4f}",
+    "span_f1": "span F1 {:.4f}",
+    "ece": "calibration error {:.4f}",
+    "mae": "mean error {:.4f}",
+    "r2": "R2 {:.4f}",
+}
 ALL = ("mlflow", "torch", "numpy", "scipy", "sentencepiece", "safetensors", "ctranslate2", "sacremoses")
 
 
@@ -85,6 +93,30 @@ def _described_text(tags: Mapping[str, str]) -> list[str]:
     return lines
 
 
+def _label_scores(config: Mapping[str, Any]) -> dict[str, Any]:
+    model = config.get("model") or {}
+    measured = (config.get("scores") or {}).items()
+    found = {
+        f"{split}_{name}": f"{scores[name]:.4f}"
+        for split, scores in measured
+        for name in LABEL_SCORES
+        if name in scores
+    }
+    return {"method": model.get("name"), "head": model.get("head"), **found}
+
+
+def _described_labels(tags: Mapping[str, str]) -> list[str]:
+    lines = [f"**Labels** {tags.get('head', '')} by {tags.get('method', '')}, `{tags.get('pair')}`"]
+    for split in ("gate", "test", "train", "valid"):
+        measured = [
+            label.format(float(tags[f"{split}_{name}"]))
+            for name, label in LABEL_SCORES.items()
+            if f"{split}_{name}" in tags
+        ]
+        lines += [f"**On {split}** {', '.join(measured)}"] if measured else []
+    return lines
+
+
 def _described_vectors(tags: Mapping[str, str]) -> list[str]:
     words, width = int(tags.get("words", 0)), int(tags.get("width", 0))
     lines = [f"**Word vectors** {tags.get('method', '')}: {words:,} words of {width:,} numbers, `{tags.get('pair')}`"]
@@ -119,6 +151,7 @@ CARDS: dict[str, Card] = {
     ),
     "language": Card("language-model", OF_TEXT, _text_scores, _described_text),
     "masked": Card("fill-mask", OF_TEXT, _text_scores, _described_text),
+    "labels": Card("text-classification", OF_TEXT, _label_scores, _described_labels),
 }
 
 

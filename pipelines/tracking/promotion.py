@@ -89,6 +89,8 @@ TEST_SCORES = {  # tags of a version with the scores of its test set
     "test_chrf": "chrF",
     "test_bits_per_character": "bits per character",
     "test_nats": "nats per token",
+    "test_accuracy": "accuracy",
+    "test_mae": "mean error",
 }
 
 

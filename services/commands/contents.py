@@ -23,7 +23,11 @@ from services.commands.shard_contents import read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # a checkpoint's: a network's, or word vectors'
-TEXT_KINDS = {"language": "language model", "masked": "masked language model"}  # a bundle's kind -> its name
+TEXT_KINDS = {
+    "language": "language model",
+    "masked": "masked language model",
+    "labels": "model that labels",
+}  # a bundle's kind -> its name
 FREQUENT = 12  # word vectors' words to show
 
 

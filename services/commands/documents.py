@@ -94,3 +94,5 @@ def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:
         logger.warning(
             "%d things that must not change were lost: %s%s", len(lost), shown, ", ..." * (len(lost) > MOST_SHOWN)
         )
+    if halved := sum(len(report.get("long", ())) for report in reports):
+        logger.warning("sentences that are longer than the model reads, translated in parts: %d", halved)

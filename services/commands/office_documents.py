@@ -94,7 +94,7 @@ def _prepared(
             texts = [
                 prepare(
                     passage.text,
-                    dataclasses.replace(passage.options, glossary=options.glossary),
+                    dataclasses.replace(passage.options, glossary=options.glossary, known=options.known),
                     served.source,
                     config.longest,
                     served.target,

@@ -1,5 +1,6 @@
 """`dragoman translate`: translates lines of files or standard input, without a server."""
 
+import dataclasses
 import json
 import sys
 import time
@@ -22,7 +23,9 @@ from services.commands.output import open_output
 from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import TranslateConfig
-from services.texts.options import TextOptions, read_glossary
+from services.texts.glossary import read_glossary
+from services.texts.known import read_known
+from services.texts.options import TextOptions
 from services.texts.prepare import prepare, translate_all
 
 
@@ -44,6 +47,7 @@ def translate(
     options = text_options(config)
     if document := document_of(config, text):
         served = Loader(config, decode, overrides, alignment).load()
+        options = with_files(options, config, served)
         with report_file(config.report) as certify:
             losses = translate_passages(served, *document, config, options, certify, warn_of)
         losses.warn()
@@ -55,6 +59,7 @@ def translate(
     )
     with opened as (file, name):
         served = Loader(config, decode, overrides, alignment).load()
+        options = with_files(options, config, served)
         if config.attention is not None:
             served = served.aligning
         if config.nbest > served.decode.candidates:
@@ -79,20 +84,30 @@ def text_options(config: TranslateConfig) -> TextOptions:
     """Returns what the settings ask of a text.
 
     Raises:
-        UserError: a glossary that cannot be read, or settings that exclude each other.
+        UserError: settings that exclude each other.
     """
-    if raw(config) and (config.glossary or config.report):
-        key = "glossary" if config.glossary else "report"
+    if raw(config) and (config.glossary or config.memory or config.report):
+        key = "glossary" if config.glossary else "memory" if config.memory else "report"
         raise UserError(f"translate.{key} needs translate.protect=true and translate.format=text, json or a document's")
     form = config.format
     if form in ("html", "xml", "markdown") and (config.attention or config.nbest > 1):
         raise UserError(f"translate.format={form} gives one translation: translate.nbest=1, translate.attention=null")
-    glossary = read_glossary(config.glossary, "translate.glossary") if config.glossary else None
     return TextOptions(
         format=form if form == "html" or form == "xml" or form == "markdown" else "text",
         split_sentences="on" if config.split or form in ("html", "xml", "markdown") else "off",
-        glossary=glossary,
     )
+
+
+def with_files(options: TextOptions, config: TranslateConfig, served: LoadedModel) -> TextOptions:
+    """Returns the options with the glossary and the known translations of the model's languages.
+
+    Raises:
+        UserError: a file cannot be read, or has nothing of these languages.
+    """
+    pair = served.source, served.target
+    glossary = read_glossary(config.glossary, "translate.glossary", *pair) if config.glossary else None
+    known = read_known(config.memory, "translate.memory", *pair, config.fuzzy) if config.memory else None
+    return dataclasses.replace(options, glossary=glossary, known=known)
 
 
 def raw(config: TranslateConfig) -> bool:
@@ -153,13 +168,13 @@ def translate_lines(
         return served.translate(lines, config.nbest)
     if raw(config):
         return _translate_split(served, lines, config)
-    options = options or text_options(config)
+    options = options or with_files(text_options(config), config, served)
     texts = [prepare(line, options, served.source, config.longest, served.target) for line in lines]
     translate_all(texts, served, config.nbest)
     answers = []
     for text in texts:
         parts = [part for _, part in text.translations()]
-        ranks = max((len(part.nbest) for part in parts), default=1)
+        ranks = min(config.nbest, max((len(part.nbest) for part in parts), default=1)) or 1
         rebuilt = [text.rebuild(rank=rank) for rank in range(ranks)]
         nbest = [_joined(one.text, parts, rank) for rank, one in enumerate(rebuilt)]
         best = nbest[0]

@@ -3,6 +3,7 @@
     POST /translate   GET /languages   POST /detect   GET /frontend/settings      (libretranslate.py)
     POST /translate_file   GET /download_file/{name}      (document_routes.py)
     POST /next   POST /fill                                                       (guess_routes.py)
+    POST /classify   POST /tag   POST /models/{model}                             (label_routes.py)
     GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy              (vector_routes.py)
     GET /health   GET /status   GET /models   GET /metrics   GET /spec
     GET, POST /, for browsers                                                     (page/routes.py)
@@ -35,6 +36,7 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.guess_routes import add_guess_routes
 from services.endpoint.hooks import add_hooks
 from services.endpoint.keys import KeyRefusedError
+from services.endpoint.label_routes import add_label_routes
 from services.endpoint.lean_routes import LeanRoutes
 from services.endpoint.libretranslate import add_libretranslate_routes
 from services.endpoint.metrics import Refusals
@@ -125,6 +127,7 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     add_openai_routes(app, endpoint)
     add_guess_routes(app, endpoint.guesser, endpoint.limits, endpoint.keys)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
+    add_label_routes(app, endpoint.labels, endpoint.limits, endpoint.keys)
     add_hooks(app, endpoint)
     add_documentation(app)
     if endpoint.page:

@@ -26,7 +26,7 @@ from services.endpoint.fair_queue import PRIORITIES, Lane, Request, is_long
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-LINGER = 0.05  # of the last batch's time, for its clients to come back: one batch of all costs less than two
+LINGER = 0.15  # of the last batch's time, for its clients to come back: one batch of all costs less than two
 QUIET = 1.0  # seconds without short requests before long ones take all cores
 logger = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from services.endpoint.glossaries import Glossaries
 from services.endpoint.guess_routes import GuessQueue
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
+from services.endpoint.label_routes import LabelsQueue
 from services.endpoint.memory import Memory
 from services.endpoint.metrics import Metrics
 from services.endpoint.route_translator import RouteTranslator, merge_losses
@@ -66,6 +67,7 @@ class Endpoint:
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
     guesser: GuessQueue | None = None
+    labels: LabelsQueue | None = None
 
     def __post_init__(self) -> None:
         if self.models is None and self.translations is not None:
@@ -228,11 +230,12 @@ class Endpoint:
             translations |= {"models": served} | ({"status": "loading"} if loading else {})
         vectors = self.vectors.facts() if self.vectors else None
         encoder = self.encoder.facts() if self.encoder else None
+        labels = self.labels.facts() if self.labels else None
         guesser = self.guesser.facts() if self.guesser else None
-        every = (translations, vectors, encoder, guesser)
+        every = (translations, vectors, encoder, labels, guesser)
         states = [found["status"] for found in every if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        others = {"vectors": vectors, "encoder": encoder, "guesser": guesser}
+        others = {"vectors": vectors, "encoder": encoder, "labels": labels, "guesser": guesser}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 

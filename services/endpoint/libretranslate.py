@@ -22,6 +22,7 @@ from services.endpoint.requests import (
     parameters,
     validate,
 )
+from services.endpoint.terms import with_terms
 from services.endpoint.translation import Answer
 
 VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
@@ -44,7 +45,9 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
             return await answer_deeplx(request, endpoint, values)
         admit(request, endpoint, values)
         asked = validate(translation_request, values)
-        answers, route = await endpoint.translate(asked.question(request.headers.get(VERSION)))
+        question = asked.question(request.headers.get(VERSION))
+        question = await with_terms(question, endpoint.glossaries, asked.glossary, asked.terms)
+        answers, route = await endpoint.translate(question)
         return as_json(_body(asked, answers), headers=route.headers())
 
     @app.post(

@@ -8,39 +8,14 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
-
-from rapidfuzz import fuzz, process
 
 from model.errors import UserError, reason
 from model.languages import nearest
-from services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit, comparable
+from services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit
+from services.texts.known import Match, Units, comparable, most_similar
 
 EVERY = 2.0  # seconds between two looks at the database
-LONGEST = 1000  # characters of a text that is compared with similar ones
 logger = logging.getLogger(__name__)
-
-
-class Match(NamedTuple):
-    """A known translation of a text, or of a similar one."""
-
-    text: str  # the known text
-    translation: str
-    score: float  # 100: the same text
-    origin: str  # the file that it came from, or `suggestion`
-
-    def fitted(self, text: str) -> str:
-        """Returns the translation with the blanks that `text` begins and ends with."""
-        body = text.strip()
-        start = text.index(body) if body else 0
-        return f"{text[:start]}{self.translation.strip()}{text[start + len(body) :]}"
-
-    def record(self) -> dict[str, Any]:
-        """Returns plain values for JSON."""
-        return self._asdict()
-
-
-Units: TypeAlias = dict[str, Match]  # by the text as it is compared
 
 
 class Memory:
@@ -64,14 +39,13 @@ class Memory:
     def similar(self, source: str, target: str, text: str, owner: str = EVERYBODY) -> Match | None:
         """Returns the known translation of the most similar text, if one is similar enough."""
         wanted = comparable(text)
-        if self.fuzzy is None or not wanted or len(wanted) > LONGEST:
+        if self.fuzzy is None:
             return None
         best: Match | None = None
         for units in self._of(source, target, owner):
-            least = best.score if best else 100 * self.fuzzy
-            found = process.extractOne(wanted, units.keys(), scorer=fuzz.ratio, score_cutoff=least)
-            if found is not None and (best is None or found[1] > best.score):
-                best = units[found[0]]._replace(score=round(found[1], 1))
+            found = most_similar(units, wanted, best.score if best else 100 * self.fuzzy)
+            if found is not None and (best is None or found.score > best.score):
+                best = found
         return best
 
     def suggest(self, unit: Unit, owner: str = EVERYBODY) -> None:

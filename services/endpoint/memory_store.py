@@ -2,7 +2,6 @@
 
 import hashlib
 import time
-import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from model.languages import standard_code
 from services.endpoint.key_store import SETTING, KeyStore, Tables
 from services.store.database import answering
+from services.texts.known import comparable
 
 AT_ONCE = 500  # rows in a statement; sqlite takes 32,766 values
 EVERYBODY = ""  # the owner of what answers every key
@@ -109,11 +109,6 @@ class MemoryStore:
         query = delete(Known).where(*(column == value for column, value in wanted if value is not None))
         with answering(SETTING), self.store.open().write() as session:
             return int(session.execute(query).rowcount)  # type: ignore[attr-defined]  # the result of a DELETE has it
-
-
-def comparable(text: str) -> str:
-    """Returns a text as it is compared: in the form NFC, with single blanks, without blanks at its ends."""
-    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def digest_of(text: str) -> str:

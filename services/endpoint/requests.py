@@ -107,6 +107,13 @@ class TranslationRequest(Parameters):
     version: str | None = Field(None, title="a string", description="of several models of a pair, the one to ask")
     alignment: Switch = Field(False, title="true or false", description="also what each word looked at")
     report: Switch = Field(False, title="true or false", description="also what was kept in the texts, and how")
+    glossary: str | None = Field(None, title="a string", description="the id of a stored glossary")
+    terms: dict[str, str] | str | None = Field(
+        None,
+        title="an object of strings, or lines of source, tab or =, and target",
+        description="terms and their translations",
+        examples=[{"dog": "Köter"}],
+    )
 
     @property
     def batch(self) -> bool:

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -12,12 +13,15 @@ from starlette.exceptions import HTTPException
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Translation
+from services.endpoint.long_texts import aside
 from services.endpoint.metrics import Metrics
 from services.endpoint.translation import Answer
 from services.models.catalogue import Catalogue, Route
 from services.models.loaded_model import LoadedModel
+from services.texts.glossary import Glossary
 from services.texts.options import TextOptions
 from services.texts.prepare import Prepared, pending, prepare
+from services.texts.report import merge_reports, terms_of
 from services.texts.stand_ins import stand_ins_of
 
 Ask = Callable[[LoadedModel, list[str], int], Awaitable[list[Translation]]]  # lines, translations of each
@@ -59,9 +63,13 @@ class RouteTranslator:
         for model in route.models:
             before, most = answers, alternatives if model is route.models[-1] else 0
             given = [one.text for one in before] or texts
+            if before:
+                options = [_without_terms(one, answer) for one, answer in zip(options, before, strict=True)]
             answers = await self._ask_model(model, given, options, aligned, most)
             for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                answers[place] = dataclasses.replace(second, losses=merge_losses(first.losses, second.losses))
+                report = merge_reports(first.report, second.report, second.text)
+                losses = merge_losses(first.losses, second.losses)
+                answers[place] = dataclasses.replace(second, losses=losses, report=report)
         return [dataclasses.replace(answer, via=route.via, origin=route.origin) for answer in answers]
 
     async def _ask_model(
@@ -69,30 +77,25 @@ class RouteTranslator:
     ) -> list[Answer]:
         """Returns one model's answers, with at most `most` alternatives."""
         try:
-            prepared = [
-                prepare(text, one, served.source, self.longest, served.target)
-                for text, one in zip(texts, options, strict=True)
-            ]
+            prepared = await aside(
+                texts,
+                lambda: [
+                    prepare(text, one, served.source, self.longest, served.target)
+                    for text, one in zip(texts, options, strict=True)
+                ],
+            )
         except UserError as problem:
             raise MarkupError(400, f"Invalid request: {problem}") from None
         most = min(most, served.most_alternatives)
-        await self._translate(prepared, served, aligned, most + 1)
-        answers, losses = [], []
-        for text in prepared:
-            losses.append(Losses("sentence"))
-            for line, translation in text.translations():
-                losses[-1].add(line, translation)
-            best = text.rebuild()
-            others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
-            others.pop(best.text, None)
-            maps = text.attention() if aligned else []
-            record = losses[-1].record()
-            answers.append(Answer(best.text, served.source, 0.0, list(others), record, maps, best.report))
-        self.metrics.lose(losses)
-        return answers
+        await self._translate(prepared, texts, served, aligned, most + 1)
+        found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
+        self.metrics.lose(losses for _, losses in found)
+        return [answer for answer, _ in found]
 
-    async def _translate(self, texts: Sequence[Prepared], served: LoadedModel, aligned: bool, nbest: int) -> None:
-        """Translates the texts' lines, again where the model lost what must not change."""
+    async def _translate(
+        self, texts: Sequence[Prepared], given: Sequence[str], served: LoadedModel, aligned: bool, nbest: int
+    ) -> None:
+        """Translates the lines of texts, which were `given` so, again where the model lost what must not change."""
         lines = sum(text.sentences for text in texts)
         with self.metrics.telemetry.span("inference", lines=lines, model=served.origin.name):
             while not all(text.finished for text in texts):
@@ -100,14 +103,14 @@ class RouteTranslator:
                     known = await asyncio.to_thread(stand_ins_of, served)
                     for text in texts:
                         text.stand_ins = known
-                for asked in pending(texts):
+                for asked in await aside(given, lambda: pending(texts)):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.ask(model, asked.lines, nbest)
+                    translations = await self.ask(model, asked.lines, asked.nbest(nbest))
                     for translation in translations:
                         if translation.error:
                             logger.error("a line could not be translated: %s", translation.error)
                             raise HTTPException(500, f"Cannot translate text: {translation.error}")
-                    asked.take(translations)
+                    await aside(given, partial(asked.take, translations))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
         """Returns the model with attention, loaded on another thread; the model itself if it has none and none is
@@ -125,6 +128,23 @@ class RouteTranslator:
         if self.models is not None:
             self.models.fit()
         return aligning
+
+
+def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses]:
+    """Returns the answer that a translated text gives, with at most `most` alternatives, and what was lost."""
+    losses = Losses("sentence")
+    for line, translation in text.translations():
+        losses.add(line, translation)
+    best = text.rebuild()
+    others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
+    others.pop(best.text, None)
+    maps = text.attention() if aligned else []
+    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses
+
+
+def _without_terms(options: TextOptions, answer: Answer) -> TextOptions:
+    """Returns the options of a second model, which has to leave the terms that the first one wrote."""
+    return dataclasses.replace(options, glossary=options.glossary and Glossary(terms_of([answer.report])))
 
 
 def merge_losses(losses: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:

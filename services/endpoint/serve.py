@@ -4,8 +4,11 @@ import contextlib
 import dataclasses
 import importlib
 import logging
+import os
 import signal
+import socket
 import stat
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,15 +32,18 @@ from services.endpoint.hooks import Registration
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import Keys
+from services.endpoint.label_routes import LabelsQueue
 from services.endpoint.memory import Memory
 from services.endpoint.memory_store import MemoryStore
 from services.endpoint.metrics import Metrics
+from services.endpoint.processes import Processes
 from services.endpoint.vector_routes import VectorsQueue
 from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
 from services.models.loaded_guesser import GuesserLoader, LoadedGuesser
+from services.models.loaded_labeller import LabellerLoader, LoadedLabeller
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
 from services.models.registry import ModelVersion, Registry
@@ -45,6 +51,7 @@ from services.models.served import Served
 from services.models.source import Loader
 from services.models.vectors_source import VectorsLoader, is_registered
 from services.settings import ServeConfig
+from services.telemetry.summed_metrics import SummedMetrics
 from services.telemetry.telemetry import Telemetry
 from services.telemetry.traceparent import check_address
 
@@ -70,9 +77,32 @@ def serve(
     if config.cluster is not None:
         deploy: Callable[..., int] = importlib.import_module("services.endpoint.ray_serve").deploy
         return deploy(config, decode, overrides, alignment)
+    read_keys(config.keys)
+    with contextlib.closing(bind(config.host, config.port)) as listening:
+        ready = partial(print_address, *listening.getsockname()[:2])
+        if config.processes == 1:
+            return serve_at(config, decode, overrides, alignment, listening, ready)
+        one = dataclasses.replace(config, threads=config.threads or max(1, cores() // config.processes))
+        serving = partial(serve_at, one, decode, overrides, alignment)
+        return Processes(serving, listening, config.processes, config.stop_timeout, ready).run()
+
+
+def serve_at(
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str],
+    alignment: AlignmentConfig | None,
+    listening: socket.socket,
+    ready: Callable[[], None],
+    summed: SummedMetrics | None = None,
+) -> int:
+    """Answers requests at this socket until a signal, as one process; `summed` adds other processes' metrics.
+
+    Raises:
+        UserError: as `serve`.
+    """
     reserve_descriptors(config.connections)
-    listening = bind(config.host, config.port)
-    with contextlib.closing(listening), open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):
+    with open_endpoint(config, decode, overrides, alignment, summed) as (endpoint, documents):
         server = Server(
             create_lean_app(endpoint, documents),
             listening,
@@ -80,7 +110,7 @@ def serve(
             patience=config.receive_timeout,
             grace=config.stop_timeout,
             refused=endpoint.metrics.refuse,
-            ready=partial(print_address, *listening.getsockname()[:2]),
+            ready=ready,
             loop="uvloop",
         )
         # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
@@ -91,7 +121,11 @@ def serve(
 
 @contextlib.contextmanager
 def open_endpoint(
-    config: ServeConfig, decode: DecodeConfig, overrides: Sequence[str] = (), alignment: AlignmentConfig | None = None
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+    summed: SummedMetrics | None = None,
 ) -> Iterator[tuple[Endpoint, Documents]]:
     """Yields the endpoint and its documents, whose threads run during the block."""
     listed = read_keys(config.keys)
@@ -110,6 +144,7 @@ def open_endpoint(
             vectors=stack.enter_context(vectors(config, metrics)),
             encoder=stack.enter_context(encoder(config, metrics)),
             guesser=stack.enter_context(guesser(config, metrics)),
+            labels=stack.enter_context(labels(config, metrics)),
             limits=config.limits,
             keys=keys,
             longest=config.longest,
@@ -135,11 +170,17 @@ def open_endpoint(
             "vectors": endpoint.vectors,
             "encoder": endpoint.encoder,
             "guesser": endpoint.guesser,
+            "labels": endpoint.labels,
         }
         metrics.show(queues, Path(config.cache), models)
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
         documents.start()
+        if summed is not None:
+            telemetry.others = summed.text
+            ended = threading.Event()
+            stack.callback(ended.set)
+            summed.keep_noting(telemetry.own_text, ended)
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         yield endpoint, documents
 
@@ -239,6 +280,15 @@ def guesser(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Gue
         yield queue
 
 
+@contextlib.contextmanager
+def labels(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[LabelsQueue | None]:
+    """Yields the queue of texts to label during the block; None if no model is named."""
+    loader = LabellerLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("labels", "model of labels", "Cannot label")
+    with open_queue(config, config.labels, loader, LoadedLabeller.label, said, metrics) as queue:
+        yield queue
+
+
 class Kind(NamedTuple):
     """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
 
@@ -324,11 +374,11 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    others = (config.models, config.ensemble, config.vectors, config.encoder, config.guesser)
-    if not any((config.bundle, config.model, *others)):
+    several = (config.models, config.ensemble, config.vectors, config.encoder, config.labels, config.guesser)
+    if not any((config.bundle, config.model, *several)):
         raise UserError(
             "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors, "
-            "serve.encoder or serve.guesser must name something"
+            "serve.encoder, serve.labels or serve.guesser must name something"
         )
     if config.models and (config.bundle is not None or config.ensemble):
         raise UserError(
@@ -371,6 +421,11 @@ def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
     if not keys:
         raise UserError(f"{key}: {path} holds no key; one per line is expected")
     return keys
+
+
+def cores() -> int:
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def print_address(host: str, port: int) -> None:

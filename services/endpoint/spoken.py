@@ -13,6 +13,7 @@ from typing import Any
 from model.languages import nearest, standard_code
 from services.endpoint.detection import UNKNOWN, Detector, Guess
 from services.endpoint.languages import language_name
+from services.endpoint.long_texts import aside
 from services.endpoint.translation import Question
 from services.models.catalogue import Catalogue
 from services.texts.prepare import spoken_text
@@ -46,13 +47,16 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
         await asyncio.to_thread(detector.load)
     sources = models.sources(question.target)
     offered = list(dict.fromkeys([*sources, *models.targets()]))
-    texts = [spoken_text(text, question.options) for text in question.texts]
     named = question.source
+
+    def guess(text: str) -> Guess:
+        words = spoken_text(text, question.options)
+        return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered)
+
+    guesses = await aside(question.texts, lambda: [guess(text) for text in question.texts])
     if named is not None:
-        guesses = [UNKNOWN if detector.agrees(text, named) else detector.detect(text, offered) for text in texts]
-        return [_asked(question, named, guess, models) for guess in guesses]
-    guesses = [detector.detect(text, offered) for text in texts]
-    return [_identified(question.target, guess, sources) for guess in guesses]
+        return [_asked(question, named, found, models) for found in guesses]
+    return [_identified(question.target, found, sources) for found in guesses]
 
 
 def _asked(question: Question, source: str, guess: Guess, models: Catalogue) -> Spoken:

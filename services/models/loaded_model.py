@@ -47,10 +47,10 @@ class LoadedModel:
     def translate(self, lines: list[str], nbest: int, scored: bool = True) -> list[Translation]:
         """Returns one translation per line with at most `nbest` alternatives; a failed line carries its error.
 
-        Without `scored`, scores may be 0, if that is faster.
+        Without `scored`, the scores of single translations may be 0, if that is faster.
         """
         decode = dataclasses.replace(self.decode, nbest=min(nbest, self.decode.candidates))
-        wishes = {} if scored else {"scored": False}
+        wishes = {} if scored or decode.nbest > 1 else {"scored": False}
         answers = self.translator.translate(lines, decode, on_error="keep", **wishes)
         return answers if self.aligner is None else self.aligner.add_attention(lines, answers)
 

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from model.languages import standard_code
 from services.models.loaded_model import LoadedModel
@@ -26,8 +26,7 @@ class Place(Protocol):
     def wake(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(NamedTuple):
     """The facts about a model that stay while it is unloaded."""
 
     source: str  # language
@@ -53,7 +52,9 @@ class Served:
         """Returns the facts about the newest version; None until it was loaded once."""
         model = self.place.current
         if model is not None:
-            self._card = Card(model.source, model.target, model.origin, model.held_bytes)
+            facts = (model.source, model.target, model.origin, model.held_bytes)
+            if self._card is None or facts != self._card:
+                self._card = Card(*facts)
         return self._card
 
     @property

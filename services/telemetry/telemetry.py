@@ -43,6 +43,7 @@ class Telemetry:
         reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=self.registry)
         resource = Resource.create({"service.name": name, "service.version": version()})
         self.meters = MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
+        self.others: Callable[[bytes], bytes] = bytes  # adds the metrics of other processes of the service
         self.ids = FixedIds()
         self.tracers: TracerProvider | None = None
         if traces is not None:
@@ -79,7 +80,11 @@ class Telemetry:
 
     def text(self, sees: Callable[[str], bool] = lambda _: True) -> bytes:
         """Returns all metrics in Prometheus' FORMAT, without samples of owners that `sees` refuses."""
-        return generate_latest(_Seen(self.registry, sees))
+        return self.others(generate_latest(_Seen(self.registry, sees)))
+
+    def own_text(self) -> bytes:
+        """Returns the metrics of this process alone."""
+        return generate_latest(self.registry)
 
     def close(self) -> None:
         """Sends the remaining data."""

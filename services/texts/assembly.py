@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from services.texts.parts import Part, RunState
 from services.texts.protected import has_letter
 from services.texts.runs import Mask, Span, Tag
-from services.texts.targets import Place, Target
+from services.texts.targets import MARKS, Place, Target
 
 
 @dataclass(eq=False)
@@ -85,14 +85,13 @@ def _put(state: RunState, target: Target, mask: Mask, at: int) -> Place:
     after = text[mask.end : mask.end + 1].isspace() or mask.end >= len(text)
     head, tail = text[: mask.start], text[mask.end :]
     nearer = len(head) - len(head.rstrip()) < len(tail) - len(tail.lstrip())
-    place, left = point(target, mask.start, mask.end, glued=nearer)
-    raw = mask.raw
-    if (before and after) or not mask.anchor:
-        raw = f" {raw}" if left else f"{raw} "
-    elif before and left:
-        raw = f" {raw}"
-    elif after and not left:
-        raw = f"{raw} "
+    place, _ = point(target, mask.start, mask.end, glued=nearer)
+    beside, following = target.text[place - 1 : place], target.text[place : place + 1]
+    lead = " " if (before or not mask.anchor) and beside and not beside.isspace() else ""
+    apart = after or not mask.anchor or (following.isalnum() and not text[mask.end : mask.end + 1].isalnum())
+    wanted = (apart and following not in MARKS) or (after and beside.isspace())
+    tail = " " if wanted and following and not following.isspace() else ""
+    raw = f"{lead}{mask.raw}{tail}"
     return Place(at + place, at + place, mask, "aligned" if target.aligned else "guessed", raw)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import regex
 
@@ -34,10 +35,17 @@ class Line:
     linked: bool = False  # there is something to place between the words of the translation
 
 
-def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, hidden: frozenset[Mask]) -> Line | None:
+def make_line(
+    run: Run,
+    span: Span,
+    masks: Sequence[Mask],
+    stand_ins: StandIns,
+    hidden: frozenset[Mask] = frozenset(),
+    form: Literal["", "small", "given"] = "",
+) -> Line | None:
     """Returns the line of a part; None if there are not enough stand-ins for its masks.
 
-    `hidden`: the masks that the model did not copy as they are.
+    `hidden`: the masks that the model did not copy as they are; `form`: the capitals of a short text, `short.Form`.
     """
     start, end = span
     text = run.text[start:end]
@@ -79,11 +87,13 @@ def make_line(run: Run, span: Span, masks: Sequence[Mask], stand_ins: StandIns, 
     line.linked = bool(run.tags or run.masks)
     _flatten(line, signs, origin)
     given = "".join(signs)
-    if line.shouted:
+    if line.shouted and form != "given":
         given = _calm(given, [place for _, _, place in line.stood])
-    else:
+    elif not line.shouted:
         line.small = casing.starts_small(given)
         line.capital = given[:1].isupper()
+    if form == "small" and len(given.lower()) == len(given):
+        given = given.lower()
     given = _APOSTROPHE.sub("'", given)
     found = _STOP.search(given)
     line.last = found.group() if found else ""

@@ -8,7 +8,7 @@ import regex
 from model.inference.translator import Translation
 from model.languages import base_language
 from model.text.loops import collapse
-from services.texts import casing, lines
+from services.texts import casing, lines, quotes, short
 from services.texts.lines import Line
 from services.texts.options import TextOptions
 from services.texts.protected import has_letter
@@ -31,6 +31,7 @@ class Part:
     hidden: set[Mask] = field(default_factory=set)  # masks that the model did not copy as they are
     turn: int = 0  # how many stand-ins of the list it has tried
     named: bool = False  # its names are masked, since the model went round in them
+    forms: list[tuple[Line, Translation]] = field(default_factory=list)  # of a short text, as they were answered
     line: Line | None = None
     translation: Translation | None = None
     text: str = ""  # the translation's, without loops
@@ -87,7 +88,8 @@ class RunState:
 
     def _make_line(self, part: Part, stand_ins: StandIns) -> Line | None:
         turned = stand_ins.turned(part.turn)
-        return lines.make_line(self.run, part.span, self.masks(part.span), turned, frozenset(part.hidden))
+        form = short.forms(part.forms[0][0], self.language)[len(part.forms)] if part.forms else ""
+        return lines.make_line(self.run, part.span, self.masks(part.span), turned, frozenset(part.hidden), form)
 
     def _lined(self, parts: Iterable[Part], stand_ins: StandIns) -> Iterator[Part]:
         for part in parts:
@@ -118,13 +120,22 @@ class RunState:
         if translation.error:
             part.target = Target("", lost=self.masks(part.span))
             return
-        part.text, part.looped = translation.text, False
+        if short.is_short(part.line):
+            part.forms.append((part.line, translation))
+            if len(part.forms) < len(short.forms(part.forms[0][0], self.language)):
+                part.text = translation.text
+                return
+            part.line, translation, repeated = short.choose(part.forms)
+            part.translation, part.forms = translation, []
+        else:
+            repeated = False
+        part.text, part.looped = translation.text, repeated
         part.untranslated = not translation.text.strip()
         if part.untranslated:
             part.text = part.line.text
         elif translation.loops:
             part.text = collapse(translation.text)
-            part.looped = part.text != translation.text
+            part.looped = repeated or part.text != translation.text
         last = part.tries >= MOST_TRIES
         if translation.truncated and not last and self._halve(part):
             return
@@ -132,6 +143,8 @@ class RunState:
         if translation.missing and not last and self._hide_missing(part, translation.missing):
             return
         if translation.loops and not last and not part.named and self._hide_names(part):
+            return
+        if not last and self._hide_pairs(part):
             return
         found = read_translation(part.line, translation, part.text, self.target)
         if found.lost and not last:
@@ -232,6 +245,15 @@ class RunState:
         else:
             part.span = span
         return True
+
+    def _hide_pairs(self, part: Part) -> bool:
+        """Masks the quotes and brackets that the translation lacks; returns False if none is lost."""
+        masks = self.masks(part.span)
+        lost = quotes.find_lost(self.run.text, part.span, masks, part.text)
+        for place in lost:
+            self.run.masks.append(Mask(place, place + 1, "mark", self.run.escape(self.run.text[place]), True))
+        self.run.masks.sort(key=lambda mask: mask.start)
+        return bool(lost)
 
     def _hide_names(self, part: Part) -> bool:
         """Masks the words with a capital inside of a sentence that went round; returns False if there is none."""

@@ -17,17 +17,20 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from services.models.loaded_model import LoadedModel
 from services.texts.assembly import Writer, Written, assemble, place_tags
+from services.texts.glossary import Glossary
+from services.texts.known import Match
 from services.texts.markdown import read_markdown
 from services.texts.markup import read_html, read_xml
-from services.texts.options import Format, Glossary, TextOptions
+from services.texts.options import Format, TextOptions
 from services.texts.parts import Part, RunState
 from services.texts.plain import read_plain
 from services.texts.report import make_report
 from services.texts.runs import Mask, Node, Run, Tag
+from services.texts.short import NBEST, is_short
 from services.texts.stand_ins import StandIns, stand_ins_of
 from services.texts.targets import Target, read_translation
 
-FLAGS = (False, True)
+EXACT = 100.0  # score of a known translation of this very text
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Asked:
 
     aligned: bool
     parts: Sequence[tuple[RunState, Part]]
+    short: bool = False  # texts of a few words, for which several answers are asked
+
+    def nbest(self, wanted: int) -> int:
+        """Returns how many answers to ask for, of which the client wants so many."""
+        return max(wanted, NBEST) if self.short else wanted
 
     @property
     def lines(self) -> list[str]:
@@ -63,6 +71,7 @@ class Prepared:
     nodes: Sequence[Node]
     states: list[RunState]  # of every run, those inside of masks too
     stand_ins: StandIns = field(default_factory=StandIns)
+    known: Match | None = None  # a translation that people made, of this text or of one like it
 
     @property
     def masked(self) -> bool:
@@ -108,7 +117,10 @@ class Prepared:
         written: list[tuple[Run, Written]] = []
         by_run = {state.run: state for state in self.states}
         text = _write(self.nodes, by_run, chosen, written, 0)
-        return Rebuilt(text, make_report(self.states, written))
+        report = make_report(self.states, written, text)
+        if self.known is not None:
+            report["memory"] = self.known.record()
+        return Rebuilt(text, report)
 
     def translations(self) -> Iterator[tuple[str, Translation]]:
         """Yields the lines that were translated, with their translations."""
@@ -123,9 +135,9 @@ class Prepared:
         for part in (part for state in self.states for part in state.parts):
             for one in part.translation.attention if part.translation else ():
                 records.append(one.record())
-                for mask, (source, target), _ in part.line.stood if part.line else ():
-                    for side, word in (("source_tokens", source), ("target_tokens", target)):
-                        records[-1][side] = [mask.raw if token == word else token for token in records[-1][side]]
+                for mask, (source, forms), _ in part.line.stood if part.line else ():
+                    for side, words in (("source_tokens", (source,)), ("target_tokens", forms)):
+                        records[-1][side] = [mask.raw if token in words else token for token in records[-1][side]]
         return records
 
     def _alternatives(self, rank: int) -> dict[Part, Target]:
@@ -185,15 +197,28 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     Raises:
         UserError: markup that cannot be read, or that is refused.
     """
+    match = _known(text, options)
+    if match is not None and match.score == EXACT:
+        return Prepared([match.fitted(text)], [], known=match)
     nodes = READERS[options.format](text, options)
     states: list[RunState] = []
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
         run = runs.pop(0)
-        _mask_terms(run, options.glossary)
+        _mask_terms(run, options.glossary, source_language)
         states.append(RunState(run, options, source_language, target_language, longest))
         runs += [node for one in run.kept for node in one.inner if isinstance(node, Run)]
-    return Prepared(nodes, states)
+    return Prepared(nodes, states, known=match)
+
+
+def _known(text: str, options: TextOptions) -> Match | None:
+    """Returns a known translation, if there is one; one with tags or entities fits into plain text alone."""
+    if options.known is None:
+        return None
+    match = options.known.exact(text) or options.known.similar(text)
+    if match is not None and options.format != "text" and any(sign in match.text + match.translation for sign in "<>&"):
+        return None
+    return match
 
 
 def spoken_text(text: str, options: TextOptions) -> str:
@@ -218,13 +243,13 @@ def spoken_text(text: str, options: TextOptions) -> str:
     return " ".join(parts)
 
 
-def _mask_terms(run: Run, glossary: Glossary | None) -> None:
+def _mask_terms(run: Run, glossary: Glossary | None, language: str) -> None:
     if glossary is None:
         return
     taken = [(mask.start, mask.end) for mask in run.masks]
-    for start, end, target in glossary.find(run.text):
+    for start, end, target, exact in glossary.find(run.text, language):
         if not any(begin < end and start < stop for begin, stop in taken):
-            run.masks.append(Mask(start, end, "term", run.escape(target)))
+            run.masks.append(Mask(start, end, "term", run.escape(target), exact=exact))
     run.masks.sort(key=lambda mask: mask.start)
 
 
@@ -237,12 +262,12 @@ READERS: dict[Format, Callable[[str, TextOptions], list[Node]]] = {
 
 
 def pending(texts: Sequence[Prepared]) -> list[Asked]:
-    """Returns what to ask the model next for these texts, in at most two groups; nothing once all are translated."""
-    waiting = [(state, part) for text in texts for state, part in text.waiting]
-    groups = [
-        Asked(aligned, [one for one in waiting if one[0].needs_alignment(one[1]) is aligned]) for aligned in FLAGS
-    ]
-    return [group for group in groups if group.parts]
+    """Returns what to ask the model next for these texts, in a few groups; nothing once all are translated."""
+    groups: dict[tuple[bool, bool], list[tuple[RunState, Part]]] = {}
+    for state, part in (one for text in texts for one in text.waiting):
+        key = state.needs_alignment(part), part.line is not None and is_short(part.line)
+        groups.setdefault(key, []).append((state, part))
+    return [Asked(aligned, parts, short) for (aligned, short), parts in groups.items()]
 
 
 def translate_all(texts: Sequence[Prepared], served: LoadedModel, nbest: int = 1) -> None:
@@ -253,7 +278,7 @@ def translate_all(texts: Sequence[Prepared], served: LoadedModel, nbest: int = 1
                 text.stand_ins = stand_ins_of(served)
         for asked in pending(texts):
             model = _aligning(served) if asked.aligned else served
-            asked.take(model.translate(asked.lines, nbest))
+            asked.take(model.translate(asked.lines, asked.nbest(nbest)))
 
 
 def _aligning(served: LoadedModel) -> LoadedModel:

@@ -1,19 +1,45 @@
 """The certificate of a translation: what became of everything that must not change. Plain values for JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.texts.assembly import Written
+from services.texts.glossary import article_before
 from services.texts.parts import RunState
 from services.texts.runs import Mask, Run, Tag
 
+JOINED = ("lost", "cut", "long", "loops", "untranslated")  # lists of texts
 
-def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> dict[str, Any]:
+
+def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Returns the certificate of a text that two models translated one after the other; `text`: the answer.
+
+    Places are those in the answer. A word that the first model copied and the answer lacks is lost.
+    """
+    merged = dict(second)
+    sources = {term["text"]: term["source"] for term in first.get("terms", ())}
+    merged["terms"] = [
+        {**term, "source": sources.get(term["source"], term["source"])} for term in second.get("terms", ())
+    ]
+    gone = [word["text"] for word in first.get("words", ()) if word["text"] not in text]
+    for name in JOINED:
+        merged[name] = [*first.get(name, ()), *second.get(name, ()), *(gone if name == "lost" else ())]
+    merged["complete"] = bool(first.get("complete", True) and second.get("complete", True) and not gone)
+    return {name: value for name, value in merged.items() if value or name in ("complete", "sentences")}
+
+
+def terms_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Returns the terms that a first model wrote, which the second one has to leave as they are."""
+    return {term["text"]: term["text"] for report in reports for term in report.get("terms", ())}
+
+
+def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written]], text: str = "") -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
     `how`: copied (as the model left it, or outside of what it was given), stand-in (a word stood for it), cut (the
     sentence was cut there and its parts translated), aligned (put beside its words by attention), guessed (without),
-    inflected (a term that the model gave another ending).
+    inflected (a term that the model gave another ending). A term with `"form": "base"` stands as in the glossary where
+    the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
     """
     found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
     times: dict[Mask | Tag, int] = {}
@@ -24,7 +50,10 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
         if isinstance(what, Tag):
             found["tags"].append({"text": what.opening, **entry})
         elif what.kind == "term":
-            found["terms"].append({"source": run.text[what.start : what.end], "text": what.raw, **entry})
+            base = {} if what.exact or one.how == "inflected" else {"form": "base"}
+            article = {"article": before} if (before := article_before(text, one.start, states[0].target)) else {}
+            source = run.text[what.start : what.end]
+            found["terms"].append({"source": source, "text": what.raw, **entry, **base, **article})
         elif what.kind in ("soft", "border"):
             continue
         elif what.kind in ("word", "mark"):
@@ -49,5 +78,5 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
         ("loops", [part for part in parts if part.looped]),
     ):
         if flagged:
-            report[name] = [part.line.text for part in flagged if part.line]
+            report[name] = [part.line.text.removesuffix(part.line.stop) for part in flagged if part.line]
     return report

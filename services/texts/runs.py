@@ -20,6 +20,7 @@ class Mask:
     raw: str  # what is written to the answer
     anchor: bool = False  # it is no word of the sentence: it only has a place between words
     inner: "Sequence[str | Run]" = ()  # instead of `raw`: what is translated inside of it (a plural's branches)
+    exact: bool = True  # False: a term in another form than the glossary's
 
     @property
     def verbatim(self) -> bool:

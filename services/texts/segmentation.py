@@ -20,6 +20,8 @@ _CELL = regex.compile(r"\t+|(?<=\S)[ \u00a0]{3,}(?=\S)")
 _BARRED = regex.compile(rf"\s*\|\s*|{_CELL.pattern}")
 _SOFT_END = regex.compile(r"[\p{L}\p{M}\p{N},’'\"“”)%€$-]$")
 _LOWER = regex.compile(r"[\"'“„‘«(]*\p{Ll}")
+# One sentence that neither begins nor ends with anything to leave out: words, single blanks, at most one stop.
+_SENTENCE = regex.compile(r"\p{L}(?:[\p{L}\p{M},'’-]++| (?=\p{L}))*+(?<=[\p{L}\p{M}])[.!?]?")
 _PAIRS = {
     '"': '"',
     "“": "”“",
@@ -40,6 +42,8 @@ WRAPPED = 50  # characters of a line that was probably broken to fit a width
 
 def find_segments(run: Run, options: TextOptions, language: str, longest: int) -> list[Span]:
     """Returns the parts of a run that are translated, one sentence each, in order."""
+    if not run.masks and len(run.text) <= longest and _SENTENCE.fullmatch(run.text):
+        return [(0, len(run.text))]  # most texts: all that follows would find the same
     shade = shadow(run)
     if options.split_sentences == "nonewlines" or not run.split_lines:
         chunks: Iterator[Span] = iter([(0, len(shade))])
@@ -111,6 +115,8 @@ def _without(text: str, start: int, end: int, masks: list[Mask]) -> str:
 
 def shadow(run: Run) -> str:
     """Returns the text in the same length, in which no border lies inside of a mask or of a message."""
+    if not run.masks:
+        return run.text
     signs = list(run.text)
     for mask in run.masks:
         if mask.kind in ("emoji", "soft", "border"):

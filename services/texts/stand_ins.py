@@ -1,7 +1,8 @@
 """Words that a model brings back as expected: they stand in a sentence for what the model must not see.
 
 Models here have no tokens for placeholders. What a model copies is found by asking it: names in short sentences, and
-numbers whose translation is known from two sentences that differ by one word.
+numbers whose translation is known from two sentences that differ by one word. A model that copies hardly any name has
+nouns in their place, in the forms that it gives them.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,21 @@ NUMBERS = {
     "fr": ("trois", "quatre", "cinq", "sept", "deux"),
     "es": ("tres", "cuatro", "cinco", "siete", "dos"),
 }
-Pair = tuple[str, str]  # what stands in the source, and what it becomes
+NOUNS = {
+    "en": ("dogs", "women", "children", "horses", "trees", "cars", "birds", "books", "soldiers"),
+    "de": ("Hunde", "Frauen", "Kinder", "Pferde", "Autos", "Bäume", "Vögel", "Bücher", "Soldaten"),
+    "fr": ("chiens", "femmes", "enfants", "chevaux", "arbres", "voitures", "livres", "soldats"),
+    "es": ("perros", "mujeres", "niños", "caballos", "árboles", "coches", "libros", "soldados"),
+}
+DESCRIBED = {  # sentences of captions: the least that a model of the world knows
+    "en": ("A man with {} is standing.", "A man reads {}.", "The woman looks at {}.", "A man is sitting on {}."),
+    "de": ("Ein Mann mit {} steht da.", "Ein Mann liest {}.", "Die Frau betrachtet {}.", "Ein Mann sitzt auf {}."),
+    "fr": ("Un homme avec des {} est debout.", "Un homme lit des {}.", "La femme regarde des {}."),
+    "es": ("Un hombre con {} está de pie.", "Un hombre lee {}.", "La mujer mira {}."),
+}
+FEW = 4  # names: with fewer, nouns are tried
+ALIKE = 3  # letters with which the forms of a noun begin
+Pair = tuple[str, tuple[str, ...]]  # what stands in the source, and what it becomes: one of these forms
 
 
 @dataclass(frozen=True)
@@ -75,8 +90,8 @@ def find_stand_ins(translate: Callable[[list[str]], Sequence[str]], source: str)
     asked += [line.format(word) for word in words for line in counted]
     found = [text.split() for text in translate(asked)]
     names, numbers = found[: len(NAMES) * len(named)], found[len(NAMES) * len(named) :]
-    kept = [
-        (name, name)
+    kept: list[Pair] = [
+        (name, (name,))
         for place, name in enumerate(NAMES)
         if all(_bare(line).count(name) == 1 for line in names[place * len(named) : (place + 1) * len(named)])
     ]
@@ -85,8 +100,29 @@ def find_stand_ins(translate: Callable[[list[str]], Sequence[str]], source: str)
         lines = numbers[place * len(counted) : (place + 1) * len(counted)]
         target = _only_difference(lines, [numbers[at * len(counted)] for at in range(len(words)) if at != place])
         if target and (target == word or word.isalpha()):
-            pairs.append((word, target))
+            pairs.append((word, (target,)))
+    if len(kept) < FEW:
+        kept += _find_nouns(translate, base)
     return StandIns(tuple(kept), tuple(pairs))
+
+
+def _find_nouns(translate: Callable[[list[str]], Sequence[str]], base: str) -> list[Pair]:
+    """Returns nouns in the plural, which need no article, with the forms that they have in sentences that differ by
+    nothing else."""
+    nouns, described = NOUNS.get(base, ()), DESCRIBED.get(base, ())
+    texts = [text.split() for text in translate([line.format(noun) for line in described for noun in nouns])]
+    forms: dict[str, list[str]] = {noun: [] for noun in nouns}
+    for first in range(0, len(texts), max(1, len(nouns))):
+        lines = texts[first : first + len(nouns)]
+        for at, noun in enumerate(nouns):
+            form = _only_difference([lines[at]], lines[:at] + lines[at + 1 :])
+            if form.isalpha():
+                forms[noun].append(form)
+    return [
+        (noun, tuple(dict.fromkeys(found)))
+        for noun, found in forms.items()
+        if len(found) > 1 and len({form[:ALIKE] for form in found}) == 1
+    ]
 
 
 def _bare(words: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from model.inference.translator import Translation
 from services.texts import casing
 from services.texts.lines import PLAIN_SCRIPT, Line
 from services.texts.runs import Mask, Span
+from services.texts.stems import stem
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
@@ -62,7 +63,7 @@ def read_translation(line: Line, translation: Translation, text: str, target: st
         pairs = _pairs(found, line, translation if text == translation.text else None)
         for mask in line.shown:
             if mask.kind == "term":
-                _place_term(found, line, mask, pairs)
+                _place_term(found, line, mask, pairs, target)
         _link(found, line, pairs)
     _repair_end(found, line)
     if line.shouted:
@@ -90,11 +91,11 @@ def _count(text: str, part: str) -> int:
     return len(_pattern(part).findall(text))
 
 
-def _only(text: str, part: str, taken: Sequence[Span]) -> Span | None:
-    """Returns the place of a word that is in a text exactly once."""
-    if text.count(part) != 1:
+def _only(text: str, forms: Sequence[str], taken: Sequence[Span]) -> Span | None:
+    """Returns the place of a word that is in a text exactly once, in one of its forms."""
+    if text.count(min(forms, key=len)) != 1:
         return None
-    return _first(text, part, taken)
+    return next(filter(None, (_first(text, form, taken) for form in forms)), None)
 
 
 def _first(text: str, part: str, taken: Sequence[Span]) -> Span | None:
@@ -112,12 +113,20 @@ def _pairs(found: Target, line: Line, translation: Translation | None) -> list[t
     if attention is not None:
         sources = _spans(attention.source_tokens, line.text)
         targets = _spans(attention.target_tokens, found.text)
-        pairs = [(targets[right], sources[left]) for left, right in attention.pairs]
+        pairs = [
+            (targets[right], sources[left])
+            for left, right in attention.pairs
+            if _has_sign(attention.target_tokens[right]) or not _has_sign(attention.source_tokens[left])
+        ]  # a mark that looked at a word says nothing about its place
     else:
         sources, targets = _words(line.text), _words(found.text)
         scale = (len(sources) - 1) / max(1, len(targets) - 1)
         pairs = [(span, sources[round(at * scale)]) for at, span in enumerate(targets)] if sources else []
     return [(right, left) for right, left in pairs if right is not None and left is not None]
+
+
+def _has_sign(word: str) -> bool:
+    return any(map(str.isalnum, word))
 
 
 def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None:
@@ -133,26 +142,26 @@ def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None
     found.links.sort()
 
 
-def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]]) -> None:
+def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]], language: str) -> None:
     """Puts a term's translation where the model put its own; an inflected form of it stays."""
     taken = [(place.start, place.end) for place in found.places]
     words = [span for span in _words(found.text) if span and not any(_meet(span, other) for other in taken)]
-    stem = mask.raw.casefold()
-    free = _first(found.text.casefold(), stem, taken) if len(found.text.casefold()) == len(found.text) else None
+    term = mask.raw.casefold()
+    free = _first(found.text.casefold(), term, taken) if len(found.text.casefold()) == len(found.text) else None
     if free is not None:
         found.places.append(Place(*free, mask, "copied", found.text[free[0] : free[1]]))
         return
-    if " " not in stem and len(stem) > 3:
-        for begin, end in words:
-            core = found.text[begin:end].rstrip(MARKS)
-            if core.casefold().startswith(stem) and len(core) <= len(stem) + MOST_ENDING:
-                found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
-                return
     hits = sorted(
         right
         for right, left in pairs
         if mask.start <= line.origin[left[0]] < mask.end and not any(_meet(right, other) for other in taken)
     )
+    for begin, end in words if " " not in term else ():
+        core = found.text[begin:end].rstrip(MARKS)
+        longer = len(term) > 3 and core.casefold().startswith(term) and len(core) <= len(term) + MOST_ENDING
+        if longer or ((begin, end) in hits and found.aligned and stem(core, language) == stem(term, language)):
+            found.places.append(Place(begin, begin + len(core), mask, "inflected", core))
+            return
     hits = [span for span in hits if any(sign.isalnum() for sign in found.text[span[0] : span[1]])]
     if not found.aligned or not hits:
         found.lost.append(mask)

@@ -27,6 +27,11 @@ from model.languages import (
         ("en-zho_Hans", ("en", "zho_Hans")),
         ("en-US-de-DE", ("en-US", "de-DE")),
         ("src-tgt", ("src", "tgt")),
+        ("en-en", ("en", "en-x-rewrite")),
+        ("en-en-x-rewrite", ("en", "en-x-rewrite")),
+        ("de-de", ("de", "de-x-rewrite")),
+        ("de-de-x-rewrite", ("de", "de-x-rewrite")),
+        ("pt_BR-pt-BR", ("pt_BR", "pt_BR-x-rewrite")),
     ],
 )
 def test_a_pair_is_two_languages_with_their_regions_and_scripts(pair: str, languages: tuple[str, str]) -> None:
@@ -43,8 +48,6 @@ def test_a_pair_is_two_languages_with_their_regions_and_scripts(pair: str, langu
         ("de_fr", "pair=de-fr"),
         ("en", "pair=en-de"),
         ("en-", "'' is the code of no language"),
-        ("en-EN", "both are en"),
-        ("pt_BR-pt-BR", "both are pt_BR"),
     ],
 )
 def test_what_is_no_pair_is_refused_with_what_to_write(pair: str, said: str) -> None:

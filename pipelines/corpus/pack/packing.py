@@ -1,7 +1,7 @@
 """From the plan to shards: the pairs (for text: records) of each shard, and the task that writes it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, chain, repeat
@@ -12,6 +12,7 @@ import numpy as np
 
 from model.shards.manifest import ShardEntry, ShardsConfig, chunk_records
 from model.shards.writer import Record, finished_shard, write_shard
+from model.text.labels import LabelTokenizer, encode_tagged
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.corpus.clean.block import load_block, load_lines
@@ -130,9 +131,17 @@ def _tokenizers(directory: Path, record: str) -> TokenizerPair:
 
 def _records(task: ShardTask, pair: TokenizerPair) -> Iterator[Record]:
     for piece in task.pieces:
-        source, *others = take_pairs(task.clean, task.plan, task.split, piece)
-        targets = pair.target.encode(others[0]) if others else repeat(None, len(source))
-        yield from zip(pair.source.encode(source), targets, strict=True)
+        yield from encode_sides(pair, take_pairs(task.clean, task.plan, task.split, piece))
+
+
+def encode_sides(pair: TokenizerPair, sides: Sequence[list[str]]) -> Iterator[Record]:
+    """Yields the ids of records: of both sides, or of the only one; tags stand where their words' pieces begin."""
+    source, *others = sides
+    if others and isinstance(pair.target, LabelTokenizer) and pair.target.task == "tags":
+        yield from encode_tagged(pair.source, pair.target, source, others[0])
+        return
+    targets = pair.target.encode(others[0]) if others else repeat(None, len(source))
+    yield from zip(pair.source.encode(source), targets, strict=True)
 
 
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from model.text.tokenizers import load_pair
 from pipelines.cluster.map import all_of, here
 from pipelines.corpus.clean.block import CleaningTask, block_path
 from pipelines.corpus.clean.text_block import TextCleaningTask
-from pipelines.corpus.pack.packing import ShardTask, pack_shard, take_pairs
+from pipelines.corpus.pack.packing import ShardTask, encode_sides, pack_shard, take_pairs
 from pipelines.corpus.read.records import block_bytes
 from pipelines.corpus.read.text_staging import index_path
 from pipelines.settings import ClusterConfig
@@ -148,9 +147,7 @@ def _pack(cache: Callable[[], str], address: str, texts: _Texts) -> ShardEntry:
         for name, content in texts.tokenizer.items():
             (folder / name).write_bytes(content)
         pair = load_pair(folder, json.loads(task.tokenizer))
-        source, *others = (side.decode().split("\n") if side else [] for side in texts.sides)
-        targets = pair.target.encode(others[0]) if others else repeat(None, len(source))
-        records = zip(pair.source.encode(source), targets, strict=True)
+        records = encode_sides(pair, [side.decode().split("\n") if side else [] for side in texts.sides])
         entry = write_shard(
             folder, task.split, task.index, records, task.first_id, task.chunk_records, task.dtype, task.key
         )

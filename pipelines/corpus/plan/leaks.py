@@ -25,11 +25,11 @@ Marks = npt.NDArray[np.bool_]
 
 
 def leak_rules(config: CorpusConfig) -> Literal["auto", "near", "source"]:
-    """Returns `corpus.leaks`, where `auto` means source for the phrasebook.
+    """Returns `corpus.leaks`, where `auto` means source for the phrasebook and for labels.
 
-    Its grammar says similar things in every split by design, with different sources, so most of it would be
-    near-copies."""
-    return "source" if config.leaks == "auto" and config.format == "phrasebook" else config.leaks
+    The grammar says similar things in every split by design, with different sources, so most of it would be
+    near-copies. Labels recur in every split too."""
+    return "source" if config.leaks == "auto" and config.format in ("phrasebook", "labelled") else config.leaks
 
 
 def guarded_splits(config: CorpusConfig, given: set[Split]) -> tuple[Split, ...]:

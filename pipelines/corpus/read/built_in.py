@@ -19,7 +19,12 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
     Raises:
         UserError: another language pair, or an invalid number of pairs.
     """
-    if {*map(base_language, split_pair(pair))} != set(LANGUAGES):
+    if config.format == "labelled":
+        if base_language(pair) != LANGUAGES[0]:
+            raise UserError(
+                f"pair={pair}: the built-in labelled sentences are English; pair=en, or corpus.train.file=FILE"
+            )
+    elif {*map(base_language, split_pair(pair))} != set(LANGUAGES):
         raise UserError(f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en")
     if config.pairs <= 0:
         raise UserError(f"corpus.pairs={config.pairs}: how many phrasebook pairs to generate; expected 1 or more")

@@ -53,6 +53,8 @@ def find_tokenizer(
     shards = folder_of(wanted)
     folder, record, languages = _from_shards(shards) if has_manifest(shards) else _from_bundle(bundle_of(wanted, KEY))
     pair, asked = load_pair(folder, record), settings.type
+    if pair.target.type == "labels":  # the labels are not text: the source side alone is a tokenizer
+        pair = TokenizerPair(pair.source, pair.source)
     if pair.source.type != asked:
         raise UserError(f"tokenizer.type={asked}: that of {KEY}={wanted} is {pair.source.type}")
     if not pair.joint and not same_pair("-".join(languages), "-".join(wanted_pair)):

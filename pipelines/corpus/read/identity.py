@@ -30,11 +30,14 @@ _LATER: dict[str, Any] = {
     "gate": 0.0,
     "leaks": "auto",
     "near_words": "none",
+    "labels": "classes",
+    "rows": "auto",
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Paths and names of files do not matter: their content identifies them.
 _ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
 _PHRASEBOOK = Path(__file__).parents[1] / "phrasebook"
+_LABELS = Path(__file__).with_name("phrasebook_labels.py")
 
 
 def identity(
@@ -50,6 +53,8 @@ def identity(
     values["cut"] = _given(values["cut"])
     if corpus.format == "phrasebook":
         files: list[Any] = [{"generator": generator_hash()}]
+    elif not sources:
+        files = [{"generator": generator_hash(), "labels": file_sha256(_LABELS)}]
     else:
         files = [
             {

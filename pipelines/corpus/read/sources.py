@@ -142,7 +142,7 @@ def names_of(value: str | list[str] | None) -> list[str]:
 
 def _placeholders(config: CorpusConfig, pair: str) -> dict[str, str]:
     """Returns the values of `{source}`, `{target}` and `{other}`; for text all three are its one language."""
-    alone = config.format == "text" or (config.format == "webdataset" and is_single(pair))
+    alone = config.format in ("text", "labelled") or (config.format == "webdataset" and is_single(pair))
     source, target = (pair, pair) if alone else split_pair(pair)
     named = {language for language in (source, target) if _column_of(config, language)}
     other = next((language for language in (target, source) if language not in named), target)

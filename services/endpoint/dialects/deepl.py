@@ -25,7 +25,8 @@ from services.endpoint.glossaries import GlossaryNotFoundError
 from services.endpoint.requests import validate
 from services.endpoint.route_translator import MarkupError
 from services.endpoint.translation import Answer
-from services.texts.options import Glossary, TextOptions
+from services.texts.glossary import Glossary
+from services.texts.options import TextOptions
 
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
 TRANSLATIONS = openapi.record(

@@ -70,7 +70,7 @@ class DictionaryRequest(PairRequest):
     """A dictionary's languages and entries."""
 
     entries: Text
-    entries_format: Literal["tsv", "csv"] = Field(title="tsv or csv")
+    entries_format: Literal["tsv", "csv", "tbx"] = Field(title="tsv, csv or tbx")
 
 
 class NamedRequest(DictionaryRequest):
@@ -121,7 +121,7 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         asked = validate(DictionaryRequest, values, WORDING)
         check_pair(asked)
         try:
-            terms = read_entries(asked.entries, asked.entries_format)
+            terms = read_entries(asked.entries, asked.entries_format, asked.source_lang, asked.target_lang)
         except ValueError as problem:
             raise HTTPException(400, f"Invalid glossary entries provided: {problem}") from None
         return Dictionary(base_language(asked.source_lang), base_language(asked.target_lang), terms)

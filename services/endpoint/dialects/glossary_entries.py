@@ -1,4 +1,4 @@
-"""A glossary's entries as text: TSV, or CSV, whose columns of languages may be missing; dictionaries in forms."""
+"""A glossary's entries as text: TSV, CSV, whose columns of languages may be missing, or TBX; dictionaries in forms."""
 
 import csv
 import io
@@ -7,20 +7,27 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-FORMATS = ("tsv", "csv")
+from model.errors import UserError
+from services.texts.tbx import read_tbx
+
 COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
 IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them
 
 
-def read_entries(text: str, form: str) -> dict[str, str]:
-    """Returns the terms, in the order of the lines; empty lines are left out.
+def read_entries(text: str, form: str, source_language: str, target_language: str) -> dict[str, str]:
+    """Returns the terms, in the order of the lines; empty lines are left out. Of TBX those of the languages are read.
 
     Raises:
         ValueError: a line is no pair of terms, a term is empty, has a control character or is there twice, or there is
             no line.
     """
     terms: dict[str, str] = {}
-    rows = _read_csv(text) if form == "csv" else (line.rstrip("\r").split("\t") for line in text.split("\n"))
+    if form == "csv":
+        rows = _read_csv(text)
+    elif form == "tbx":
+        rows = map(list, _read_tbx(text, source_language, target_language))
+    else:
+        rows = (line.rstrip("\r").split("\t") for line in text.split("\n"))
     for number, row in enumerate(rows, 1):
         cells = [cell.strip() for cell in row]
         if not any(cells):
@@ -43,6 +50,13 @@ def read_entries(text: str, form: str) -> dict[str, str]:
 def write_tsv(terms: Mapping[str, str]) -> str:
     """Returns the terms as lines of source, tab, target."""
     return "\n".join(f"{source}\t{target}" for source, target in terms.items())
+
+
+def _read_tbx(text: str, source: str, target: str) -> list[tuple[str, str]]:
+    try:
+        return read_tbx(text.encode(), source, target, "entries")
+    except UserError as problem:
+        raise ValueError(str(problem)) from None
 
 
 def with_list(values: Mapping[str, Any]) -> dict[str, Any]:

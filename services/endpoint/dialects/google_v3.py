@@ -28,7 +28,8 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.glossaries import GlossaryNotFoundError
 from services.endpoint.languages import language_name
 from services.endpoint.requests import Language, Parameters, Strings, Text, validate
-from services.texts.options import Glossary, TextOptions
+from services.texts.glossary import Glossary
+from services.texts.options import TextOptions
 
 PLACES = ("/v3/projects/{project}", "/v3/projects/{project}/locations/{location}")
 REFUSED = {

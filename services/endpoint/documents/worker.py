@@ -25,7 +25,7 @@ from services.endpoint.keys import Key
 from services.endpoint.route_translator import RouteTranslator
 from services.texts.documents.document import Document, Passage
 from services.texts.documents.kinds import read_document
-from services.texts.options import Glossary
+from services.texts.glossary import Glossary
 from services.texts.prepare import spoken_text
 
 AT_ONCE = 2  # jobs

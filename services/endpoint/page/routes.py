@@ -4,8 +4,8 @@ Without script the form posts, and the whole page comes back with the answer. Wi
 header `X-Part`, and the parts that show the answer come back alone. Programs that ask for `/` get a 404 as before.
 """
 
-import hashlib
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,16 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
+from model.errors import ServiceError, UserError
 from model.text.excerpt import for_markup
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.glossaries import Glossary
 from services.endpoint.languages import language_name
-from services.endpoint.page.words import how_it_was_kept, kept_entries, language_text
+from services.endpoint.page.words import kept_entries, language_text
 from services.endpoint.requests import TranslationRequest, check_key, parameters, validate
+from services.endpoint.terms import with_terms
 from services.endpoint.translation import Answer
-from services.http.static_files import KeptStaticFiles
+from services.http.static_files import KeptStaticFiles, versioned
 from services.models.catalogue import Route
 from services.texts.options import FORMATS
 from services.version import version
@@ -57,7 +60,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         text = templates.get_template(template).render(**shared | context)
         return HTMLResponse(for_markup(text), status, headers=HEADERS)
 
-    def page(status: int = 200, values: Mapping[str, Any] | None = None, **context: Any) -> Response:
+    async def page(status: int = 200, values: Mapping[str, Any] | None = None, **context: Any) -> Response:
         try:
             served = endpoint.served()
         except HTTPException as problem:  # no model, or none yet
@@ -65,14 +68,23 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
             return render("page.html", problem.status_code, values, **context)
         languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
         models = [one.card for one in served.models if one.card is not None]
-        context |= {"languages": languages, "models": models, "endpoint": endpoint}
+        context |= {"languages": languages, "models": models, "endpoint": endpoint, "glossaries": await glossaries()}
         return render("page.html", status, values, **context)
+
+    async def glossaries() -> Sequence[Glossary]:
+        """Returns the stored glossaries of everybody; those of a key are fetched by the page once it is given."""
+        if endpoint.keys.needed:
+            return []
+        try:
+            return await asyncio.to_thread(endpoint.glossaries.list, "")
+        except (UserError, ServiceError):
+            return []
 
     @app.get("/", include_in_schema=False)
     async def show(request: Request) -> Response:
         if "text/html" not in request.headers.get("accept", ""):
             raise HTTPException(404, "Not Found")
-        return page()
+        return await page()
 
     @app.post("/", include_in_schema=False)
     async def answer(request: Request) -> Response:
@@ -85,10 +97,10 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         except HTTPException as problem:
             if part:
                 return render("_answer.html", problem.status_code, values, problem=problem.detail)
-            return page(problem.status_code, values, problem=problem.detail)
-        return render("_answer.html", 200, values, shown=shown) if part else page(200, values, shown=shown)
+            return await page(problem.status_code, values, problem=problem.detail)
+        return render("_answer.html", 200, values, shown=shown) if part else await page(200, values, shown=shown)
 
-    app.mount("/static", KeptStaticFiles(directory=FOLDER / "static"))
+    app.mount("/static", KeptStaticFiles(FOLDER / "static"))
 
 
 async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any]) -> Shown:
@@ -100,10 +112,13 @@ async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values
     if isinstance(values.get("q"), str):
         values["q"] = values["q"].replace("\r\n", "\n")  # a browser's forms have CRLF
     more = {"alternatives": min(ALTERNATIVES, endpoint.limits.alternatives), "report": True, "alignment": False}
-    asked = validate(model, values | more | {"version": values.get("version") or None})
+    asked = validate(
+        model, values | more | {name: values.get(name) or None for name in ("version", "glossary", "terms")}
+    )
     if asked.batch:
         raise HTTPException(400, "Invalid request: q must be a string")
-    answers, route = await endpoint.translate(asked.question())
+    question = await with_terms(asked.question(), endpoint.glossaries, asked.glossary, asked.terms)
+    answers, route = await endpoint.translate(question)
     return Shown(answers[0], route, asked.source == "auto")
 
 
@@ -116,11 +131,11 @@ def make_templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= {"language": language_text, "how": how_it_was_kept, "kept": kept_entries}
+    templates.filters |= {"language": language_text, "kept": kept_entries}
     templates.globals |= {"dragoman": version(), "asset": asset, "FORMATS": FORMATS}
     return templates
 
 
 def asset(name: str) -> str:
     """Returns the address of a file of static/, which changes with its content."""
-    return f"static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
+    return f"static/{versioned(FOLDER / 'static', name)}"

@@ -24,6 +24,7 @@ class Kept(NamedTuple):
     kind: str
     how: str
     times: int
+    source: str = ""  # of a term
 
 
 def how_it_was_kept(how: str) -> str:
@@ -38,9 +39,15 @@ def language_text(code: str) -> str:
 
 def kept_entries(report: Mapping[str, Any]) -> Sequence[Kept]:
     """Returns what a report says was kept; equal entries are counted."""
-    found: dict[tuple[str, str, str], int] = {}
+    found: dict[tuple[str, str, str, str], int] = {}
     for name, kind in KINDS.items():
         for entry in report.get(name, ()):
-            key = (entry["text"], entry.get("kind", kind), entry["how"])
+            how = how_it_was_kept(entry["how"])
+            if entry.get("form") == "base":
+                how += ", in its base form"
+            if entry.get("article"):
+                how += f", after “{entry['article']}”"
+            mark = name == "words" and not any(map(str.isalnum, entry["text"]))
+            key = (entry["text"], "mark" if mark else entry.get("kind", kind), how, entry.get("source", ""))
             found[key] = found.get(key, 0) + 1
-    return [Kept(*key, times) for key, times in found.items()]
+    return [Kept(*key[:3], times, key[3]) for key, times in found.items()]

@@ -20,6 +20,7 @@ LONGEST = 2000  # characters of a trial
 KINDS = {
     **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
     "masked": "Masked language model",
+    "labels": "Labels of texts",
 }
 TRIED = ("translation", "vectors")  # kinds that the page can try at the endpoint
 FACTS = {  # tag -> its label

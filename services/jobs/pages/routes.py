@@ -36,7 +36,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     for add in (_sessions, _list, _job, _actions, _submit, _compare, _cluster, _models):
         add(router, site)
     app.include_router(router)
-    app.mount("/static", KeptStaticFiles(directory=FOLDER / "static"))
+    app.mount("/static", KeptStaticFiles(FOLDER / "static"))
     told = cast("Handler", app.exception_handlers[StarletteHTTPException])
 
     @app.exception_handler(StarletteHTTPException)

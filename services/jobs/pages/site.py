@@ -18,6 +18,7 @@ from starlette.datastructures import FormData
 
 from model.errors import reason
 from model.text.excerpt import for_markup
+from services.http.static_files import versioned
 from services.jobs.client.table import reason_beyond
 from services.jobs.http.problems import STATUS
 from services.jobs.ledger.access import Role
@@ -150,7 +151,7 @@ def breaks(text: object) -> Markup:
 
 def asset(name: str) -> str:
     """Returns the address of a file of static/, which changes with its content."""
-    return f"/static/{name}?v={hashlib.sha256((FOLDER / 'static' / name).read_bytes()).hexdigest()[:12]}"
+    return f"/static/{versioned(FOLDER / 'static', name)}"
 
 
 def part(name: str, text: str) -> dict[str, str]:

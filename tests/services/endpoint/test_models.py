@@ -31,6 +31,7 @@ from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.models.registry import ModelVersion
 from services.models.served import Served
+from services.texts.report import merge_reports
 from tests.services.endpoint.conftest import Client
 
 ENGLISH = "The dog sleeps in the house of my friend."
@@ -110,6 +111,18 @@ def test_a_pair_without_a_model_goes_over_another_language_and_says_so(client: C
     assert ask(client, q="un", source="fr", alternatives=1).json()["alternatives"] == ["also de1 en1 un"]
     refused = ask(client, q=FRENCH, source="fr", alignment=True)
     assert (refused.status_code, "in the middle (en)" in refused.json()["error"]) == (400, True)
+
+
+def test_the_report_of_two_models_covers_both(client: Client) -> None:
+    answer = ask(client, q="Un chien {a} 犬犬犬犬 dort.", source="fr", report=True, terms={"chien": "Köter"}).json()
+    report = answer["report"]
+    assert answer["translatedText"] == "De1 En1 Un Köter {a} 犬犬犬犬 dort."
+    assert [(one["source"], one["text"]) for one in report["terms"]] == [("chien", "Köter")]
+    for one in (*report["terms"], *report["placeholders"]):
+        assert answer["translatedText"][one["start"] : one["end"]] == one["text"]
+    first = {"complete": False, "lost": ["{b}"], "long": ["x"], "words": [{"text": "Łódź"}], "sentences": 1}
+    merged = merge_reports(first, {"complete": True, "sentences": 2, "loops": ["y"]}, "Lodz")
+    assert merged == {"complete": False, "sentences": 2, "lost": ["{b}", "Łódź"], "long": ["x"], "loops": ["y"]}
 
 
 def test_the_seconds_of_a_request_are_counted_over_all_its_models(

@@ -8,6 +8,7 @@ import pytest
 from services.endpoint.app import create_app
 from services.endpoint.keys import Keys
 from services.endpoint.page.routes import FOLDER
+from services.http.static_files import SHARED
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.endpoint.conftest import Client, Stage
 
@@ -91,16 +92,18 @@ def test_no_text_is_more_than_text(stage: Stage) -> None:
 def test_the_files_are_small_and_may_be_kept_by_browsers(stage: Stage) -> None:
     page = stage.client.request("GET", "/", headers=BROWSER).text
     found = re.findall(r'(?:href|src)="(static/[^"]+)"', page)
-    assert len(found) == 3
+    assert len(found) == 4
     for address in found:
         answer = stage.client.get(f"/{address}")
         assert answer.status_code == 200 and "immutable" in answer.headers["cache-control"]
     assert sum(path.stat().st_size for path in (FOLDER / "static").iterdir()) < 60_000
 
 
-def test_the_colours_are_those_of_the_job_services_pages() -> None:
-    def colours(path: Path) -> list[str]:
-        return re.findall(r"--[\w-]+: [^;]+;", path.read_text(encoding="utf-8"))
-
+def test_all_pages_have_their_colours_from_one_sheet() -> None:
     root = Path(__file__).parents[3]
-    assert colours(FOLDER / "static" / "page.css") == colours(root / JOBS_CSS)
+    shared = (SHARED / "colours.css").read_text(encoding="utf-8")
+    for sheet in (FOLDER / "static" / "page.css", root / JOBS_CSS):
+        text = sheet.read_text(encoding="utf-8")
+        assert re.findall(r"^ *--[\w-]+: ", text, re.MULTILINE) == []
+        for name in set(re.findall(r"var\((--[\w-]+)\)", text)):
+            assert f"{name}: " in shared, name

@@ -5,7 +5,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from model.alignment.attention_map import AttentionMap
 from model.inference.translator import Translation
 from model.settings import DecodeConfig
 from services.endpoint.app import create_app
+from services.endpoint.glossaries import Dictionary, Glossaries
+from services.endpoint.key_store import KeyStore
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
@@ -27,6 +30,8 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not instal
 
 class Mirrored:
     """An aligner: every word looked at the word in its own place, and a little at the first one."""
+
+    bytes = 0  # of a network
 
     def add_attention(self, lines: Sequence[str], answers: Sequence[Translation]) -> list[Translation]:
         return [
@@ -132,4 +137,89 @@ def test_a_newer_text_aborts_the_older_request(address: str, stage: Stage) -> No
             assert time.monotonic() < deadline
             page.wait_for_timeout(50)
         assert len(failed) == 1
+        browser.close()
+
+
+def shown(page: Any) -> str:
+    found: list[str] = page.locator("#translation").all_inner_texts()
+    return found[0] if found else ""
+
+
+def until(page: Any, true: Callable[[], bool]) -> None:
+    """Waits, without the functions of strings that the page's policy forbids."""
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
+
+
+def test_glossaries_alternatives_files_and_swap(address: str, stage: Stage, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    keys = KeyStore(f"sqlite:///{tmp_path}/endpoint.db")
+    stage.endpoint.glossaries = Glossaries(keys)
+    stage.endpoint.glossaries.create("", "pets", [Dictionary("en", "de", {"cat": "Katze"})])
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda problem: said.append(str(problem)))
+        page.goto(address)
+        page.select_option("#source", "en")
+        page.click("#glossary summary")
+        page.select_option("select[name=glossary]", label="pets (en–de)")
+        page.fill("#terms", "dog = Köter")
+        assert page.inner_text("#used").strip() == "· pets (en–de) · 1 term"
+        page.fill("#text", "see my dog and the cat")
+        page.wait_for_selector("#translation")
+        assert page.inner_text("#translation") == "SEE MY Köter AND THE Katze"
+        assert "Köter for dog" in page.inner_text(".facts")
+        assert '"terms":"dog = Köter"' in page.inner_text("#code")
+
+        page.fill("#terms", "")
+        page.select_option("select[name=glossary]", "")
+        until(page, lambda: shown(page) == "SEE MY DOG AND THE CAT")
+        first = page.inner_text("#others button >> nth=0")
+        page.click("#others button >> nth=0")
+        assert shown(page) == first != "SEE MY DOG AND THE CAT"
+        assert page.inner_text("#others button >> nth=0") == "SEE MY DOG AND THE CAT"
+
+        drop = """(name) => {
+            const files = new DataTransfer();
+            files.items.add(new File(["<p>see <b>a man</b></p>"], name));
+            document.querySelector("#text").dispatchEvent(
+                new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+        }"""
+        page.evaluate(drop, "page.html")
+        until(page, lambda: shown(page).startswith("<p>"))
+        assert page.input_value("#format") == "html"
+        assert page.inner_text("#translation") == "<p>SEE <b>A MAN</b></p>"
+        page.set_input_files("#file", {"name": "a.md", "mimeType": "text/plain", "buffer": b"# See"})
+        until(page, lambda: shown(page) == "# SEE")
+        page.evaluate(drop, "a.docx")  # a document; this server takes none
+        page.wait_for_selector("#answer [role=alert]")
+        assert "disabled on this server" in page.inner_text("#answer")
+
+        page.click("#swap")
+        assert page.inner_text("#looked") == "No model translates from German."
+        assert [line for line in said if "403" not in line] == []
+        browser.close()
+    keys.close()
+
+
+def test_a_translated_document_is_offered(address: str) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        done = {"translatedFileUrl": f"{address}download_file/x"}
+        page.route("**/translate_file", lambda route: route.fulfill(json=done))
+        page.goto(address)
+        page.select_option("#source", "en")
+        page.set_input_files("#file", {"name": "a.docx", "mimeType": "application/zip", "buffer": b"PK"})
+        page.wait_for_selector(".translation a")
+        assert page.get_attribute(".translation a", "href") == "/download_file/x"
+        assert page.inner_text(".translation a") == "Download a.docx, translated"
         browser.close()

@@ -10,7 +10,9 @@ from model.inference.translator import Alternative, Translation
 from services.texts.prepare import Prepared, Rebuilt, pending
 from services.texts.stand_ins import NAMES, StandIns
 
-STAND_INS = StandIns(tuple((name, name) for name in NAMES), (("three", "drei"), ("four", "vier"), ("five", "fünf")))
+STAND_INS = StandIns(
+    tuple((name, (name,)) for name in NAMES), (("three", ("drei",)), ("four", ("vier",)), ("five", ("fünf",)))
+)
 Fake = Callable[[random.Random, str], str]
 
 

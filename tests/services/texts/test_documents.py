@@ -22,7 +22,7 @@ from services.texts.documents.kinds import KINDS, ending_of, read_document
 from services.texts.prepare import pending, prepare
 from services.texts.stand_ins import NAMES, StandIns
 
-STAND_INS = StandIns(tuple((name, name) for name in NAMES), ())
+STAND_INS = StandIns(tuple((name, (name,)) for name in NAMES), ())
 Translate = Callable[[str], str]
 
 

@@ -51,7 +51,7 @@
       if ((reply.headers.get("Content-Type") || "").startsWith("text/html")) answer.innerHTML = html;
       else problem(JSON.parse(html).error);
       said.textContent = reply.ok ? "Translated." : "";
-      draw();
+      draw(); choices();
     } catch (trouble) {
       if (mine !== current || trouble.name === "AbortError") return;
       asked = "";
@@ -70,6 +70,7 @@
     $("#count").classList.toggle("bad", size > most);
   };
   text.addEventListener("input", () => { forget(); count(); program(); soon(); });
+  $("#terms").addEventListener("input", () => { forget(); program(); soon(); });
   form.addEventListener("change", (event) => {
     if (event.target === source) limit();
     program();
@@ -96,7 +97,7 @@
     source.value = target.value;
     limit();
     if (has(target, from)) target.value = from;
-    if (shown) text.value = shown.textContent;
+    if (shown) text.value = shown.dataset.text || shown.textContent;
     forget(); count(); program(); translate();
   });
 
@@ -120,7 +121,7 @@
       found[index] = span;
       at = done = start + plain.length;
     });
-    place.append(`${written.slice(done)}\u200b`);
+    place.append(written.slice(done), place === mirror ? "\u200b" : ""); // the mirror is as high as the text
     return found;
   };
   const words = (place, written) => spans(place, written, written.match(WORD) || []);
@@ -133,7 +134,6 @@
     const written = shown.textContent;
     words(shown, written);
     shown.dataset.text = written;
-    shown.lastChild.textContent = shown.lastChild.textContent.replace("\u200b", "");
   };
   const forget = () => {
     maps = sides = undefined;
@@ -228,17 +228,94 @@
     if (next) light("target", Number(next.dataset.index));
   });
 
-  // ---------------------------------------------------------------- a text file
-  const FORMATS = { html: "html", htm: "html", xml: "xml", md: "markdown" };
-  text.addEventListener("drop", async (event) => {
-    const file = event.dataTransfer.files[0];
-    if (!file) return;
-    event.preventDefault();
+  // ---------------------------------------------------------------- a file: texts into the pane, documents as a job
+  const FORMATS = { html: "html", htm: "html", xml: "xml", md: "markdown", txt: "text" };
+  const read = async (file) => {
+    const ending = file.name.split(".").pop().toLowerCase();
+    if (!(ending in FORMATS) && file.name.includes(".")) { send(file); return; }
     if (file.size > most * 4) { problem(`${file.name} is longer than ${most.toLocaleString("en")} characters.`); return; }
     text.value = await file.text();
-    $("#format").value = FORMATS[file.name.split(".").pop().toLowerCase()] || "text";
+    $("#format").value = FORMATS[ending] || "text";
     forget(); count(); program(); translate();
+  };
+  const send = async (file) => {
+    if (current) current.abort();
+    clearTimeout(pending);
+    const mine = current = new AbortController(), body = new FormData();
+    for (const name of ["source", "target"]) body.append(name, $(`#${name}`).value);
+    if (key) body.append("api_key", key.value);
+    body.append("file", file);
+    empty();
+    const place = $(".translation", answer);
+    place.textContent = `Translating ${file.name} …`;
+    try {
+      const reply = await fetch("translate_file", { method: "POST", body, signal: mine.signal });
+      const found = await reply.json();
+      if (mine !== current) return;
+      if (!reply.ok) { problem(found.error); return; }
+      const link = document.createElement("a");
+      link.href = new URL(found.translatedFileUrl).pathname;
+      link.textContent = `Download ${file.name}, translated`;
+      link.download = "";
+      place.classList.remove("empty");
+      place.replaceChildren(link);
+      said.textContent = "Translated.";
+    } catch (trouble) {
+      if (mine === current && trouble.name !== "AbortError") problem("The server does not answer.");
+    } finally { if (mine === current) current = undefined; }
+  };
+  const holds = (event) => [...event.dataTransfer.types].includes("Files");
+  form.addEventListener("dragover", (event) => { if (holds(event)) { event.preventDefault(); form.classList.add("dropping"); } });
+  form.addEventListener("dragleave", () => form.classList.remove("dropping"));
+  form.addEventListener("drop", (event) => {
+    form.classList.remove("dropping");
+    if (!holds(event)) return;
+    event.preventDefault();
+    if (event.dataTransfer.files[0]) read(event.dataTransfer.files[0]);
   });
+  $("#open").addEventListener("click", () => $("#file").click());
+  $("#file").addEventListener("change", (event) => {
+    if (event.target.files[0]) read(event.target.files[0]);
+    event.target.value = "";
+  });
+
+  // ---------------------------------------------------------------- glossaries, alternatives
+  const stored = $("#stored"), terms = $("#terms");
+  const used = () => {
+    const lines = terms.value.split("\n").filter((line) => line.trim()).length, name = $("select", stored).value && $("select", stored).selectedOptions[0].text;
+    $("#used").textContent = [name, lines ? `${lines} ${lines === 1 ? "term" : "terms"}` : ""].filter(Boolean).map((one) => ` · ${one}`).join("");
+  };
+  form.addEventListener("input", used);
+  const list = async () => { // those of the key
+    if (!key || !key.value) return;
+    try {
+      const reply = await fetch("v3/glossaries", { headers: { Authorization: `DeepL-Auth-Key ${key.value}` } });
+      if (!reply.ok) return;
+      const names = (await reply.json()).glossaries.map((one) => new Option(`${one.name} (${one.dictionaries.map((pair) => `${pair.source_lang}–${pair.target_lang}`).join(", ")})`, one.glossary_id));
+      $("select", stored).replaceChildren(new Option("none", ""), ...names);
+      stored.hidden = !names.length;
+    } catch { /* none are shown */ }
+  };
+  if (key) key.addEventListener("change", list);
+  const choices = () => { // an alternative becomes the translation, and that an alternative
+    for (const one of document.querySelectorAll("#others li")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.title = "Take this translation";
+      button.dataset.choice = "";
+      button.append(...one.childNodes);
+      one.append(button);
+    }
+  };
+  const choose = (button) => {
+    const shown = $("#translation"), before = shown.dataset.text || shown.textContent;
+    shown.textContent = button.textContent;
+    button.textContent = before;
+    draw();
+    looked.textContent = "Words of an alternative show nothing that they looked at.";
+    tried = asked; // nothing to ask for
+    said.textContent = "Taken.";
+  };
 
   // ---------------------------------------------------------------- copying, and the same from a program
   const code = $("#code"), tabs = $("#tabs");
@@ -256,7 +333,8 @@
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button");
     if (!button) return;
-    if (button.dataset.code) {
+    if ("choice" in button.dataset) choose(button);
+    else if (button.dataset.code) {
       for (const one of tabs.querySelectorAll("[data-code]")) one.setAttribute("aria-pressed", String(one === button));
       program();
     } else if (button.dataset.copy) {
@@ -273,7 +351,7 @@
   });
 
   // a browser may have restored the form, or the server answered it without script
-  limit(); count(); program(); draw();
+  limit(); count(); program(); draw(); choices(); used(); list();
   if ($("#translation")) asked = values().toString();
   else if (text.value.trim() && !$(".notice", answer)) translate();
 })();

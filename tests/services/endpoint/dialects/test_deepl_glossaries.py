@@ -44,6 +44,15 @@ def test_csv_has_quotes_and_may_name_the_languages(stage: Stage) -> None:
     assert stage.client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text == 'dog\tHund\nsay "hi"\tsag, hallo'
 
 
+def test_tbx_gives_the_terms_of_the_languages(stage: Stage) -> None:
+    section = '<langSec xml:lang="{}"><termSec><term>{}</term></termSec></langSec>'
+    entry = "".join(section.format(*one) for one in (("en", "dog"), ("de", "Hund"), ("fr", "chien")))
+    tbx = f'<tbx type="TBX-Basic"><text><body><conceptEntry>{entry}</conceptEntry></body></text></tbx>'
+    made = make(stage, tbx, "tbx").json()
+    assert stage.client.get(f"/v2/glossaries/{made['glossary_id']}/entries").text == "dog\tHund"
+    assert "has no term from en to de" in make(stage, tbx.replace('"de"', '"it"'), "tbx").json()["message"]
+
+
 @pytest.mark.parametrize(
     ("entries", "form", "message"),
     [

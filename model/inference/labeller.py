@@ -1,0 +1,167 @@
+"""Labels texts with a bundle: classes with their probabilities, numbers, or a tag for each word.
+
+Answers do not depend on what else is in a batch: texts of a batch are padded to a multiple, and padding is masked.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.bundles.labelled import LabelBundle
+from model.errors import UserError
+from model.networks.heads import probabilities
+from model.text.labels import encode_words
+from model.text.normalise import normalise
+from model.text.tokenizer import EOS, PAD
+
+# The words of a raw text: contracted endings ('s, n't), words with marks inside, and each mark by itself.
+WORD = re.compile(
+    r"n't\b|['’](?:s|re|ve|ll|d|m)\b|\w+?(?=n't\b)|\w+(?:[-.,]\w+|['’](?!(?:s|re|ve|ll|d|m|t)\b)\w+)*|[^\w\s]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label and its probability."""
+
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class TaggedWord:
+    """A word of a text, its place in the text's characters, and its tag."""
+
+    word: str
+    start: int
+    end: int
+    tag: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text as words, with the place of each."""
+
+    text: str
+    words: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def split(cls, text: str) -> "Words":
+        """Splits a raw text into words and marks."""
+        found = [(match[0], match.span()) for match in WORD.finditer(text)]
+        return cls(text, tuple(word for word, _ in found), tuple(place for _, place in found))
+
+    @classmethod
+    def given(cls, words: Sequence[str]) -> "Words":
+        """Takes words as they are; their places are those in the text that single spaces make of them."""
+        starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
+        places = tuple((start, start + len(word)) for start, word in zip(starts, words, strict=False))
+        return cls(" ".join(words), tuple(words), places)
+
+
+class Labeller:
+    """The answers of one bundle."""
+
+    def __init__(self, bundle: LabelBundle, device: str = "cpu", batch_tokens: int = 8192) -> None:
+        """`batch_tokens` bounds a batch with its padding, one text at least."""
+        self.bundle, self.labels = bundle, bundle.labels.labels
+        self.network = bundle.network.to(device)
+        self.device, self.batch_tokens = device, batch_tokens
+
+    def classify(self, texts: Sequence[str]) -> list[list[Label]]:
+        """Returns each text's labels, the likeliest first; a text longer than the positions is read up to them.
+
+        Raises:
+            UserError: the bundle has another head.
+        """
+        return [
+            [Label(self.labels[place], float(row[place])) for place in np.argsort(-row, kind="stable").tolist()]
+            for row in self.class_probabilities(texts)
+        ]
+
+    def class_probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Returns (texts, classes), in the order of the labels."""
+        self._check("classes")
+        return np.array([rows[0] for rows in self._read(self._encode(texts))], np.float32).reshape(len(texts), -1)
+
+    def numbers(self, texts: Sequence[str]) -> list[float]:
+        """Returns each text's number.
+
+        Raises:
+            UserError: the bundle has another head.
+        """
+        self._check("numbers")
+        labels = self.bundle.labels
+        return [float(rows[0, 0]) * labels.scale + labels.mean for rows in self._read(self._encode(texts))]
+
+    def tag(self, texts: Sequence[Words]) -> list[list[TaggedWord]]:
+        """Returns each text's words with their likeliest tags.
+
+        Raises:
+            UserError: the bundle has another head, or a text has more tokens than the model has positions.
+        """
+        return [
+            [
+                TaggedWord(word, *place, self.labels[int(row.argmax())], float(row.max()))
+                for word, place, row in zip(text.words, text.places, rows, strict=True)
+            ]
+            for text, rows in zip(texts, self.tag_probabilities([text.words for text in texts]), strict=True)
+        ]
+
+    def tag_probabilities(self, texts: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """Returns (words, tags) of each text of words, in the order of the tags."""
+        self._check("tags")
+        form = self.bundle.normalisation
+        rows = encode_words(self.bundle.tokenizer, [[normalise(word, form) for word in words] for words in texts])
+        most = self.bundle.positions
+        for number, (ids, _) in enumerate(rows):
+            if most is not None and len(ids) >= most:
+                raise UserError(f"text {number + 1}: {len(ids) + 1} tokens, the model reads {most}; split it")
+        found = self._read([np.append(ids.astype(np.int64), EOS) for ids, _ in rows])
+        return [states[starts] for states, (_, starts) in zip(found, rows, strict=True)]
+
+    def count_tokens(self, words: Sequence[str]) -> int:
+        """Returns the tokens of a text of words, with the end of the text."""
+        return len(encode_words(self.bundle.tokenizer, [words])[0][0]) + 1
+
+    def _check(self, task: str) -> None:
+        if self.bundle.task != task:
+            raise UserError(f"{self.bundle.directory}: gives {self.bundle.task} of a text, not {task}")
+
+    def _encode(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        most = None if self.bundle.positions is None else self.bundle.positions - 1
+        lines = [normalise(text, self.bundle.normalisation) for text in texts]
+        return [np.append(ids[:most].astype(np.int64), EOS) for ids in self.bundle.tokenizer.encode(lines)]
+
+    def _read(self, rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        """Returns (P, C) of each row of ids, batched by length."""
+        found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(rows)
+        for places in self._batches(rows):
+            width = max(len(rows[place]) for place in places)
+            ids = np.full((len(places), width), PAD, np.int64)
+            for row, place in enumerate(places):
+                ids[row, : len(rows[place])] = rows[place]
+            with torch.inference_mode():
+                answers: Tensor = probabilities(self.network, torch.from_numpy(ids).to(self.device)).cpu()
+            for row, place in enumerate(places):
+                found[place] = answers[row].numpy()
+        return found
+
+    def _batches(self, rows: Sequence[NDArray[np.int64]]) -> Iterator[list[int]]:
+        """Yields places of rows: together their padded tokens are few enough."""
+        batch: list[int] = []
+        for place in sorted(range(len(rows)), key=lambda place: len(rows[place])):
+            if batch and (len(batch) + 1) * len(rows[place]) > self.batch_tokens:
+                yield batch
+                batch = []
+            batch.append(place)
+        if batch:
+            yield batch

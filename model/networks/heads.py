@@ -1,0 +1,170 @@
+"""Networks that label: an encoder of texts and a head, for a class or a number a text, or a tag a word.
+
+    classes   p(y | x) = softmax(W s + b), s the pooled states        many to one
+    numbers   y = w' s + b, in standard deviations from the mean       many to one
+    tags      p(y_i | x) = softmax(W h_i + b), h_i the state at the first piece of word i    many to many
+
+The encoder is BERT's stack or a recurrent network in both directions; a fresh one, or a pre-trained one whose weights
+`train.init_from` brings. Nothing hides a token from another, so that a tag depends on the whole text.
+
+Letters: B texts, T positions, P states that are labelled (1 or T), D width of a state, C classes, E embedding width.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from model.layers.cells import CellName
+from model.layers.dropout import Dropout
+from model.layers.losses import vocabulary_loss
+from model.layers.pooling import AttentionPooling, PoolingName
+from model.layers.recurrent import Recurrent
+from model.layers.transformer_layers import StackConfig
+from model.networks.bert import TokenEncoder
+from model.networks.network import Network, initialise, mean_of_real
+from model.ranges import Count, Part, check_ranges
+from model.settings import LossConfig
+from model.text.labels import FIRST, Task
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import PAD
+
+
+@dataclass
+class TransformerHeadConfig(StackConfig):
+    """Sizes and switches; the encoder's are those of `bert`, so that its weights fit."""
+
+    architecture: Literal["transformer_head"] = "transformer_head"
+    name: str = "classifier_transformer"
+    width: Count = 128
+    heads: Count = 4
+    feed_forward: Count = 512
+    layers: Count = 4
+    max_positions: Count = 256  # tokens, with the end of sentence
+    head: Task = "classes"  # classes, tags or numbers, as corpus.labels of the shards
+    pooling: PoolingName = "mean"  # of classes and numbers
+
+
+@dataclass
+class RecurrentHeadConfig:
+    """Sizes and switches."""
+
+    architecture: Literal["recurrent_head"] = "recurrent_head"
+    name: str = "classifier_recurrent"
+    cell: CellName = "lstm"
+    embedding: Count = 256
+    width: Count = 256  # of a direction's state
+    layers: Count = 1
+    both_directions: bool = True  # read from both ends; false: forwards only, as a language model does
+    dropout: Part = 0.3
+    head: Task = "classes"
+    pooling: PoolingName = "attention"
+
+
+class Head(Network):
+    """The interface of both networks, and what they share: `encode`, pooling and the output layer."""
+
+    head: Task
+    pooling: PoolingName
+
+    def make_head(self, head: Task, pooling: PoolingName, width: int, labels: int) -> None:
+        """Creates the output layer; `labels`: the size of the label vocabulary, with special ids."""
+        self.head, self.pooling = head, pooling
+        self.pool = AttentionPooling(width) if head != "tags" and pooling == "attention" else None
+        self.output = nn.Linear(width, 1 if head == "numbers" else labels - FIRST)
+
+    def encode(self, ids: Tensor) -> Tensor:
+        """ids (B, T), PAD after the real tokens -> states (B, T, D)."""
+        raise NotImplementedError
+
+    def pooled(self, states: Tensor, real: Tensor) -> Tensor:
+        """states (B, T, D), real (B, T) -> (B, D)."""
+        if self.pool is not None:
+            return self.pool(states, real)  # type: ignore[no-any-return]  # modules' calls are untyped
+        return states[:, 0] if self.pooling == "first" else mean_of_real(states, real).to(states.dtype)
+
+    def forward(self, batch: TextBatch) -> Tensor:
+        """-> states (B, P, D) that the output layer turns into scores of the labels, or into numbers."""
+        return self.read(batch.inputs)
+
+    def read(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> states (B, P, D): of every position for tags, of the whole text otherwise."""
+        states = self.encode(ids)
+        return states if self.head == "tags" else self.pooled(states, ids != PAD)[:, None]
+
+    def sentence(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> (B, D): the vector that a text's label is read from; for tags the mean of the states."""
+        return self.pooled(self.encode(ids), ids != PAD).float()
+
+
+class TransformerHead(TokenEncoder, Head):
+    """BERT's stack with a head; its table, positions, layers and norm have the names that `bert` gives them.
+
+    Raises:
+        UserError: sizes that do not fit each other.
+    """
+
+    def __init__(self, config: TransformerHeadConfig, vocabulary: int, labels: int) -> None:
+        super().__init__()
+        self.config = config
+        self.make_stack(config, vocabulary)
+        self.make_head(config.head, config.pooling, config.width, labels)
+        initialise(self)
+
+    def sentence(self, ids: Tensor) -> Tensor:
+        """ids (B, T) -> (B, D)."""
+        return Head.sentence(self, ids)
+
+
+class RecurrentHead(Head):
+    """An embedding, recurrent layers in one or both directions, and a head.
+
+    Raises:
+        UserError: a size below 1, a dropout outside its range, an unknown cell.
+    """
+
+    def __init__(self, config: RecurrentHeadConfig, vocabulary: int, labels: int) -> None:
+        super().__init__()
+        check_ranges("model", config)
+        self.config = config
+        direction: Literal["both", "forward"] = "both" if config.both_directions else "forward"
+        self.embedding = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
+        self.encoder = Recurrent(config.cell, config.embedding, config.width, config.layers, config.dropout, direction)
+        self.dropout = Dropout(config.dropout)
+        self.make_head(config.head, config.pooling, config.width * self.encoder.directions, labels)
+        nn.init.normal_(self.embedding.weight, std=config.embedding**-0.5)
+        nn.init.zeros_(self.embedding.weight[PAD])
+        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def encode(self, ids: Tensor) -> Tensor:
+        """ids (B, T), PAD after the real tokens -> states (B, T, D): forwards beside backwards."""
+        x = self.dropout(self.embedding(ids) * math.sqrt(self.config.embedding))  # (B, T, E)
+        states, _ = self.encoder(x, real=ids != PAD)
+        return self.dropout(states)  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+def head_loss(network: Head, batch: TextBatch, config: LossConfig) -> tuple[Tensor, Tensor]:
+    """Returns (loss, nll), summed over the `batch.items` labels.
+
+    classes, tags   targets (B, P) int64 ids of labels, PAD where there is none: cross-entropy, smoothed in `loss`
+    numbers         targets (B, 1) float32 in standard deviations: half the squared error, the negative log-likelihood
+                    of a normal distribution of variance 1 but for a constant
+    """
+    states = network(batch)  # (B, P, D)
+    if network.head == "numbers":
+        guessed = network.output(states[:, 0])[:, 0].float()  # (B,)
+        loss = 0.5 * (guessed - batch.targets[:, 0]).square().sum()
+        return loss, loss.detach()
+    targets = batch.targets[:, : states.shape[1]].flatten()  # a batch may be padded to a length
+    labelled = (targets != PAD).nonzero()[:, 0]  # (N,)
+    chosen = states.flatten(0, 1).index_select(0, labelled)
+    return vocabulary_loss(chosen, targets.index_select(0, labelled) - FIRST, network.output, config.label_smoothing)
+
+
+def probabilities(network: Head, ids: Tensor) -> Tensor:
+    """ids (B, T) -> (B, P, C) float32: probabilities of the labels; for numbers (B, 1, 1), the number itself."""
+    scores = network.logits(network.read(ids)).float()
+    return scores if network.head == "numbers" else torch.softmax(scores, -1)

@@ -1,0 +1,127 @@
+"""The labels of a labelled corpus as a vocabulary: the target side of its shards, stored as readable JSON.
+
+    classes   one label a text, which may hold spaces; a row is that label's id
+    tags      one label a word, separated by spaces; a row has a tag where a word begins and GAP at its further pieces
+    numbers   one number a text; a row holds the characters of its shortest decimal form, so that any number fits
+
+Ids below `FIRST` are those that every vocabulary has; class and tag k of a network's output is id FIRST + k.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.plural import plural
+from model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, Stored, Tokenizer
+from model.text.words import TableTokenizer
+
+Task = Literal["classes", "tags", "numbers"]
+FIRST = len(SPECIAL)  # the id of the first label
+GAP = SEP  # at the further pieces of a word
+DIGITS = "0123456789+-.e"
+
+
+class LabelTokenizer(TableTokenizer):
+    """The labels in their order, and how a text of them is read."""
+
+    type: Stored = "labels"
+
+    def __init__(self, pieces: Sequence[str], task: Task, mean: float = 0.0, scale: float = 1.0) -> None:
+        super().__init__(pieces)
+        self.task = task
+        self.mean, self.scale = mean, scale  # numbers: a network learns (number - mean) / scale
+
+    @classmethod
+    def of(cls, task: Task, texts: Iterable[str]) -> "LabelTokenizer":
+        """Makes the vocabulary of the labels of a training text; for numbers, their mean and standard deviation.
+
+        Raises:
+            UserError: labels or numbers that are all the same, from which nothing can be learned.
+        """
+        if task == "numbers":
+            values = [float(text) for text in texts]
+            mean = math.fsum(values) / len(values)
+            scale = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+            if not scale:
+                raise UserError(f"corpus.labels=numbers: every training text has the same number, {mean:g}")
+            return cls([*SPECIAL_PIECES, *DIGITS], task, mean, scale)
+        found = sorted({label for text in texts for label in (text.split(" ") if task == "tags" else [text])})
+        if len(found) < 2:
+            raise UserError(f"corpus.labels={task}: the training texts have one label only, {', '.join(found)!r}")
+        return cls([*SPECIAL_PIECES, *found], task)
+
+    @property
+    def labels(self) -> list[str]:
+        """Returns the labels in the order of a network's outputs; none for numbers."""
+        return [] if self.task == "numbers" else self.written[FIRST:]
+
+    def split(self, text: str) -> Sequence[str]:
+        if self.task == "tags":
+            return text.split(" ")
+        return [text] if self.task == "classes" else canonical(text)
+
+    def encode(self, texts: Sequence[str]) -> list[Ids]:
+        find, dtype = self.table.get, self.dtype
+        return [np.array([find(unit, UNK) for unit in self.split(text)], dtype=dtype) for text in texts]
+
+    def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
+        between = " " if self.task == "tags" else ""
+        return [between.join(self.surfaces(row)) for row in ids]
+
+    def _settings(self) -> dict[str, Any]:
+        return {"labels": self.task} | ({"mean": self.mean, "scale": self.scale} if self.task == "numbers" else {})
+
+    @classmethod
+    def deserialise(cls, data: bytes, where: str) -> "LabelTokenizer":
+        pieces, values = cls.parse(data, where)
+        if values.get("labels") not in get_args(Task):
+            raise UserError(f"{where}: labels={values.get('labels')!r}: made by a newer version")
+        return cls(pieces, values["labels"], float(values.get("mean", 0.0)), float(values.get("scale", 1.0)))
+
+
+def canonical(text: str) -> str:
+    """Returns the shortest decimal form of a number.
+
+    Raises:
+        ValueError: no finite number.
+    """
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text!r} is no finite number")
+    return repr(value)
+
+
+def encode_words(tokenizer: Tokenizer, texts: Sequence[Sequence[str]]) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:
+    """Returns (ids, starts) of each text of words: starts (words,) are the places of the words' first pieces.
+
+    Each word is encoded by itself, in a corpus as in a request; one that the tokenizer leaves out is UNK.
+    """
+    rows = iter(tokenizer.encode([word for words in texts for word in words]))
+    unknown = np.array([UNK], tokenizer.dtype)
+    found = []
+    for words in texts:
+        pieces = [row if len(row) else unknown for _, row in zip(words, rows, strict=False)]  # words end first
+        lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        found.append((np.concatenate([unknown[:0], *pieces]), np.cumsum(lengths) - lengths))
+    return found
+
+
+def encode_tagged(
+    tokenizer: Tokenizer, labels: LabelTokenizer, texts: Sequence[str], tags: Sequence[str]
+) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """Yields (ids, tag ids) of each text of words with its tags, both of one length: GAP at a word's further pieces.
+
+    Raises:
+        ValueError: a text has another number of words than of tags.
+    """
+    rows = encode_words(tokenizer, [text.split(" ") for text in texts])
+    for (ids, starts), chosen in zip(rows, labels.encode(tags), strict=True):
+        if len(starts) != len(chosen):
+            raise ValueError(f"{plural(len(starts), 'word')} and {plural(len(chosen), 'tag')}")
+        row = np.full(len(ids), GAP, labels.dtype)
+        row[starts] = chosen
+        yield ids, row

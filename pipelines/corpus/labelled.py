@@ -1,0 +1,86 @@
+"""Sharding of labelled texts: the steps of a parallel corpus, with the labels as its second side.
+
+Rules about translations (length ratio, copies, alignment) are left out. A label that training does not have is refused.
+"""
+
+import dataclasses
+import logging
+from collections import Counter
+from pathlib import Path
+
+from model.errors import UserError
+from model.shards.manifest import Manifest
+from model.text.labels import LabelTokenizer
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import check_config, draw_lines, train
+from pipelines.cluster.map import all_of, here, workers
+from pipelines.corpus.clean.block import CleaningTask, clean_block
+from pipelines.corpus.making import Sharding, check_kept
+from pipelines.corpus.pack.packing import kept_lines
+from pipelines.corpus.pack.report import source_records
+from pipelines.corpus.pack.spreading import Nodes
+from pipelines.corpus.plan.plan import Plan, make_plan
+from pipelines.corpus.read.cutting import fill_auto_cut
+from pipelines.corpus.read.records import encodings_of
+from pipelines.corpus.read.sources import SPLITS
+from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
+
+logger = logging.getLogger(__name__)
+SHOWN = 10  # labels in a message
+
+
+def make_labelled(one: Sharding) -> Manifest:
+    """Writes everything but the manifest, resuming existing work; returns the manifest.
+
+    Raises:
+        UserError: no text is left, one label only, or held-out texts with a label that no training text has.
+    """
+    config, scratch, corpus = one.config, one.scratch, one.config.corpus
+    check_config(config.tokenizer)
+    clean = scratch / "clean"
+    clean.mkdir(exist_ok=True)
+    rules = dataclasses.replace(corpus.clean, max_ratio=0.0, copies=False)
+    all_of("reading files", stage, staging_tasks(one.sources, scratch), here())
+    blocks = blocks_of(one.sources, scratch)
+    lines = sum(block.lines for block in blocks)
+    with workers(config.cluster, lines) as cluster:
+        nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
+        encodings = encodings_of(corpus)
+        nodes.clean(
+            clean_block, [CleaningTask(block, rules, corpus.on_error, clean, encodings, False) for block in blocks]
+        )
+        plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, {})
+        check_kept(plan, "corpus.train.file: no labelled training text is left", "none")
+        labels = LabelTokenizer.of(corpus.labels, kept_lines(clean, plan, "train", 1))
+        for split in SPLITS[1:]:
+            if plan.records(split):
+                _check_labels(labels, clean, plan, split)
+        record = one.tokenizer_once(lambda: _tokenizers(one, clean, plan, labels))
+        sources = source_records(one.sources, blocks, plan, {}, one.values)
+        return one.pack(clean, plan, nodes, record, config.shards, kind="labelled", sources=sources)
+
+
+def _tokenizers(one: Sharding, clean: Path, plan: Plan, labels: LabelTokenizer) -> TokenizerPair:
+    """Trains the tokenizer of the texts on the training split, or takes the given one."""
+    if one.given is not None:
+        return TokenizerPair(one.given.source, labels)
+    settings = one.config.tokenizer
+    lines = draw_lines(kept_lines(clean, plan, "train", 0), settings.train_lines, one.config.seed)
+    logger.info(f"training the tokenizer ({settings.name}) on {len(lines):,} of {plan.records('train'):,} texts")
+    return TokenizerPair(train(settings, lines, one.languages[0]), labels)
+
+
+def _check_labels(labels: LabelTokenizer, clean: Path, plan: Plan, split: str) -> None:
+    """Raises UserError if texts of a held-out split have labels that no training text has."""
+    if labels.task == "numbers":
+        return
+    missing: Counter[str] = Counter()
+    for text in kept_lines(clean, plan, split, 1):
+        missing.update(labels.unknown(text))
+    if missing:
+        told = ", ".join(f"{label} ({count:,})" for label, count in missing.most_common(SHOWN))
+        known = ", ".join(labels.labels[:SHOWN]) + (" ..." if len(labels.labels) > SHOWN else "")
+        raise UserError(
+            f"corpus.{split}: has labels that no training text has: {told}. Those of the training texts are {known}; "
+            f"add texts of each class to them, or leave the others out"
+        )

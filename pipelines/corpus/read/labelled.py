@@ -1,0 +1,236 @@
+"""`corpus=labelled`: texts with a label, a number, or a tag for each word, as two files of lines per corpus file.
+
+    TSV          the columns `text` and `label` of corpus.columns; tags separated by spaces as the words are
+    JSON Lines   the fields that corpus.fields names, `text` and `label`: texts, numbers, or lists of words and of tags
+    CoNLL-U      the columns FORM and UPOS; others by the places of `text` and `label` in corpus.columns
+    CoNLL-2003   a word a line, columns separated by blanks, the tag in the last one; likewise
+
+Parquet and other tables are read as TSV. A corpus without files is the phrasebook with labels of its grammar.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from model.errors import UserError
+from model.files import atomic_open
+from model.inputs.json_rows import parse_row
+from model.inputs.lines import View, open_lines
+from model.plural import plural
+from model.text.labels import Task, canonical
+from model.text.normalise import normalise
+from pipelines.corpus.phrasebook.generate import distinct_pairs, generate
+from pipelines.corpus.phrasebook.sentences import Pair
+from pipelines.corpus.phrasebook.words import tokens
+from pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
+from pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, names_of
+from pipelines.corpus.settings import CorpusConfig, SplitFiles
+
+logger = logging.getLogger(__name__)
+SHOWN = 5  # bad records to name
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+ROWS = {"jsonl": "jsonl", "ndjson": "jsonl", "conllu": "conllu", "conll": "conll", "bio": "conll", "iob": "conll"}
+CONLL_PLACES = {"conllu": (1, 3), "conll": (0, -1)}  # of the word and of its tag
+Row = tuple[int, Any, Any]  # line (from 1), text or words, label or tags
+
+
+def is_built_in(config: CorpusConfig) -> bool:
+    """Returns True if the labelled corpus is the generated one."""
+    return config.format == "labelled" and not any(names_of(getattr(config, split).file) for split in SPLITS)
+
+
+def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Source]:
+    """Writes the corpus files' texts and labels as lines into `folder`; returns them as a Moses corpus' sources.
+
+    Raises:
+        UserError: a file that does not exist or is of another form; with `corpus.on_error=raise` also a record without
+            a label, or with another number of words than of tags, named.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = []
+    for split in SPLITS:
+        files: SplitFiles = getattr(config, split)
+        key = f"corpus.{split}.file"
+        if names_of(files.source) or names_of(files.target):
+            raise UserError(f"corpus.{split}.source: a labelled file holds texts and labels; give {key}")
+        for number, name in enumerate(names_of(files.file)):
+            path = local_file(config, pair, name, key)
+            found.append(_write(config, path, f"{split}-{number}", split, key, folder))
+    if not any(source.split == "train" for source in found):
+        raise UserError("corpus.train.file: no training file given for format labelled; give corpus.train.file=FILE")
+    return found
+
+
+def phrasebook_sources(config: CorpusConfig, seed: int, folder: Path) -> list[Source]:
+    """Generates the phrasebook with the labels of `corpus.labels`, unless that was done before."""
+    found = []
+    texts = {split: [line.english for line in lines] for split, lines in generate(config.pairs, seed).items()}
+    wanted = {text for lines in texts.values() for text in lines}
+    pairs = (pair for pair in distinct_pairs(seed) if pair.english in wanted)
+    by_text = {pair.english: pair for pair in islice(pairs, len(wanted))}
+    folder.mkdir(exist_ok=True)
+    for split in SPLITS[:3]:
+        rows = [_labelled(by_text[text], config.labels) for text in texts[split]]
+        files = tuple(folder / f"{split}.{side}" for side in ("text", "labels"))
+        _write_lines(files, rows)
+        found.append(Source(f"{split}-0", split, "moses", files, ("corpus.pairs", "corpus.pairs")))
+    return found
+
+
+def _labelled(pair: Pair, task: Task) -> tuple[str, str]:
+    """Returns a sentence and its type, its words and their parts of speech, or the words of its translation."""
+    if task == "tags":
+        return " ".join(tokens(pair.english)), " ".join(parts_of_speech(pair))
+    return pair.english, sentence_type(pair) if task == "classes" else canonical(str(len(pair.target)))
+
+
+def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, folder: Path) -> Source:
+    files = tuple(folder / f"{name}-{path.name}.{side}" for side in ("text", "labels"))
+    rows, broken = [], []
+    for line, text, label in _rows(config, path):
+        try:
+            rows.append(_record(config, text, label))
+        except ValueError as problem:
+            if config.on_error == "raise":
+                raise UserError(
+                    f"{path}: line {line}: {problem} (corpus.on_error=skip leaves such records out)"
+                ) from None
+            broken.append(f"line {line} ({problem})")
+    if broken:
+        more = f" and {len(broken) - SHOWN:,} more" if len(broken) > SHOWN else ""
+        logger.warning(f"{path}: left out: {'; '.join(broken[:SHOWN])}{more}")
+    if not rows:
+        raise UserError(f"{key}: {path}: holds no labelled text")
+    _write_lines(files, rows)
+    return Source(name, split, "moses", files, (key, key))
+
+
+def _write_lines(files: Sequence[Path], rows: Sequence[tuple[str, str]]) -> None:
+    for file, lines in zip(files, zip(*rows, strict=True), strict=True):
+        with atomic_open(file, durable=False) as out:
+            out.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _record(config: CorpusConfig, text: Any, label: Any) -> tuple[str, str]:
+    """Returns text and label as lines.
+
+    Raises:
+        ValueError: a part is missing or empty, tags and words are not of one number, or a label is no number.
+    """
+    form, task = config.clean.form, config.labels
+    if task == "tags":
+        words, tags = (value.split() if isinstance(value, str) else value for value in (text, label))
+        if not (isinstance(words, list) and isinstance(tags, list)):
+            raise ValueError("a text of words and a list of tags are expected")
+        if len(words) != len(tags):
+            raise ValueError(f"{plural(len(words), 'word')} and {plural(len(tags), 'tag')}; each word has one tag")
+        words, tags = ([normalise(str(one), form).replace(" ", "") for one in side] for side in (words, tags))
+        if not words or not all(words) or not all(tags):
+            raise ValueError("an empty word or tag")
+        return " ".join(words), " ".join(tags)
+    if not isinstance(text, str) or not normalise(text, form):
+        raise ValueError("no text")
+    if isinstance(label, list | dict) or label is None or not normalise(str(label), form):
+        raise ValueError("no label" if not isinstance(label, list) else "a list of labels; corpus.labels=tags takes it")
+    if task == "numbers":
+        try:
+            return normalise(text, form), canonical(str(label))
+        except ValueError:
+            raise ValueError(f"{label!r} is no number (corpus.labels=numbers)") from None
+    return normalise(text, form), normalise(str(label), form)
+
+
+def _rows(config: CorpusConfig, path: Path) -> Iterator[Row]:
+    form = config.rows
+    if form == "auto":
+        name = path.name.lower()
+        for suffix in COMPRESSED:
+            name = name.removesuffix(suffix)
+        form = ROWS.get(name.rpartition(".")[2], "tsv")  # type: ignore[assignment]  # one of the choices
+    if form in CONLL_PLACES:
+        if config.labels != "tags":
+            raise UserError(
+                f"corpus.labels={config.labels}: {path} is a {form} file, which has tags; corpus.labels=tags"
+            )
+        yield from _conll(config, path, form)
+        return
+    for number, line in _lines(path, View(rows="tsv")):
+        if not line.strip():
+            continue
+        yield _json_row(config, path, number, line) if form == "jsonl" else _tsv_row(config, path, number, line)
+
+
+def _lines(path: Path, view: View) -> Iterator[tuple[int, str]]:
+    with open_lines(path, view) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            except UnicodeDecodeError as problem:
+                raise UserError(f"{path}: line {number}: not UTF-8 ({problem.reason})") from None
+
+
+def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
+    cells, places = line.split("\t"), _places(config)
+    if len(cells) <= max(places):
+        raise UserError(
+            f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] "
+            f"needs {max(places) + 1}, separated by tabs"
+        )
+    return number, cells[places[0]], cells[places[1]]
+
+
+def _places(config: CorpusConfig) -> tuple[int, int]:
+    """Returns the places of text and label among the columns."""
+    for name in ("text", "label"):
+        if config.columns.count(name) != 1:
+            raise UserError(
+                f"corpus.columns=[{', '.join(config.columns)}]: name the columns in order: text and label once each, "
+                f"and - for one to leave out"
+            )
+    return config.columns.index("text"), config.columns.index("label")
+
+
+def _json_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
+    try:
+        row = parse_row(line)
+    except ValueError as problem:
+        raise UserError(f"{path}: line {number}: not JSON ({problem})") from None
+    if not isinstance(row, dict):
+        raise UserError(f'{path}: line {number}: not an object, such as {{"text": ..., "label": ...}}')
+    found = []
+    for side, usual in (("source", "text"), ("target", "label")):
+        name = config.fields.get(side, usual)
+        value: Any = row
+        for part in name.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is None:
+            raise UserError(
+                f"{path}: line {number}: no field {name!r} (corpus.fields.{side}); fields: {', '.join(row)}"
+            )
+        found.append(value)
+    return number, found[0], found[1]
+
+
+def _conll(config: CorpusConfig, path: Path, form: str) -> Iterator[Row]:
+    """Yields sentences: runs of lines with a word each, ended by blank lines; comments and ranges are left out."""
+    chosen = {"text", "label"} <= set(config.columns) and config.columns != ["text", "label"]
+    at_word, at_tag = _places(config) if chosen else CONLL_PLACES[form]
+    first, words, tags = 0, list[str](), list[str]()
+    for number, line in _lines(path, View()):
+        cells = line.split("\t") if form == "conllu" else line.split()
+        if not line.strip() or cells[0] == "-DOCSTART-":
+            if words:
+                yield first, words, tags
+            words, tags = [], []
+            continue
+        if form == "conllu" and (line.startswith("#") or not cells[0].isdigit()):
+            continue
+        if len(cells) <= max(at_word, at_tag, 1):
+            raise UserError(f"{path}: line {number}: {plural(len(cells), 'column')}; a word and its tag are expected")
+        first = first if words else number
+        words.append(cells[at_word])
+        tags.append(cells[at_tag])
+    if words:
+        yield first, words, tags

@@ -1,0 +1,208 @@
+"""Evaluates a bundle that labels texts on a held-out split: its answers, its scores, its worst errors."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.bundles.labelled import LabelBundle
+from model.errors import UserError
+from model.inference.labeller import Labeller
+from model.plural import plural
+from model.shards.manifest import LABELS, manifest_hash
+from model.text.excerpt import excerpt
+from model.text.labels import Task
+from pipelines.evaluation.labels.scores import (
+    are_spans,
+    calibration,
+    calibration_error,
+    class_scores,
+    number_scores,
+    span_scores,
+)
+from pipelines.evaluation.translation import held_out
+
+TINY = 1e-12  # least probability in a logarithm
+SHOWN = 60  # letters of a text in the report
+NAMES = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "span_f1": "span F1",
+    "ece": "calibration error",
+    "nll": "nats a label",
+    "mae": "mean error",
+    "rmse": "root mean squared error",
+    "r2": "R2",
+    "spearman": "Spearman",
+}
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A text with a wrong label, or a number far from the right one."""
+
+    text: str
+    truth: str
+    guess: str
+    score: float  # the guess's probability; of numbers the error
+
+
+@dataclass
+class LabelEvaluation:
+    """The results, in the order of the held-out texts; a unit is a text, or for tags a word."""
+
+    task: Task
+    language: str
+    split: str
+    labels: list[str]  # in the order of the outputs; none for numbers
+    texts: list[str]
+    gold: list[str]  # of each unit
+    guessed: list[str]
+    confidence: NDArray[np.float64]  # of each unit; empty for numbers
+    wrong: NDArray[np.float64]  # (texts,) wrong units; of numbers the absolute error
+    sizes: NDArray[np.int64]  # (texts,) units
+    scores: dict[str, float]
+    bins: list[tuple[int, float, float]]
+    mistakes: list[Mistake]
+    seconds: float
+    bundle: str
+    manifest: str
+    run_records: dict[str, str]
+
+    def record(self) -> dict[str, Any]:
+        """Returns plain values for JSON, without the texts."""
+        return {
+            "split": self.split,
+            "pair": self.language,
+            "task": self.task,
+            "scores": self.scores,
+            "calibration": self.bins,
+            "mistakes": [vars(one) for one in self.mistakes],
+            "texts": len(self.texts),
+            "seconds": round(self.seconds, 3),
+            "bundle": self.bundle,
+            "manifest_hash": self.manifest,
+            "run_records": self.run_records,
+        }
+
+
+def evaluate_label_bundle(
+    bundle: LabelBundle, shards: Path, split: str = "test", texts: int = 0, samples: int = 10
+) -> LabelEvaluation:
+    """Labels the held-out texts of `split` in the shard directory and scores the answers; `texts` 0 means all.
+
+    Raises:
+        UserError: no such split, shards of other labels, or a text that is too long.
+    """
+    lines, truth = held_out(shards, split, (bundle.language, LABELS), texts)
+    if not lines:
+        raise UserError(f"evaluate.split={split}: the split is empty")
+    labeller, task = Labeller(bundle), bundle.task
+    begin = time.perf_counter()
+    known = bundle.labels.labels
+    confidence = np.empty(0, np.float64)
+    if task == "numbers":
+        gold, numbers = list(truth), labeller.numbers(lines)
+        guessed = [f"{number:g}" for number in numbers]
+        values = np.array([float(one) for one in truth]), np.array(numbers)
+        wrong, sizes = np.abs(values[1] - values[0]), np.ones(len(lines), np.int64)
+        scores: dict[str, float] = number_scores(*values)
+        table = None
+    else:
+        rows: Sequence[NDArray[np.float32]]
+        if task == "classes":
+            rows, units = list(labeller.class_probabilities(lines)[:, None]), [[one] for one in truth]
+        else:
+            rows = labeller.tag_probabilities([line.split(" ") for line in lines])
+            units = [line.split(" ") for line in truth]
+        check_labels(bundle, units, shards)
+        table = np.concatenate(list(rows)).astype(np.float64)  # (N, C)
+        answers = [[known[place] for place in row.argmax(1)] for row in rows]
+        gold, guessed = ([label for text in side for label in text] for side in (units, answers))
+        confidence = table.max(1)
+        right = np.array([ours == theirs for ours, theirs in zip(guessed, gold, strict=True)])
+        sizes = np.fromiter(map(len, units), np.int64, len(units))
+        wrong = np.add.reduceat((~right).astype(np.float64), np.cumsum(sizes) - sizes)
+        places = {label: place for place, label in enumerate(known)}
+        of_gold = table[np.arange(len(gold)), [places[label] for label in gold]]
+        bins = calibration(confidence, right)
+        scores = {
+            **class_scores(gold, guessed),
+            **(span_scores(units, answers) if task == "tags" and are_spans(known) else {}),
+            "ece": calibration_error(bins),
+            "nll": float(-np.log(np.maximum(of_gold, TINY)).mean()),
+        }
+    return LabelEvaluation(
+        task=task,
+        language=bundle.language,
+        split=split,
+        labels=known,
+        texts=lines,
+        gold=gold,
+        guessed=guessed,
+        confidence=confidence,
+        wrong=wrong,
+        sizes=sizes,
+        scores=scores,
+        bins=[] if table is None else bins,
+        mistakes=worst(lines, gold, guessed, confidence, wrong, sizes, samples),
+        seconds=time.perf_counter() - begin,
+        bundle=bundle.digest,
+        manifest=manifest_hash(shards),
+        run_records=bundle.facts.get("records") or {},
+    )
+
+
+def check_labels(bundle: LabelBundle, units: Sequence[Sequence[str]], shards: Path) -> None:
+    """Raises UserError if held-out texts have labels that the bundle does not know."""
+    unknown = sorted({label for text in units for label in text} - set(bundle.labels.labels))
+    if unknown:
+        raise UserError(
+            f"{shards}: its texts have the labels {', '.join(unknown[:10])}, and the model in {bundle.directory} knows "
+            f"{', '.join(bundle.labels.labels[:10])}; evaluate it on shards of its own labels"
+        )
+
+
+def worst(
+    texts: Sequence[str],
+    gold: Sequence[str],
+    guessed: Sequence[str],
+    confidence: NDArray[np.float64],
+    wrong: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    count: int,
+) -> list[Mistake]:
+    """Returns the surest wrong labels, or the numbers that are furthest off."""
+    owners = np.repeat(np.arange(len(texts)), sizes)
+    by = confidence if len(confidence) else wrong
+    found = [place for place in np.argsort(-by, kind="stable").tolist() if gold[place] != guessed[place]][:count]
+    starts = np.cumsum(sizes) - sizes
+
+    def text_of(place: int) -> str:
+        owner = int(owners[place])
+        text = texts[owner]
+        if sizes[owner] == 1:
+            return text
+        words = text.split(" ")
+        at = place - int(starts[owner])
+        return " ".join([*words[:at], f"[{words[at]}]", *words[at + 1 :]])
+
+    return [Mistake(text_of(place), gold[place], guessed[place], float(by[place])) for place in found]
+
+
+def report(evaluation: LabelEvaluation) -> str:
+    """Returns the report for users: scores, then the worst mistakes."""
+    scores = ", ".join(
+        f"{name} {evaluation.scores[key]:.4f}" for key, name in NAMES.items() if key in evaluation.scores
+    )
+    units = int(evaluation.sizes.sum())
+    told = plural(len(evaluation.texts), "text") + (f", {plural(units, 'word')}" if evaluation.task == "tags" else "")
+    speed = len(evaluation.texts) / max(evaluation.seconds, 1e-9)
+    lines = [f"{evaluation.language} {evaluation.split}: {told}, {speed:,.0f} texts/s", scores]
+    for one in evaluation.mistakes:
+        lines.append(f"  {one.truth}, guessed {one.guess} ({one.score:.3f}): {excerpt(one.text)}")
+    return "\n".join(lines)

@@ -1,0 +1,105 @@
+"""Pictures of an evaluation of labels: the confusion matrix, calibration, numbers against the truth."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from pipelines.evaluation.labels.evaluation import LabelEvaluation
+from pipelines.tracking.plots import (
+    BLUE,
+    GREY,
+    ORANGE,
+    Axes,
+    Figure,
+    Points,
+    clean,
+    draw_panels,
+    finish,
+    line,
+    noisy,
+    pace,
+    panels,
+)
+
+MOST = 30  # labels in the confusion matrix, the most frequent ones
+WRITTEN = 18  # labels up to which its numbers are written
+
+
+def pictures(evaluation: LabelEvaluation) -> dict[str, Figure]:
+    """Returns name -> picture: `confusion` and `calibration`, or `numbers`."""
+    if evaluation.task == "numbers":
+        return {"numbers": numbers(evaluation)}
+    return {"confusion": confusion(evaluation), "calibration": calibration(evaluation)}
+
+
+def confusion(evaluation: LabelEvaluation) -> Figure:
+    """Draws how often each label was guessed for each, as shares of the row; the diagonal is right."""
+    from sklearn.metrics import confusion_matrix
+
+    counts = {label: evaluation.gold.count(label) for label in {*evaluation.gold, *evaluation.guessed}}
+    labels = sorted(sorted(counts), key=lambda label: -counts[label])[:MOST]
+    found = confusion_matrix(evaluation.gold, evaluation.guessed, labels=labels)
+    shares = found / np.maximum(1, found.sum(1, keepdims=True))
+    size = 2.6 + 0.42 * len(labels)
+    title = f"{evaluation.language} {evaluation.split}: accuracy {evaluation.scores['accuracy']:.4f}"
+    figure, (axis,) = panels(1, 1, (size + 1.0, size), title)
+    image = axis.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    figure.colorbar(image, ax=axis, fraction=0.046, label="share of the true label")
+    if len(labels) <= WRITTEN:
+        for (row, column), count in np.ndenumerate(found):
+            if count:
+                colour = "white" if shares[row, column] > 0.5 else "black"
+                axis.text(column, row, f"{count:,}", ha="center", va="center", fontsize=8, color=colour)
+    axis.set_xticks(range(len(labels)), labels, rotation=90)
+    axis.set_yticks(range(len(labels)), labels)
+    axis.set_xlabel("guessed")
+    axis.set_ylabel("true")
+    axis.tick_params(length=0, labelsize=9)
+    return figure
+
+
+def calibration(evaluation: LabelEvaluation) -> Figure:
+    """Draws accuracy against confidence: on the diagonal a model is as often right as it says."""
+    title = f"{evaluation.language} {evaluation.split}: calibration error {evaluation.scores['ece']:.4f}"
+    figure, (axis,) = panels(1, 1, (5.2, 4.6), title)
+    drawn = [(count, confidence, right) for count, confidence, right in evaluation.bins if count]
+    total = sum(count for count, _, _ in drawn)
+    axis.plot([0, 1], [0, 1], color=GREY, linewidth=0.8, linestyle=":")
+    axis.scatter(
+        [confidence for _, confidence, _ in drawn],
+        [right for _, _, right in drawn],
+        s=[20 + 400 * count / total for count, _, _ in drawn],
+        color=BLUE,
+        alpha=0.8,
+    )
+    axis.set_xlabel("confidence (area: labels)")
+    axis.set_ylabel("accuracy")
+    axis.set_xlim(0, 1.03)
+    axis.set_ylim(0, 1.03)
+    clean(axis)
+    return figure
+
+
+def numbers(evaluation: LabelEvaluation) -> Figure:
+    """Draws the numbers found against the true ones."""
+    title = f"{evaluation.language} {evaluation.split}: mean error {evaluation.scores['mae']:.3g}"
+    figure, (axis,) = panels(1, 1, (5.2, 4.6), title)
+    true, found = ([float(one) for one in side] for side in (evaluation.gold, evaluation.guessed))
+    axis.scatter(true, found, s=8, color=BLUE, alpha=0.4)
+    ends = [min(true), max(true)]
+    axis.plot(ends, ends, color=ORANGE, linewidth=0.8)
+    axis.set_xlabel("true")
+    axis.set_ylabel("found")
+    clean(axis)
+    return figure
+
+
+def curves(metrics: Mapping[str, Points], title: str, unit: str) -> Figure | None:
+    """Plots loss, learning rate and speed over the steps; None if nothing was measured."""
+
+    def loss(axis: Axes) -> None:
+        noisy(axis, metrics.get("nll", ()), BLUE, "training")
+        line(axis, metrics.get("valid_loss", ()), ORANGE, "validation", marker="o")
+        finish(axis, "Loss", unit)
+
+    return draw_panels(metrics, {("nll", "valid_loss"): loss, **pace("labels per second", metrics)}, title)

@@ -1,0 +1,111 @@
+"""Batches of labelled texts, ordered and dealt to lanes as sentence pairs are (`pipelines/loaders/pairs.py`)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.ranges import check_ranges
+from model.shards.reader import Chunk, ShardReader
+from model.text.batch import pad
+from model.text.labels import FIRST, LabelTokenizer
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import PAD
+from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder, limit_of
+from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from pipelines.loaders.window import Window, cut, philox_order
+from pipelines.settings import LoaderConfig
+
+OF_LABELS = ("lanes", "batch_tokens", "window_chunks", "max_length")
+
+
+class LabelledWindow:
+    """The labelled texts of some chunks."""
+
+    def __init__(self, chunks: Sequence[Chunk], labels: LabelTokenizer) -> None:
+        self.window, self.task = Window.of(chunks), labels.task
+        window = self.window
+        if labels.task == "numbers":
+            ends = zip(window.target_starts.tolist(), window.target_lengths.tolist(), strict=True)
+            rows = [window.target[start : start + length] for start, length in ends]
+            values = np.array([float(text) for text in labels.decode(rows)])
+            self.numbers = ((values - labels.mean) / labels.scale).astype(np.float32)  # (n,)
+
+    def fitting(self, rows: NDArray[np.int64], longest: int) -> NDArray[np.int64]:
+        """Returns those of `rows` that have at most `longest` tokens."""
+        return rows[self.window.source_lengths[rows] <= longest]
+
+    def cut(self, rows: NDArray[np.int64], batch_tokens: int) -> tuple[NDArray[np.int64], list[slice]]:
+        """Returns `rows` sorted by length, and the slices that make a batch each."""
+        return cut(rows, self.window.source_lengths, self.window.source_lengths, batch_tokens)
+
+    def batch(self, rows: NDArray[np.int64], lane: int = 0) -> TextBatch:
+        """Returns these texts as a padded batch: inputs (B, T), targets (B, 1), for tags (B, T)."""
+        window = self.window
+        inputs = torch.from_numpy(pad(window.source, window.source_starts[rows], window.source_lengths[rows]))
+        if self.task == "numbers":
+            targets, items = torch.from_numpy(self.numbers[rows, None]), len(rows)
+        elif self.task == "classes":
+            found = window.target[window.target_starts[rows]].astype(np.int64)
+            targets, items = torch.from_numpy(found[:, None]), len(rows)
+        else:
+            places = pad(window.target, window.target_starts[rows], window.target_lengths[rows])
+            places[places < FIRST] = PAD  # further pieces of words, the end of the text
+            targets, items = torch.from_numpy(places), int(np.count_nonzero(places))
+        return TextBatch(inputs, targets, items, int((inputs != PAD).sum()), window.ids[rows], lane)
+
+
+class LabelledLoader(Lanes[TextBatch]):
+    """This rank's lanes of a split of labelled texts, without end; texts longer than `max_length` are left out.
+
+    Raises:
+        UserError: lanes that the world size does not divide or that exceed the chunks, a budget or length below 2.
+    """
+
+    def __init__(
+        self,
+        reader: ShardReader,
+        labels: LabelTokenizer,
+        config: LoaderConfig,
+        seed: int = 1,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(reader, config.lanes, seed, rank, world)
+        check_chunks(reader, config.lanes)
+        check_ranges("loader", config)
+        self.labels, self.config = labels, config
+        self.longest = min(config.max_length, config.batch_tokens)
+        self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
+        self._order_of = ChunkOrder(reader.chunks, seed)
+
+    def settings(self) -> Mapping[str, Any]:
+        return {f"loader.{key}": getattr(self.config, key) for key in OF_LABELS}
+
+    def nothing_fits(self, lane: int) -> UserError:
+        return UserError(f"{limit_of(self.config)}: all texts of lane {lane} are longer")
+
+    def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TextBatch]:
+        """Reads the window and orders its batches."""
+        chunks = [self.reader.chunk(i) for i in self._order_of.window(epoch, number, self.windows)]
+        window = LabelledWindow(chunks, self.labels)
+        rows = window.fitting(philox_order(len(window.window.ids), self.seed, epoch, number + 1, 1), self.longest)
+        rows, parts = window.cut(rows, self.config.batch_tokens)
+        order = philox_order(len(parts), self.seed, epoch, number + 1, 2).tolist()
+        return Opened(len(order), lambda index: window.batch(rows[parts[order[index]]], lane))
+
+
+def held_out_labelled(
+    reader: ShardReader, labels: LabelTokenizer, longest: int, batch_tokens: int, rank: int = 0, world: int = 1
+) -> Iterator[TextBatch]:
+    """Yields every text of a split of at most `longest` tokens once, sorted by length, dealt to ranks batch by batch.
+
+    Holds the whole split in memory: it is meant for held-out sets.
+    """
+    window = LabelledWindow(list(reader), labels)
+    rows, parts = window.cut(window.fitting(np.arange(len(window.window.ids)), longest), batch_tokens)
+    for part in parts[rank::world]:
+        yield window.batch(rows[part])

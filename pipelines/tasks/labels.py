@@ -1,0 +1,173 @@
+"""Networks that label texts: the task's row, and the work of one training process."""
+
+import logging
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+from model.errors import UserError
+from model.shards.manifest import Manifest, manifest_hash, read_manifest
+from model.shards.reader import ShardReader
+from model.shards.stream import open_reader
+from model.text.labels import LabelTokenizer
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import TokenizerPair
+from pipelines.cluster.ranks import Ranks
+from pipelines.config import Config
+from pipelines.corpus.sharded import cutting, shard_command, training_file
+from pipelines.loaders.labelled import OF_LABELS, LabelledLoader, held_out_labelled
+from pipelines.tasks import encoder_start, warm_start
+from pipelines.tasks.base import Plan, Task
+from pipelines.tasks.identity import check_shards, network_fingerprint
+from pipelines.tasks.labels_release import (
+    compare,
+    evaluate,
+    fresh_network,
+    judge,
+    label_tokenizers,
+    labels_of,
+    record,
+    save_bundle,
+    write,
+)
+from pipelines.tasks.network import needs_training, train_network
+from pipelines.tasks.precision import refuse_unrunnable
+from pipelines.tasks.run import Run
+from pipelines.tasks.schedule import warn_of_warmup
+from pipelines.tasks.workers import check_lanes_of, worker_count
+from pipelines.training.final_weights import stored_weights, weights_hashes
+from pipelines.training.loop import Progress
+from pipelines.training.verification import replay_lanes
+
+logger = logging.getLogger(__name__)
+
+
+def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
+    """Trains on this rank until the run is over, from the run's newest checkpoint.
+
+    Raises:
+        UserError: the shards, the model or the run directory do not fit each other.
+    """
+    tokenizers = label_tokenizers(config)
+    network = fresh_network(config, tokenizers)
+    loader = make_loader(config, labels_of(tokenizers), ranks.rank, ranks.world)
+    return train_network(config, ranks, run, network, loader, validation_batches(config, tokenizers, ranks))
+
+
+def make_loader(config: Config, labels: LabelTokenizer, rank: int = 0, world: int = 1) -> LabelledLoader:
+    """Returns the training split.
+
+    Raises:
+        UserError: settings of the section `loader` do not fit the texts or the ranks.
+    """
+    reader = open_reader(config.shard_dir, "train", config.loader.reader)
+    return LabelledLoader(reader, labels, config.loader, config.seed, rank, world)
+
+
+def validation_batches(config: Config, tokenizers: TokenizerPair, ranks: Ranks) -> Callable[[], Iterable[TextBatch]]:
+    """Yields this rank's share of the validation split, anew at each call."""
+    settings, labels = config.loader, labels_of(tokenizers)
+    reader = ShardReader(config.shard_dir, "valid")
+    longest = min(settings.max_length, settings.batch_tokens)
+    return lambda: held_out_labelled(reader, labels, longest, settings.batch_tokens, ranks.rank, ranks.world)
+
+
+def validate(config: Config) -> None:
+    """Reports all mistakes that can be known before any worker starts.
+
+    Raises:
+        UserError: a setting is out of range, shards are missing, of another kind or of other labels, a model or lanes
+        do not fit them, or a setting is for other models.
+    """
+    config.train.check()
+    manifest = read_manifest(config.shard_dir)
+    if manifest.kind != "labelled":
+        raise UserError(
+            f"paths.shards={config.shard_dir}: holds {manifest.kind} texts, and model={config.model['name']} needs "
+            f"labelled ones: {shard_command('corpus=labelled', 'pair=en', beside=config.paths.shards)}"
+        )
+    check_shards(config)
+    refuse_other_settings(config)
+    check_split(config, manifest)
+    tokenizers = label_tokenizers(config)
+    labels = labels_of(tokenizers)
+    network = fresh_network(config, tokenizers)
+    refuse_unrunnable(config, network)
+    warn_of_warmup(config)
+    longest, most = min(config.loader.max_length, config.loader.batch_tokens), getattr(network, "max_positions", None)
+    if most is not None and longest > most:
+        raise UserError(f"loader.max_length={longest}: the network has only model.max_positions={most}")
+    processes = worker_count(config)
+    make_loader(config, labels, 0, processes).close()
+    ShardReader(config.shard_dir, "valid")
+    told = f"{len(labels.labels)} {labels.task}" if labels.labels else "numbers"
+    logger.info(
+        f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {told} of "
+        f"{manifest.split('train').records:,} texts in {manifest.languages[0]}; {processes} workers, "
+        f"{config.loader.lanes} lanes of {config.loader.batch_tokens:,} tokens; "
+        f"shards {manifest_hash(config.shard_dir)[:12]}"
+    )
+
+
+def refuse_other_settings(config: Config) -> None:
+    """Raises UserError for settings of other kinds of model."""
+    train = config.train
+    if train.early_stopping.metric == "bleu" or train.bleu_every:
+        key = "early_stopping.metric=bleu" if train.early_stopping.metric == "bleu" else "bleu_every"
+        raise UserError(f"train.{key}: a model that labels translates nothing; early stopping may watch the loss")
+    if config.embeddings.references:
+        raise UserError("embeddings.source: only translation models start from word vectors")
+    if train.loss.rdrop:
+        raise UserError(f"train.loss.rdrop={train.loss.rdrop:g}: only translation models are trained so; choose 0")
+    if train.teachers:
+        raise UserError(f"train.teachers={train.teachers}: only translation models are taught; choose []")
+
+
+def check_split(config: Config, manifest: Manifest) -> None:
+    """Raises UserError if the shards hold out no validation set, or not the split to evaluate on."""
+    for key, split in (("", "valid"), ("evaluate.split=", config.evaluate.split)):
+        if split not in manifest.texts:
+            cut = shard_command(
+                *training_file(manifest, config.corpus.train.file),
+                *cutting(manifest, config.corpus.cut.run),
+                beside=config.paths.shards,
+            )
+            raise UserError(
+                f"{key}{split}: {config.shard_dir} holds out {', '.join(manifest.texts) or 'nothing'}; {cut}"
+            )
+
+
+def fingerprint(config: Config) -> dict[str, Any]:
+    """Returns the run's identity: everything that the weights after a given step depend on."""
+    return {**network_fingerprint(config, OF_LABELS), **warm_start.identity(config)}
+
+
+def plan(config: Config) -> Plan:
+    """Finds the encoder's initial weights once, before the ranks start."""
+    encoder_start.keep(config, label_tokenizers(config))
+    return Plan(config.train.max_steps, "labels", config.cluster)
+
+
+def replay(config: Config) -> Generator[tuple[int, int]]:
+    """Yields (digest, labels) of each step's batches."""
+    return replay_lanes(make_loader(config, labels_of(label_tokenizers(config))))
+
+
+LABELS = Task(
+    kind="labels",
+    unread=("vectors", "embeddings", "decode"),
+    validate=validate,
+    validate_settings=check_lanes_of,
+    fingerprint=fingerprint,
+    needs_training=needs_training,
+    plan=plan,
+    train_rank=train_rank,
+    weights_origin=lambda config: weights_hashes(config.run_dir, config.train),
+    stored_origin=stored_weights,
+    save_bundle=save_bundle,
+    record=record,
+    evaluate=evaluate,
+    write=write,
+    compare=compare,
+    judge=judge,
+    replay=replay,
+)

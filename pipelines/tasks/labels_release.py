@@ -1,0 +1,181 @@
+"""Releases a network that labels: its bundle, its scores on held-out texts, its rivals."""
+
+import json
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.alignment.attention_plots import save
+from model.bundles.labelled import LabelBundle, load_label_bundle, save_label_bundle
+from model.bundles.translation import fill
+from model.errors import UserError
+from model.networks.architectures import any_network, model_config
+from model.networks.heads import Head
+from model.runs.paths import label_picture
+from model.runs.record import write_evaluation
+from model.shards.manifest import LABELS, read_manifest
+from model.text.labels import LabelTokenizer
+from model.text.tokenizer import TokenizerPair
+from model.text.tokenizers import load_pair
+from pipelines.config import Config
+from pipelines.evaluation.labels.comparison import compare as significance
+from pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
+from pipelines.evaluation.labels.plots import curves, pictures
+from pipelines.evaluation.translation import gate_split, held_out_lines
+from pipelines.tasks import encoder_start, warm_start
+from pipelines.tasks.base import Measured
+from pipelines.tasks.identity import origin_facts
+from pipelines.tracking.gate import set_name
+from pipelines.tracking.promotion import Comparison, PromoteConfig
+from pipelines.tracking.registry import Registry, Version
+from pipelines.tracking.run import TrackedRun
+from pipelines.training.final_weights import final_weights, weights_facts
+from pipelines.word_vectors.settings import EvaluateVectors
+
+logger = logging.getLogger(__name__)
+METRICS = ("auto",)
+UNITS = {"numbers": "half the squared deviation"}
+
+
+def label_tokenizers(config: Config) -> TokenizerPair:
+    """Returns the tokenizer of the texts, and the labels."""
+    return load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer)
+
+
+def labels_of(tokenizers: TokenizerPair) -> LabelTokenizer:
+    """Returns the labels of labelled shards.
+
+    Raises:
+        UserError: the shards have none.
+    """
+    if not isinstance(tokenizers.target, LabelTokenizer):
+        raise UserError("paths.shards: the shards have no labels; corpus=labelled makes some that have")
+    return tokenizers.target
+
+
+def fresh_network(config: Config, tokenizers: TokenizerPair) -> Head:
+    """Returns the untrained network of the configuration; every rank draws the same weights from the seed.
+
+    Raises:
+        UserError: the head does not fit the labels of the shards, or the initial weights do not fit.
+    """
+    labels = labels_of(tokenizers)
+    torch.manual_seed(config.seed)
+    network = any_network(model_config(config.model), tokenizers.source.vocabulary, labels.vocabulary)
+    assert isinstance(network, Head), "the task is that of heads"
+    if network.head != labels.task:
+        raise UserError(
+            f"model.head={network.head}: the shards in {config.shard_dir} have {labels.task}; model.head={labels.task} "
+            f"learns them"
+        )
+    encoder_start.initialise(config, network, tokenizers)
+    return network
+
+
+def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBundle:
+    """Saves the final weights with everything that labelling needs."""
+    tokenizers = label_tokenizers(config)
+    weights, steps = final_weights(config.run_dir, config.train)
+    network = fresh_network(config, tokenizers)
+    fill(network, weights, str(config.run_dir))
+    facts: dict[str, Any] = {
+        "pair": read_manifest(config.shard_dir).languages[0],
+        **origin_facts(config, tracked),
+        "weights": weights_facts(config.run_dir, config.train, steps),
+        **warm_start.facts(config),
+    }
+    network.eval()
+    save_label_bundle(
+        directory,
+        network=network,
+        config=model_config(config.model),
+        tokenizers=tokenizers,
+        facts=json.loads(json.dumps(facts)),
+    )
+    return load_label_bundle(directory)
+
+
+def evaluate(config: Config, bundle: LabelBundle) -> Measured:
+    """Runs `evaluate_label_bundle` by the section `evaluate`."""
+    settings = config.evaluate
+    found = evaluate_label_bundle(bundle, config.shard_dir, settings.split, settings.sentences, settings.samples)
+    return Measured(
+        report=report(found),
+        scores={f"{found.split}_{name}": value for name, value in found.scores.items()},
+        facts={found.split: found.scores},
+        summary={"scores": found.scores},
+        details=found,
+    )
+
+
+def write(measured: Measured, directory: Path) -> Sequence[Path]:
+    """Writes the record and the pictures; returns their paths."""
+    found: LabelEvaluation = measured.details
+    paths = [write_evaluation(directory, found.split, found.record())]
+    for name, figure in pictures(found).items():
+        paths.append(label_picture(directory, name, found.split))
+        save(figure, paths[-1])
+    return paths
+
+
+def record(config: Config, _bundle: LabelBundle, measured: Measured, tracked: TrackedRun) -> None:
+    """Records the mistakes, the curves and the pictures."""
+    found: LabelEvaluation = measured.details
+    rows = [[one.text, one.truth, one.guess, one.score] for one in found.mistakes]
+    tracked.table(["text", "truth", "guess", "score"], rows, "mistakes.json")
+    tracked.figure(curves(tracked.history(), config.name, UNITS.get(found.task, "nats per label")), "curves.png")
+    for name, figure in pictures(found).items():
+        tracked.figure(figure, f"evaluation/{name}-{found.split}.png")
+
+
+def compare(config: Config, measured: Measured, rivals: Sequence[LabelBundle], _directory: Path) -> str:
+    """Returns a line per rival: both scores, their difference and its probability by chance."""
+    found = (significance(evaluate(config, one).details, measured.details, config.evaluate.bootstrap) for one in rivals)
+    return "\n\n".join(map(str, found))
+
+
+def judge(
+    registry: Registry,
+    candidate: Version,
+    champion: Version,
+    config: PromoteConfig,
+    shards: Path,
+    _sets: EvaluateVectors,
+) -> Comparison:
+    """Compares the candidate with the champion by their labels of a held-out split of `shards`.
+
+    Raises:
+        UserError: a metric of other models, no such split, the test set, or versions that cannot be compared.
+    """
+    if config.metric not in METRICS:
+        raise UserError(
+            f"promote.metric={config.metric}: models that label are compared by accuracy, of numbers by the mean "
+            f"error. Choices: {', '.join(METRICS)}"
+        )
+    split = gate_split(shards, config.split)
+    baseline, ours = (measure(registry, version, split, shards) for version in (champion, candidate))
+    found = significance(baseline, ours, config.samples)
+    texts = [*held_out_lines(shards, split, ours.language), *held_out_lines(shards, split, LABELS)]
+    return Comparison(
+        found.metric,
+        found.candidate,
+        found.baseline,
+        found.p_value,
+        found.texts,
+        "texts",
+        lower_is_better=found.lower_is_better,
+        digits=4,
+        gate=set_name(texts),
+        of=split,
+    )
+
+
+def measure(registry: Registry, version: Version, split: str, shards: Path) -> LabelEvaluation:
+    """Returns a version's evaluation; a download is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = load_label_bundle(registry.bundle(version, Path(folder)))
+        return evaluate_label_bundle(bundle, shards, split, samples=0)

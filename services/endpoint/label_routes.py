@@ -1,0 +1,170 @@
+"""The routes of labels: POST /classify and /tag, in the shapes of Hugging Face's pipelines.
+
+    /classify    {"inputs": TEXT} -> [{"label", "score"}, ...], the likeliest first
+    /tag         {"inputs": TEXT} -> [{"entity", "score", "index", "word", "start", "end"}, ...], without words tagged O
+    /models/ID   the same as Hugging Face's inference API answers it, where one text's labels are in a list of one
+
+A list of texts gives a list of answers.
+`parameters` may say `top_k`, or `aggregation_strategy`: `simple` joins the words of a span.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeAlias
+
+import pydantic
+from fastapi import FastAPI, Request, Response
+from pydantic import AfterValidator, BaseModel, Field
+from starlette.exceptions import HTTPException
+
+from model.inference.labeller import Label, TaggedWord, Words
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import Keys
+from services.endpoint.requests import Parameters, Strings, check_key, parameters, refuse, validate
+from services.models.loaded_labeller import Labelled, LoadedLabeller
+from services.settings import Limits
+
+LabelsQueue: TypeAlias = InferenceQueue[LoadedLabeller, Words, Labelled]
+
+NONE = "This endpoint labels no texts (the server's setting serve.labels names a model)"
+OUTSIDE = "O"  # the tag of words outside of all spans
+ListOfWords = Annotated[list[Strings], Field(fail_fast=True)]
+Inputs = Annotated[str | Strings | ListOfWords, Field(title="a string, a list of strings, or a list of lists of words")]
+
+
+class Settings(BaseModel):
+    """The settings of an answer; others that Hugging Face's clients send have no effect."""
+
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    aggregation_strategy: Literal["none", "simple"] | None = None
+
+
+class LabelRequest(Parameters):
+    """The parameters of every route."""
+
+    inputs: Inputs
+    parameters: Settings | None = Field(None, title="an object with top_k or aggregation_strategy")
+
+    @property
+    def texts(self) -> list[Words]:
+        """Returns the texts; lists of words are taken as they are."""
+        inputs = [self.inputs] if isinstance(self.inputs, str) else self.inputs
+        return [Words.split(one) if isinstance(one, str) else Words.given(one) for one in inputs]
+
+    @classmethod
+    def within(cls, limits: Limits) -> "type[LabelRequest]":
+        """Returns the class with limits on texts and characters."""
+
+        def check_size(inputs: Any) -> Any:
+            texts = [inputs] if isinstance(inputs, str) else inputs
+            size = sum(len(text) if isinstance(text, str) else sum(map(len, text)) for text in texts)
+            if len(texts) > limits.texts:
+                refuse(f"Invalid request: request ({len(texts)}) exceeds batch limit ({limits.texts})")
+            if size > limits.characters:
+                refuse(f"Invalid request: request ({size}) exceeds text limit ({limits.characters})")
+            if not all(text if isinstance(text, str) else text and all(text) for text in texts):
+                refuse("Invalid request: inputs holds an empty text or word")
+            return inputs
+
+        inputs = Annotated[Inputs, Field(min_length=1), AfterValidator(check_size)]
+        return pydantic.create_model(cls.__name__, __base__=cls, inputs=inputs)
+
+
+def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, keys: Keys) -> None:
+    """Adds the routes; without a queue they answer that no texts are labelled here."""
+    checked = LabelRequest.within(limits)
+
+    async def ask(request: Request) -> tuple[LabelRequest, LoadedLabeller, list[Any]]:
+        values = await parameters(request)
+        key = check_key(request, values, keys)
+        if queue is None:
+            raise HTTPException(404, NONE)
+        asked = validate(checked, values)
+        served = queue.model()
+        texts = asked.texts
+        for text in texts if served.tags else ():
+            check_length(served, text)
+        keys.charge(key, sum(len(text.text) for text in texts))
+        settings = asked.parameters or Settings()
+        found = await queue.ask(served, texts)
+        return asked, served, [shape(one, text, settings) for one, text in zip(found, texts, strict=True)]
+
+    async def answer(request: Request, tags: bool) -> Response:
+        asked, served, found = await ask(request)
+        if served.tags != tags:
+            name, route = ("words", "/tag") if served.tags else ("texts", "/classify")
+            raise HTTPException(400, f"Invalid request: the model labels {name}: ask {route}")
+        return as_json(found[0] if isinstance(asked.inputs, str) else found, headers=served.origin.headers())
+
+    async def classify(request: Request) -> Response:
+        return await answer(request, False)
+
+    async def tag(request: Request) -> Response:
+        return await answer(request, True)
+
+    async def inference(request: Request) -> Response:
+        asked, served, found = await ask(request)
+        name = request.path_params["model"]
+        if name != served.origin.name:
+            raise HTTPException(404, f"Model {name} labels no texts here: there is {served.origin.name}")
+        one = isinstance(asked.inputs, str) and served.tags
+        return as_json(found[0] if one else found, headers=served.origin.headers())
+
+    told = "Hugging Face's inference API: classes of texts, or tags of their words"
+    for path, route, summary, answers in (
+        ("/classify", classify, "The class of a text, with probabilities", openapi.CLASSES),
+        ("/tag", tag, "The tag of each word of a text", openapi.TAGS),
+        ("/models/{model:path}", inference, told, openapi.array_of({})),
+    ):
+        extra = openapi.in_body(checked)
+        responses = openapi.answers(answers, origin=True)
+        app.post(path, summary=summary, responses=responses, openapi_extra=extra)(route)
+
+
+def check_length(served: LoadedLabeller, text: Words) -> None:
+    """Raises HTTPException 400 if a text has more tokens than the model reads."""
+    most, count = served.labeller.bundle.positions, served.labeller.count_tokens(text.words)
+    if most is not None and count > most:
+        raise HTTPException(400, f"Invalid request: a text has {count} tokens, and the model reads {most}; split it")
+
+
+def shape(found: Labelled, text: Words, settings: Settings) -> list[dict[str, Any]]:
+    """Returns the labels of one text as Hugging Face's pipelines write them."""
+    if found and isinstance(found[0], Label):
+        return [vars(one).copy() for one in found[: settings.top_k]]
+    words: list[TaggedWord] = found  # type: ignore[assignment]  # of the two kinds
+    if settings.aggregation_strategy == "simple":
+        return joined(words, text)
+    return [
+        {"entity": one.tag, "score": one.score, "index": number, "word": one.word, "start": one.start, "end": one.end}
+        for number, one in enumerate(words, 1)
+        if one.tag != OUTSIDE
+    ]
+
+
+def joined(words: Sequence[TaggedWord], text: Words) -> list[dict[str, Any]]:
+    """Returns the spans of words with one tag, or of B- and I- of one kind, with the mean of their scores."""
+    groups: list[list[TaggedWord]] = []
+    before = OUTSIDE
+    for one in words:
+        if groups and one.tag != OUTSIDE and not one.tag.startswith("B-") and kind(one.tag) == kind(before):
+            groups[-1].append(one)
+        elif one.tag != OUTSIDE:
+            groups.append([one])
+        before = one.tag
+    return [
+        {
+            "entity_group": kind(group[0].tag),
+            "score": sum(one.score for one in group) / len(group),
+            "word": text.text[group[0].start : group[-1].end],
+            "start": group[0].start,
+            "end": group[-1].end,
+        }
+        for group in groups
+    ]
+
+
+def kind(tag: str) -> str:
+    """Returns the kind of a tag, without its B- or I-."""
+    return tag[2:] if tag[1:2] == "-" and tag[0] in "BI" else tag

@@ -1,0 +1,51 @@
+"""Loads a model that a setting names: a bundle's directory, a run, or models:/NAME@ALIAS."""
+
+import logging
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from model.errors import UserError
+from model.runs.bundles import find_bundle
+from services.models.registry import UNREGISTERED, ModelVersion, Registry
+
+Model = TypeVar("Model")
+logger = logging.getLogger(__name__)
+
+
+class NamedLoader(ABC, Generic[Model]):
+    """Loads the model that the setting `key` names; a kind of model says how its bundle is opened."""
+
+    key: str
+
+    def __init__(self, registry: Registry, runs: Path, device: str) -> None:
+        self.registry = registry
+        self.runs = runs
+        self.device = device
+
+    @abstractmethod
+    def open(self, directory: Path, version: ModelVersion) -> Model:
+        """Opens the bundle, and lets the model answer once, which refuses broken weights."""
+
+    def load(self, reference: str) -> Model:
+        """Loads the bundle of a directory or a run.
+
+        Raises:
+            UserError: an unknown name, or a bundle of another kind.
+        """
+        directory = find_bundle(reference, self.runs, self.registry.cache)
+        if directory is None:
+            raise UserError(
+                f"{self.key}: {reference!r} is neither a bundle's directory nor models:/NAME@ALIAS nor a finished run "
+                f"in {self.runs}"
+            )
+        return self._load(directory)
+
+    def load_version(self, version: ModelVersion) -> Model:
+        """Loads a version of the registry through the cache."""
+        return self._load(self.registry.fetch(version), version)
+
+    def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> Model:
+        model = self.open(directory, version)
+        logger.info("%s: %s is loaded", self.key, version.name or directory)
+        return model

@@ -1,0 +1,88 @@
+"""Known translations: a text that people have translated before, or one that is like it."""
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+from rapidfuzz import fuzz, process
+
+from model.errors import UserError
+from model.inputs.kinds import kind_of
+from model.inputs.units import units_of
+from model.languages import is_language, nearest
+
+LONGEST = 1000  # characters of a text that is compared with similar ones
+
+
+class Match(NamedTuple):
+    """A known translation of a text, or of a similar one."""
+
+    text: str  # the known text
+    translation: str
+    score: float  # 100: the same text
+    origin: str  # the file that it came from, or `suggestion`
+
+    def fitted(self, text: str) -> str:
+        """Returns the translation with the blanks that `text` begins and ends with."""
+        body = text.strip()
+        start = text.index(body) if body else 0
+        return f"{text[:start]}{self.translation.strip()}{text[start + len(body) :]}"
+
+    def record(self) -> dict[str, Any]:
+        """Returns plain values for JSON."""
+        return self._asdict()
+
+
+Units: TypeAlias = dict[str, Match]  # by the text as it is compared
+
+
+def comparable(text: str) -> str:
+    """Returns a text as it is compared: in the form NFC, with single blanks, without blanks at its ends."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def most_similar(units: Mapping[str, Match], wanted: str, least: float) -> Match | None:
+    """Returns the unit that is most like a text `wanted`, as it is compared; `least`: its score, of 100."""
+    if not wanted or len(wanted) > LONGEST:
+        return None
+    found = process.extractOne(wanted, units.keys(), scorer=fuzz.ratio, score_cutoff=least)
+    return None if found is None else units[found[0]]._replace(score=round(found[1], 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """The known translations of a pair of languages."""
+
+    units: Units
+    fuzzy: float | None = None  # the least similarity (0 to 1) of a similar text that is reported; None: none is
+
+    def exact(self, text: str) -> Match | None:
+        """Returns the known translation of this very text."""
+        return self.units.get(comparable(text))
+
+    def similar(self, text: str) -> Match | None:
+        """Returns the known translation of the most similar text, if one is similar enough."""
+        return None if self.fuzzy is None else most_similar(self.units, comparable(text), 100 * self.fuzzy)
+
+
+def read_known(path: str, key: str, source: str, target: str, fuzzy: float | None) -> Known:
+    """Returns the units of these languages in a TMX file; `key` names the setting.
+
+    Raises:
+        UserError: the file cannot be read, is no TMX, or has no such unit.
+    """
+    file, units = Path(path), Units()
+    if not file.is_file() or kind_of(file) != "tmx":
+        raise UserError(f"{key}={path}: is no TMX file")
+    languages: dict[str, None] = {}
+    for unit in units_of(file, "tmx"):
+        texts = {code: text for code, text in unit.items() if text and is_language(code)}
+        languages |= dict.fromkeys(texts)
+        here, there = (nearest(code, tuple(texts)) for code in (source, target))
+        if here and there and here != there:
+            units[comparable(texts[here])] = Match(texts[here], texts[there], 100.0, file.name)
+    if not units:
+        raise UserError(f"{key}={path}: has no unit from {source} to {target}; its languages: {', '.join(languages)}")
+    return Known(units, fuzzy)

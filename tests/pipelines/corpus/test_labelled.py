@@ -1,0 +1,160 @@
+"""`corpus=labelled`: what each kind of file gives, what is refused and how it is told; the phrasebook's labels."""
+
+import json
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from conf import compose
+from model.errors import UserError
+from model.shards.manifest import read_manifest
+from model.shards.reader import ShardReader
+from model.shards.verify import verify
+from model.text.labels import FIRST, GAP, LabelTokenizer
+from model.text.tokenizers import load_pair
+from pipelines.config import Config
+from pipelines.corpus.phrasebook.generate import distinct_pairs
+from pipelines.corpus.phrasebook.words import tokens
+from pipelines.corpus.read.labelled import labelled_sources
+from pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
+from pipelines.shard import shard
+
+CONLLU = """# text = Dogs bark
+1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_
+2-3\tbarkit\t_\t_\t_\t_\t_\t_\t_\t_
+2\tbark\tbark\tVERB\tVBP\t_\t0\troot\t_\t_
+
+1\tStop\tstop\tVERB\tVB\t_\t0\troot\t_\t_
+"""
+CONLL = """-DOCSTART- -X- -X- O
+
+EU NNP B-NP B-ORG
+rejects VBZ B-VP O
+
+Peter NNP B-NP B-PER
+Blackburn NNP I-NP I-PER
+"""
+
+
+def corpus(folder: Path, name: str, text: str, *overrides: str) -> Config:
+    (folder / name).write_text(text, encoding="utf-8")
+    values = compose.values(
+        [
+            "corpus=labelled", "pair=en", f"corpus.train.file={folder / name}", "tokenizer.vocabulary=60",
+            f"paths.root={folder}/home", "cluster.backend=local", "tracking.offline=true", *overrides,
+        ]
+    )  # fmt: skip
+    return compose.typed(Config, values)
+
+
+def read(folder: Path, name: str, text: str, *overrides: str) -> list[tuple[str, str]]:
+    config = corpus(folder, name, text, *overrides)
+    (source,) = labelled_sources(config.corpus, config.pair, folder / "samples")
+    return list(zip(*(file.read_text().split("\n")[:-1] for file in source.files), strict=True))
+
+
+def test_each_kind_of_file_gives_texts_and_labels(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.tsv", "Good  film.\tpos\nBad.\tvery neg\n") == [
+        ("Good film.", "pos"),
+        ("Bad.", "very neg"),
+    ]
+    assert read(tmp_path, "b.tsv", "1\tneg\tBad.\n", "corpus.columns=[-,label,text]") == [("Bad.", "neg")]
+    rows = [{"text": "Dogs bark", "meta": {"pos": ["NOUN", "VERB"]}}, {"text": ["Stop"], "meta": {"pos": "VERB"}}]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    fields = ("corpus.labels=tags", "corpus.fields.target=meta.pos")
+    tagged = [("Dogs bark", "NOUN VERB"), ("Stop", "VERB")]
+    assert read(tmp_path, "c.jsonl", lines, *fields) == tagged
+    assert read(tmp_path, "d.conllu", CONLLU, "corpus.labels=tags") == tagged
+    finer = read(tmp_path, "d.conllu", CONLLU, "corpus.labels=tags", "corpus.columns=[-,text,-,-,label]")
+    assert finer[0] == ("Dogs bark", "NNS VBP")
+    names = read(tmp_path, "e.conll", CONLL, "corpus.labels=tags")
+    assert names == [("EU rejects", "B-ORG O"), ("Peter Blackburn", "B-PER I-PER")]
+    assert read(tmp_path, "f.tsv", "Short.\t1e1\n", "corpus.labels=numbers") == [("Short.", "10.0")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "labels", "message"),
+    [
+        ("a.tsv", "Good.\tpos\nBad.\t\n", "classes", "line 2: no label"),
+        ("a.tsv", "Good.\n", "classes", r"line 1: 1 column, and corpus.columns=\[text, label\] needs 2"),
+        ("a.tsv", "the dog\tDET\n", "tags", "line 1: 2 words and 1 tag; each word has one tag"),
+        ("a.tsv", "Good.\tmuch\n", "numbers", "line 1: 'much' is no number"),
+        ("a.tsv", "Good.\tinf\n", "numbers", "line 1: 'inf' is no number"),
+        ("a.jsonl", '{"text": "Good."}\n', "classes", "line 1: no field 'label'"),
+        ("a.jsonl", '{"text": "Good.", "label": ["a", "b"]}\n', "classes", "corpus.labels=tags takes it"),
+        ("a.jsonl", "Good.\n", "classes", "line 1: not JSON"),
+        ("a.conllu", CONLLU, "classes", "has tags; corpus.labels=tags"),
+        ("a.conll", "EU\n", "tags", "line 1: 1 column; a word and its tag"),
+    ],
+)
+def test_bad_records_are_named(tmp_path: Path, name: str, text: str, labels: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        read(tmp_path, name, text, f"corpus.labels={labels}")
+
+
+def test_bad_records_may_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found = read(tmp_path, "a.tsv", "Good.\tpos\nBad.\t\n", "corpus.on_error=skip")
+    assert found == [("Good.", "pos")] and "line 2 (no label)" in caplog.text
+
+
+def test_tags_are_in_the_shards_where_words_begin_and_verify_holds(tmp_path: Path) -> None:
+    lines = "".join(f"the dogs bark{'ed' * (n % 2)} {n}\tDET NOUN VERB NUM\n" for n in range(60))
+    config = corpus(tmp_path, "a.tsv", lines, "corpus.labels=tags", "corpus.cut.valid=0.1", "corpus.cut.test=0.1")
+    made = shard(config)
+    manifest = read_manifest(made.directory)
+    assert manifest.kind == "labelled" and manifest.languages == ["en"] and verify(made.directory) > 3
+    assert set(manifest.texts["test"]) == {"en", "labels"}
+    labels = load_pair(made.directory, manifest.tokenizer).target
+    assert isinstance(labels, LabelTokenizer)
+    for chunk in ShardReader(made.directory, "train"):
+        for source, target in chunk.rows():
+            assert len(source) == len(target)
+            found = [labels.written[tag] for tag in target if tag >= FIRST]
+            assert found == ["DET", "NOUN", "VERB", "NUM"] and set(target[target < FIRST].tolist()) <= {GAP, 3}
+    assert shard(config).found, "the same command finds them"
+
+
+def test_a_label_that_training_lacks_is_refused_and_leaves_no_shards(tmp_path: Path) -> None:
+    (tmp_path / "test.tsv").write_text("Fine.\tgreat\n")
+    given = f"corpus.test.file={tmp_path}/test.tsv"
+    config = corpus(tmp_path, "a.tsv", "Good.\tpos\nBad.\tneg\nWell.\tpos\n", given)
+    with pytest.raises(UserError, match=r"corpus.test: has labels that no training text has: great \(1\)"):
+        shard(config)
+    assert not config.shard_dir.exists()
+
+
+def test_one_class_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="one label only, 'pos'"):
+        shard(corpus(tmp_path, "a.tsv", "Good.\tpos\nWell.\tpos\n", "corpus.cut.valid=0", "corpus.cut.test=0"))
+
+
+def test_two_languages_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="pair=en-de: a labelled corpus has one language"):
+        shard(corpus(tmp_path, "a.tsv", "Good.\tpos\n", "pair=en-de"))
+    with pytest.raises(UserError, match="pair=fr: the built-in labelled sentences are English"):
+        shard(corpus(tmp_path, "a.tsv", "", "corpus.train.file=null", "pair=fr"))
+
+
+def test_the_phrasebook_has_labels_of_its_grammar(tmp_path: Path) -> None:
+    config = corpus(tmp_path, "none", "", "corpus.train.file=null", "corpus.pairs=200", "tokenizer.vocabulary=300")
+    made = shard(config)
+    labels = load_pair(made.directory, read_manifest(made.directory).tokenizer).target
+    assert isinstance(labels, LabelTokenizer)
+    assert labels.labels == ["command", "open-question", "statement", "yes-no-question"]
+
+
+def test_every_word_of_the_grammar_has_a_tag_and_ambiguous_ones_several() -> None:
+    found: dict[str, Counter[str]] = {}
+    for pair in islice(distinct_pairs(1), 4000):
+        words, tags = tokens(pair.english), parts_of_speech(pair)
+        assert len(words) == len(tags), pair.english
+        for word, tag in zip(words[1:], tags[1:], strict=True):
+            found.setdefault(word, Counter())[tag] += 1
+        last = pair.english[-1]
+        assert (sentence_type(pair).endswith("question")) == (last == "?")
+        assert last != "!" or sentence_type(pair) == "command"
+    assert "X" not in {tag for tags in found.values() for tag in tags}
+    several = {"to": {"ADP", "PART"}, "that": {"SCONJ", "PRON"}, "her": {"DET", "PRON"}, "water": {"NOUN", "VERB"}}
+    assert {word: set(found[word]) for word in several} == several

@@ -1,0 +1,91 @@
+"""Scores of labels by hand: spans as conlleval counts them, calibration, numbers; McNemar's test."""
+
+import numpy as np
+import pytest
+
+from model.errors import UserError
+from pipelines.evaluation.labels.comparison import compare, mcnemar
+from pipelines.evaluation.labels.evaluation import LabelEvaluation, report
+from pipelines.evaluation.labels.plots import pictures
+from pipelines.evaluation.labels.scores import (
+    are_spans,
+    calibration,
+    calibration_error,
+    class_scores,
+    number_scores,
+    span_scores,
+    spans_of,
+)
+
+
+def test_macro_f1_is_the_mean_over_labels() -> None:
+    found = class_scores(["a", "a", "a", "b"], ["a", "a", "b", "b"])
+    assert found == {"accuracy": 0.75, "macro_f1": pytest.approx((0.8 + 2 / 3) / 2)}
+
+
+@pytest.mark.parametrize(
+    ("tags", "spans"),
+    [
+        ("O B-PER I-PER O B-LOC", {(1, 3, "PER"), (4, 5, "LOC")}),
+        ("B-PER B-PER I-PER", {(0, 1, "PER"), (1, 3, "PER")}),
+        ("I-PER I-LOC I-LOC", {(0, 1, "PER"), (1, 3, "LOC")}),  # as conlleval: a span begins where the kind changes
+        ("O O", set()),
+        ("S-PER B-LOC E-LOC", {(0, 1, "PER"), (1, 3, "LOC")}),
+    ],
+)
+def test_spans_are_those_of_conlleval(tags: str, spans: set[tuple[int, int, str]]) -> None:
+    assert spans_of(tags.split()) == spans
+
+
+def test_span_f1_counts_whole_spans() -> None:
+    gold, guessed = [["B-PER", "I-PER", "O", "B-LOC"]], [["B-PER", "O", "O", "B-LOC"]]
+    assert span_scores(gold, guessed) == {"span_precision": 0.5, "span_recall": 0.5, "span_f1": 0.5}
+    assert span_scores(gold, [["O"] * 4])["span_f1"] == 0.0
+    assert are_spans(["O", "B-PER", "I-PER"]) and not are_spans(["NOUN", "O"]) and not are_spans(["O"])
+
+
+def test_the_calibration_error_is_the_gap_between_confidence_and_accuracy() -> None:
+    bins = calibration(np.array([0.95, 0.95, 0.55, 0.55]), np.array([True, True, True, False]))
+    assert calibration_error(bins) == pytest.approx((2 * 0.05 + 2 * 0.05) / 4)
+
+
+def test_numbers_have_their_errors_and_the_share_explained() -> None:
+    found = number_scores(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
+    assert (found["mae"], found["r2"], found["spearman"]) == (pytest.approx(1 / 3), 0.5, pytest.approx(1.0))
+    assert number_scores(np.array([1.0, 2.0]), np.array([1.5, 1.5]))["spearman"] == 0.0
+
+
+def evaluation(guessed: str, task: str = "classes", gold: str = "aaaabbbb") -> LabelEvaluation:
+    wrong = np.array([float(ours != theirs) for ours, theirs in zip(guessed, gold, strict=True)])
+    sizes, confidence = np.ones(len(gold), np.int64), np.full(len(gold), 0.9)
+    scores = {**class_scores(list(gold), list(guessed)), "ece": 0.1}
+    bins = calibration(confidence, wrong == 0)
+    return LabelEvaluation(
+        task, "en", "valid", ["a", "b"], [f"text {n}" for n in range(len(gold))], list(gold), list(guessed),  # type: ignore[arg-type]
+        confidence, wrong, sizes, scores, bins, [], 0.1, "", "", {},
+    )  # fmt: skip
+
+
+def test_mcnemar_counts_only_texts_that_one_model_has_right() -> None:
+    assert mcnemar(6, 0)[0] == pytest.approx(2 * 0.5**6)
+    assert mcnemar(3, 3)[0] == 1.0
+    found = compare(evaluation("aaabbbbb"), evaluation("aaaabbbb"))
+    assert (found.baseline, found.candidate, found.p_value) == (0.875, 1.0, 1.0)
+
+
+def test_models_of_other_tasks_or_texts_are_not_compared() -> None:
+    with pytest.raises(UserError, match="cannot be compared"):
+        compare(evaluation("aaaabbbb", "tags"), evaluation("aaaabbbb"))
+    with pytest.raises(UserError, match="other texts"):
+        compare(evaluation("aaaabbbb"), evaluation("aaaabbbb", gold="aaaabbba"))
+
+
+def test_tags_are_compared_by_resampled_texts() -> None:
+    found = compare(evaluation("bbbbaaaa", "tags"), evaluation("aaaabbbb", "tags"), 200)
+    assert found.candidate == 1.0 and found.baseline == 0.0 and found.p_value < 0.05
+
+
+def test_the_pictures_are_drawn_and_the_report_names_the_scores() -> None:
+    one = evaluation("aaabbbbb")
+    assert set(pictures(one)) == {"confusion", "calibration"}
+    assert "accuracy 0.8750, macro-F1" in report(one)

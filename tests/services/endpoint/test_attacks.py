@@ -1,0 +1,223 @@
+"""Attacks on a running endpoint: each is refused, its neighbours are answered, and memory stays as it is."""
+
+import asyncio
+import contextlib
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+import uvloop
+
+from services.endpoint.app import create_lean_app
+from services.endpoint.documents import Documents
+from services.http.listening import Server, bind
+
+PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
+MIB = 1 << 20
+FLAT = 48 * MIB  # that the process may grow by
+PIECE = b"x" * 65_536
+Stage = SimpleNamespace  # as conftest.py has it
+
+
+@contextlib.asynccontextmanager
+async def served(stage: Stage, folder: Path, most: int = 100, patience: float = PATIENCE) -> AsyncIterator[int]:
+    """Yields the port of a server over the stage's endpoint."""
+    stage.endpoint.receive_timeout, stage.endpoint.check_language = patience, False  # its library takes 75 MB
+    app = create_lean_app(stage.endpoint, Documents(stage.endpoint, folder))
+    with contextlib.closing(bind("127.0.0.1", 0)) as listening:
+        server = Server(app, listening, connections=most, patience=patience, grace=1)
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        await server.startup([listening])
+        try:
+            yield listening.getsockname()[1]
+        finally:
+            await server.shutdown([listening])
+
+
+async def ask(port: int, head: str, body: bytes) -> bytes:
+    """Returns the answer to one request, as it came."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(f"POST {head}\r\nHost: here\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        writer.write(body)
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+async def translate(port: int, **values: object) -> bytes:
+    body = json.dumps({"source": "en", "target": "de", **values}).encode()
+    return await ask(port, "/translate HTTP/1.1\r\nContent-Type: application/json", body)
+
+
+async def upload(port: int, name: str, content: bytes) -> bytes:
+    parts = "".join(
+        f'--x\r\nContent-Disposition: form-data; name="{field}"\r\n\r\n{value}\r\n'
+        for field, value in (("source", "en"), ("target", "de"))
+    )
+    parts += f'--x\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+    head = "/translate_file HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x"
+    return await ask(port, head, parts.encode() + content + b"\r\n--x--\r\n")
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Runs the test on the endpoint's event loop; the process must not grow."""
+    before = psutil.Process().memory_info().rss
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(test(), PATIENCE))
+    assert psutil.Process().memory_info().rss - before < FLAT
+
+
+def is_refused(answer: bytes, *statuses: int) -> bool:
+    return answer.startswith(tuple(f"HTTP/1.1 {status} ".encode() for status in statuses))
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        ("Content-Length: 1000000000", PIECE),
+        ("Transfer-Encoding: chunked", f"{len(PIECE):x}\r\n".encode() + PIECE + b"\r\n"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate", "/translate_file"])
+def test_a_body_of_a_gigabyte_is_a_413_before_it_is_there(
+    stage: Stage, tmp_path: Path, path: str, head: str, piece: bytes
+) -> None:
+    async def test() -> None:
+        async with served(stage, tmp_path) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(f"POST {path} HTTP/1.1\r\nHost: here\r\n{head}\r\n\r\n".encode())
+            answer = asyncio.ensure_future(reader.read())
+            sent = 0
+            with contextlib.suppress(ConnectionError):
+                while not answer.done() and sent < 10**9:
+                    writer.write(piece)
+                    sent += len(piece)
+                    await writer.drain()
+            assert sent < 64 * MIB
+            with contextlib.suppress(ConnectionError):
+                assert is_refused(await answer, 413)
+            writer.close()
+            assert is_refused(await translate(port, q="The dog."), 200)
+
+    run(test)
+
+
+def test_a_header_and_a_body_that_come_byte_by_byte_are_a_408(stage: Stage, tmp_path: Path) -> None:
+    async def drip(port: int, start: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(start)
+        answer = asyncio.ensure_future(reader.read())
+        with contextlib.suppress(ConnectionError):
+            while not answer.done():
+                writer.write(b"a")
+                await asyncio.sleep(0.02)
+        writer.close()
+        return await answer
+
+    async def test() -> None:
+        async with served(stage, tmp_path, patience=0.3) as port:
+            header = b"POST /translate HTTP/1.1\r\nX-Slow: "
+            body = b"POST /translate HTTP/1.1\r\nHost: here\r\nContent-Length: 900\r\n\r\n"
+            drips = [asyncio.ensure_future(drip(port, start)) for start in (header, body) for _ in range(20)]
+            assert is_refused(await translate(port, q="The dog."), 200)
+            assert all([is_refused(await one, 408) for one in drips])
+
+    run(test)
+
+
+def test_a_gzip_bomb_is_not_unpacked(stage: Stage, tmp_path: Path) -> None:
+    stage.endpoint.limits.body = 262_144
+    bomb = gzip.compress(b"x" * 100 * MIB)
+    assert len(bomb) < stage.endpoint.limits.body
+
+    async def test() -> None:
+        async with served(stage, tmp_path) as port:
+            head = "/translate HTTP/1.1\r\nContent-Type: application/json\r\nContent-Encoding: gzip"
+            assert is_refused(await ask(port, head, bomb), 400)
+
+    run(test)
+
+
+ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 10))
+BOMB = f'<!DOCTYPE x [<!ENTITY e0 "lol">{ENTITIES}]><x>&e9;</x>'
+SECRET = "root:x:0"
+XXE = '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x>A dog: &e;</x>'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("html", "<b>" * 20_000 + "dog"), ("xml", "<b>" * 20_000 + "dog" + "</b>" * 20_000), ("xml", BOMB), ("xml", XXE)],
+    ids=["deep HTML", "deep XML", "entities", "XXE"],
+)
+def test_markup_that_attacks_its_parser_is_refused(stage: Stage, tmp_path: Path, kind: str, text: str) -> None:
+    stage.endpoint.limits.characters, stage.endpoint.limits.body = 1_000_000, 2_000_000
+
+    async def test() -> None:
+        async with served(stage, tmp_path) as port:
+            assert is_refused(await translate(port, q=text, format=kind), 400)
+            assert is_refused(await translate(port, q="The dog."), 200)
+
+    run(test)
+
+
+def packed(name: str, content: bytes, others: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, text in {**others, name: content}.items():
+            archive.writestr(each, text)
+    return file.getvalue()
+
+
+HUGE = b"<w>" + b"dog " * (50 * MIB) + b"</w>"
+MIMETYPE = {"mimetype": b"application/vnd.oasis.opendocument.text"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", lambda: packed("word/document.xml", HUGE, {"[Content_Types].xml": b"<Types/>"})),
+        ("a.odt", lambda: packed("content.xml", HUGE, MIMETYPE)),
+        ("a.odt", lambda: packed("content.xml", BOMB.encode(), MIMETYPE)),
+        ("a.html", lambda: b"<b>" * 100_000 + b"dog"),
+        ("a.xliff", BOMB.encode),
+        ("a.xliff", XXE.encode),
+    ],
+    ids=["zip bomb .docx", "zip bomb .odt", "entities .odt", "deep .html", "entities .xliff", "XXE .xliff"],
+)
+def test_a_document_that_attacks_its_reader_is_refused(
+    stage: Stage, tmp_path: Path, name: str, content: Callable[[], bytes]
+) -> None:
+    given = content()
+
+    async def test() -> None:
+        async with served(stage, tmp_path) as port:
+            answer = await upload(port, name, given)
+            assert is_refused(answer, 400, 413)
+            assert SECRET.encode() not in answer
+            assert is_refused(await translate(port, q="The dog."), 200)
+
+    run(test)
+    assert not list(tmp_path.iterdir())
+
+
+def test_thousands_of_connections_that_send_nothing_are_bounded(stage: Stage, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with served(stage, tmp_path, most=50) as port:
+            open_ones = []
+            for _ in range(1500):
+                open_ones.append((await asyncio.open_connection("127.0.0.1", port))[1])
+                if len(open_ones) > 200:
+                    open_ones.pop(0).close()
+            assert is_refused(await translate(port, q="The dog."), 200)
+            for writer in open_ones:
+                writer.close()
+
+    run(test)
