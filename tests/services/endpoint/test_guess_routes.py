@@ -54,7 +54,7 @@ def test_fill_gives_each_masks_tokens(masked_bundle: Path) -> None:
     [
         ("masked", "/fill", {"q": "The dog"}, 400, "q has no [MASK]"),
         ("masked", "/fill", {"q": "[MASK] " * 14}, 200, ""),
-        ("masked", "/fill", {"q": "[MASK] and what is longer than thirty-two"}, 400, "the network has 32 positions"),
+        ("masked", "/fill", {"q": "[MASK]" + " a" * 40}, 400, "the network has 32 positions"),
         ("masked", "/next", {"q": "The dog"}, 400, "the model is a masked model: ask /fill"),
         ("language", "/fill", {"q": "The [MASK]"}, 400, "the model is a language model: ask /next"),
         ("language", "/next", {}, 400, "q"),
