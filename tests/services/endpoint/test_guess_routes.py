@@ -12,7 +12,7 @@ from model.decoding.likely import fill_steps, likely_path
 from model.errors import UserError
 from services.endpoint.app import create_app
 from services.endpoint.endpoint import Endpoint
-from services.endpoint.serve import guesser
+from services.endpoint.queues import guesser
 from services.settings import Limits, ServeConfig
 
 

@@ -18,7 +18,8 @@ from model.errors import UserError
 from model.settings import DecodeConfig
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig
-from services.endpoint.serve import check, read_keys, translation_models, translations
+from services.endpoint.queues import translation_models, translations
+from services.endpoint.serve import check, read_keys
 from services.http.listening import bind
 from services.models.loaded_model import load_model
 from services.settings import ServeConfig

@@ -1,0 +1,220 @@
+"""The queues of an endpoint's models: each follows what a setting names, and has a thread that answers."""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol, TypeVar
+
+from model.alignment.attention_map import AlignmentConfig
+from model.inference.translator import Translation
+from model.settings import DecodeConfig
+from services.endpoint.batcher import Batcher
+from services.endpoint.endpoint import EncoderQueue
+from services.endpoint.fair_queue import tokens_of
+from services.endpoint.guess_routes import GuessQueue
+from services.endpoint.inference_queue import Answering, InferenceQueue
+from services.endpoint.label_routes import LabelsQueue
+from services.endpoint.metrics import Metrics
+from services.endpoint.vector_routes import VectorsQueue
+from services.models.catalogue import Catalogue
+from services.models.follower import Follower
+from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
+from services.models.loaded_guesser import GuesserLoader, LoadedGuesser
+from services.models.loaded_labeller import LabellerLoader, LoadedLabeller
+from services.models.loaded_model import LoadedModel
+from services.models.loaded_vectors import LoadedVectors
+from services.models.registry import ModelVersion, Registry
+from services.models.served import Served
+from services.models.source import Loader
+from services.models.vectors_source import VectorsLoader, is_registered
+from services.settings import ServeConfig
+
+Model = TypeVar("Model", bound=Answering)
+Loaded = TypeVar("Loaded", bound=Answering, covariant=True)
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+@contextlib.contextmanager
+def translations(
+    config: ServeConfig, models: Catalogue | None, metrics: Metrics | None = None
+) -> Iterator[InferenceQueue[LoadedModel, str, Translation] | None]:
+    """Yields the queue of translations during the block; None if there are no models."""
+    if models is None:
+        yield None
+        return
+    watch = (metrics or Metrics()).watch("translation")
+    translator = Batcher(
+        partial(LoadedModel.translate, scored=False),  # no client sees scores
+        limit=config.batch,
+        capacity=config.queue,
+        tokens=tokens_of,
+        batch_tokens=config.batch_tokens,
+        turn=config.turn,
+        most_tokens=config.limits.tokens,
+        watch=watch,
+    )
+    with run_batcher(config, translator) as batcher:
+        yield InferenceQueue("model", "Cannot translate text", models.current, batcher, models.trouble, config.timeout)
+
+
+@contextlib.contextmanager
+def translation_models(
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+    metrics: Metrics | None = None,
+) -> Iterator[Catalogue | None]:
+    """Yields the translation models, each following its reference, during the block; None if none is named."""
+    sources = model_sources(config)
+    if not sources:
+        yield None
+        return
+    watch = (metrics or Metrics()).watch("translation")
+    models = Catalogue(memory=config.memory, pivot=config.pivot)
+
+    def swapped(good: bool) -> None:
+        watch.swapped(good)
+        models.fit()
+
+    with contextlib.ExitStack() as stack:
+        for number, source in enumerate(sources):
+            loader = Loader(source, decode, overrides, alignment)
+            reference = source.model if is_followed(source) else None
+            follower = stack.enter_context(
+                follow_model(config, loader.registry, reference, loader.load, loader.load_version, swapped)
+            )
+            name = reference or source.bundle or "+".join(source.ensemble)
+            models.add(Served(name, follower, config.weights[number] if config.weights else 0.0))
+        yield models
+
+
+def model_sources(config: ServeConfig) -> list[ServeConfig]:
+    """Returns the source of each translation model that the settings name."""
+    if config.bundle is not None or config.ensemble:
+        return [config]
+    references = config.models or ([config.model] if config.model is not None else [])
+    return [dataclasses.replace(config, model=one, bundle=None if is_registered(one) else one) for one in references]
+
+
+def is_followed(source: ServeConfig) -> bool:
+    """Returns True if the source is a reference to the registry."""
+    return source.bundle is None and not source.ensemble
+
+
+@contextlib.contextmanager
+def vectors(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[VectorsQueue | None]:
+    """Yields the queue of questions about word vectors during the block; None if no vectors are named."""
+    loader = VectorsLoader("serve.vectors", Registry(config.tracking_uri, Path(config.cache)), Path(config.runs))
+    said = Kind("vectors", "set of word vectors", "Cannot search")
+    with open_queue(config, config.vectors, loader, LoadedVectors.answer, said, metrics) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[EncoderQueue | None]:
+    """Yields the queue of texts to turn into vectors during the block; None if no encoder is named."""
+    loader = EncoderLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("encoder", "encoder", "Cannot make vectors")
+    with open_queue(config, config.encoder, loader, LoadedEncoder.encode, said, metrics) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def guesser(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[GuessQueue | None]:
+    """Yields the queue of texts whose likely tokens are asked for during the block; None if no model is named."""
+    loader = GuesserLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("guesser", "language model", "Cannot guess")
+    with open_queue(config, config.guesser, loader, LoadedGuesser.guess, said, metrics) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def labels(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[LabelsQueue | None]:
+    """Yields the queue of texts to label during the block; None if no model is named."""
+    loader = LabellerLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("labels", "model of labels", "Cannot label")
+    with open_queue(config, config.labels, loader, LoadedLabeller.label, said, metrics) as queue:
+        yield queue
+
+
+class Kind(NamedTuple):
+    """A kind of model: its name in metrics and in messages, and how a message about a failure begins."""
+
+    name: str
+    what: str
+    refusal: str
+
+
+class ModelLoader(Protocol[Loaded]):
+    """Loads a model by what a setting names, or a registered version."""
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def load(self, named: str) -> Loaded: ...
+
+    def load_version(self, version: ModelVersion) -> Loaded: ...
+
+
+@contextlib.contextmanager
+def open_queue(
+    config: ServeConfig,
+    named: str | None,
+    loader: ModelLoader[Model],
+    answer: Callable[[Model, list[Item], int], Sequence[Answer]],
+    kind: Kind,
+    metrics: Metrics | None = None,
+) -> Iterator[InferenceQueue[Model, Item, Answer] | None]:
+    """Yields the queue for the model `named`, which it follows, during the block; None if none is named."""
+    if named is None:
+        yield None
+        return
+    watch = (metrics or Metrics()).watch(kind.name)
+    reference = named if is_registered(named) else None
+    with (
+        follow_model(
+            config, loader.registry, reference, partial(loader.load, named), loader.load_version, watch.swapped
+        ) as follower,
+        run_batcher(config, Batcher(answer, limit=config.batch, capacity=config.queue, watch=watch)) as batcher,
+    ):
+        current, trouble = (lambda: follower.current), (lambda: follower.error)
+        yield InferenceQueue(kind.what, kind.refusal, current, batcher, trouble, config.timeout)
+
+
+@contextlib.contextmanager
+def follow_model(
+    config: ServeConfig,
+    registry: Registry,
+    reference: str | None,
+    load: Callable[[], Model],
+    load_version: Callable[[ModelVersion], Model],
+    swapped: Callable[[bool], None],
+) -> Iterator[Follower[Model]]:
+    """Follows the model that `reference` names during the block; without a reference, the one that `load` returns."""
+    follower = Follower(registry, reference or "", load_version, config.poll)
+    follower.swapped = swapped
+    if reference is None:
+        follower.hold(load)
+        yield follower
+        return
+    if not config.wait:
+        follower.load_now()
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
+
+
+@contextlib.contextmanager
+def run_batcher(config: ServeConfig, batcher: Batcher[Model, Item, Answer]) -> Iterator[Batcher[Model, Item, Answer]]:
+    """Runs the batcher's thread during the block; finishes the queue at its end."""
+    batcher.start()
+    try:
+        yield batcher
+    finally:
+        batcher.stop(config.stop_timeout)
