@@ -63,7 +63,7 @@ def write_reviews(archive: Path, folder: Path) -> list[str]:
     for split, lines in rows.items():
         (folder / f"{split}.tsv").write_text("".join(lines), encoding="utf-8")
     files = [f"corpus.{split}.file={folder}/{split}.tsv" for split in rows]
-    return [*files, "corpus.name=reviews", "corpus.clean.max_words=0", "corpus.clean.max_chars=0"]
+    return [*files, "corpus.name=reviews", "corpus.clean.max_words=100000", "corpus.clean.max_chars=1000000"]
 
 
 def settings(folder: Path, corpus: list[str], seed: int, steps: int) -> Config:

@@ -41,7 +41,10 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "rnnlm_relu": RECURRENT,
     "rnnlm_gru": RECURRENT,
     "rnnlm_lstm": RECURRENT,
+    "rnnlm_attention": RECURRENT,
     "gpt_tiny": {},
+    "statelm_linear": {},
+    "statelm_selective": {},
     "bert_tiny": {},
 }
 OURS, BASELINE = "rnnsearch_additive", "transformer_tiny"

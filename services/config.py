@@ -16,14 +16,23 @@ from services.commands.query import QueryConfig
 from services.commands.runs import RunsConfig
 from services.jobs.client.settings import JobsConfig
 from services.jobs.settings import ServiceConfig
-from services.settings import ContinueConfig, EmbedConfig, RerankConfig, ScoreConfig, ServeConfig, TranslateConfig
+from services.settings import (
+    ContinueConfig,
+    EmbedConfig,
+    GuessConfig,
+    RerankConfig,
+    ScoreConfig,
+    ServeConfig,
+    TranslateConfig,
+)
 from services.sweeps.settings import SweepConfig
 
 
 @dataclass
 class Config:
-    """The sections that `dragoman serve`, `translate`, `generate`, `embed`, `score`, `rerank`, `neighbours`, `analogy`,
-    `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`, `sweep` and the job commands read."""
+    """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `embed`, `score`, `rerank`,
+    `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`,
+    `sweep` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -33,6 +42,7 @@ class Config:
     serve: ServeConfig = field(default_factory=ServeConfig)
     translate: TranslateConfig = field(default_factory=TranslateConfig)
     generate: ContinueConfig = field(default_factory=ContinueConfig)
+    guess: GuessConfig = field(default_factory=GuessConfig)
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)

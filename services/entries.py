@@ -12,13 +12,25 @@ from typing import Any
 from conf import compose
 from conf.mistakes import is_setting
 from model.errors import UserError
-from services.settings import ContinueConfig, EmbedConfig, RerankRoot, ScoreConfig, ServeRoot, TranslateRoot
+from services.settings import (
+    ContinueConfig,
+    EmbedConfig,
+    GuessConfig,
+    RerankRoot,
+    ScoreConfig,
+    ServeRoot,
+    TranslateRoot,
+)
 from services.verbs import TEXT_FIRST
 
 PROMPT = "generate.prompt="
 MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
-    "serve": "services.endpoint.serve"
+    "next": "services.commands.guess",
+    "fill": "services.commands.guess",
+    "serve": "services.endpoint.serve",
 }
+FUNCTIONS = {"generate": "continue_texts", "next": "next_tokens"}  # of other names than their verbs'
+GUESSES = ("next", "fill")  # one section; they read no files
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,11 +38,11 @@ def main(argv: Sequence[str]) -> int:
     verb, *words = argv
     text = None
     if verb in TEXT_FIRST:
-        text, words = text_of(words, f"{verb}.input")
+        text, words = text_of(words, None if verb in GUESSES else f"{verb}.input")
 
     def work(*settings: Any) -> int:
         module = importlib.import_module(MODULES[verb])
-        function: Callable[..., int] = getattr(module, "continue_texts" if verb == "generate" else verb)
+        function: Callable[..., int] = getattr(module, FUNCTIONS.get(verb, verb))
         return function(*settings)
 
     if verb == "translate":
@@ -41,22 +53,32 @@ def main(argv: Sequence[str]) -> int:
         return compose.run(lambda root: work(root.serve, root.decode, words, root.alignment), ServeRoot, words, verb)
     if verb == "rerank":
         return compose.run(lambda root: work(root.rerank, root.seed), RerankRoot, words, verb)
-    section: Any = {"generate": ContinueConfig, "embed": EmbedConfig, "score": ScoreConfig}[verb]
+    section: Any = {
+        "generate": ContinueConfig,
+        "next": GuessConfig,
+        "fill": GuessConfig,
+        "embed": EmbedConfig,
+        "score": ScoreConfig,
+    }[verb]
     words = verbatim(words) if verb == "generate" else words
     return compose.run_section(
-        lambda config: work(config, *([text] if verb in TEXT_FIRST else [])), verb, section, words, verb
+        lambda config: work(config, *([text] if verb in TEXT_FIRST else [])),
+        "guess" if verb in GUESSES else verb,
+        section,
+        words,
+        verb,
     )
 
 
-def text_of(argv: Sequence[str], key: str) -> tuple[str | None, list[str]]:
+def text_of(argv: Sequence[str], key: str | None) -> tuple[str | None, list[str]]:
     """Splits off the words before the first option that are no settings, as a text (None: there are none).
 
     Raises:
-        UserError: the words name a file, which `key` takes.
+        UserError: the words name a file, which `key` takes, if there is such a key.
     """
     options = next((place for place, word in enumerate(argv) if word.startswith("-") and " " not in word), len(argv))
     words = [word for word in argv[:options] if not is_setting(word)]
-    if len(words) == 1 and Path(words[0]).is_file():
+    if key is not None and len(words) == 1 and Path(words[0]).is_file():
         raise UserError(f"{words[0]}: is a file; {key}={words[0]} reads it")
     rest = [word for word in argv[:options] if is_setting(word)] + list(argv[options:])
     return " ".join(words) if words else None, rest

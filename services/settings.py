@@ -72,6 +72,17 @@ class ContinueConfig(BundleSource, GenerateConfig):
 
 
 @dataclass
+class GuessConfig(BundleSource):
+    """The text whose likely tokens are shown, and how."""
+
+    text: str | None = None
+    best: Count = 5  # tokens per place
+    steps: Count = 5  # next: tokens of the likeliest path
+    format: Literal["text", "json"] = "text"
+    picture: str | None = None  # .png .svg .pdf
+
+
+@dataclass
 class EmbedConfig(BundleSource):
     """The texts to turn into vectors, the model, and the output."""
 
@@ -162,6 +173,7 @@ class ServeConfig(ModelSource):
     hook_url: str | None = None  # this route as MLflow reaches it, https://...: the webhook is made; null: it is not
     vectors: str | None = None  # word vectors: models:/NAME@ALIAS, a bundle's directory, a run; null: none
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
+    guesser: str | None = None  # a language or masked model that /next or /fill asks, named like vectors; null: none
     labels: str | None = None  # a model that /classify or /tag asks, named like vectors; null: none
     runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version

@@ -46,6 +46,8 @@ VERBS: dict[str, Verb] = {
     "unpack": _verb("pipelines.unpack", "turn shards back into text", "shards"),
     "translate": _model("translate a text, files or standard input, no server", "translate decode alignment", "[TEXT]"),
     "generate": _model("continue texts with a language model, no server", "generate registry", "[TEXT]"),
+    "next": _model("show the likeliest next tokens of a text, step by step", "guess registry", "[TEXT]"),
+    "fill": _model("show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]"),
     "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]"),
     "score": _model("compute log-probabilities of pairs or texts, no server", "score"),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
@@ -117,7 +119,7 @@ VERBS: dict[str, Verb] = {
     ),
     "demo": _verb("services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
-TEXT_FIRST = {"translate", "generate", "embed"}  # commands that take a text on the command line
+TEXT_FIRST = {"translate", "generate", "next", "fill", "embed"}  # commands that take a text on the command line
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.client.entries", "services.commands.query"}
 

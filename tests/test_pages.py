@@ -188,7 +188,7 @@ TEXT = "".join(
     for what in ("cat", "dog", "bird", "fish", "horse", "cow")
 )
 LOCAL = ["cluster.backend=local", "tracking.system_metrics=false"]
-EXPLAINING = {"docs/architecture.md", "docs/glossary.md", "docs/faults.md", "docs/python.md"}
+EXPLAINING = {"docs/architecture.md", "docs/glossary.md", "docs/faults.md", "docs/lectures.md", "docs/python.md"}
 # A page, the verbs of its first commands of a kind, and what makes them quick.
 FIRST = {
     "README.md": (

@@ -111,10 +111,12 @@ def make_score(name: str, query: int, annotation: int, width: int) -> Score:
 def attention_weights(scores: Tensor, real: Tensor) -> Tensor:
     """softmax over the source: scores (B, T, S), real (B, S) -> (B, T, S), at least float32, exactly 0 at padding.
 
-    A row of only padding spreads its weight evenly over it: the result is finite, and nothing reads it.
+    A sentence of only padding gets no weights, as in model/layers/attention.py.
     """
     dtype = torch.promote_types(scores.dtype, torch.float32)
-    return scores.masked_fill(~real[:, None], torch.finfo(scores.dtype).min).softmax(-1, dtype=dtype)
+    weights = scores.masked_fill(~real[:, None], torch.finfo(scores.dtype).min).softmax(-1, dtype=dtype)
+    seeing = real.any(1)  # (B,)
+    return weights if real.device.type == "cpu" and bool(seeing.all()) else weights * seeing[:, None, None]
 
 
 def attend(weights: Tensor, annotations: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ Letters: B batch, S source length, T target length, H heads, K width of a head, 
 The defaults of the configurations are those of the papers. The switches beyond Vaswani et al. 2017:
 
     norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) instead of layer normalisation
+    norm_kind=batch      BatchNorm (Ioffe and Szegedy 2015), to see why text wants another: docs/beside-softmax.md
     activation=swiglu    a gated feed-forward layer (Shazeer 2020)
     positions=rotary     queries and keys rotated by their position (model/layers/positions.py)
     kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
@@ -28,7 +29,7 @@ from model.ranges import Count, Part, Whole, check_ranges
 
 Activation = Literal["relu", "gelu", "swiglu"]
 NormPlace = Literal["pre", "post"]
-NormKind = Literal["layer", "rms"]
+NormKind = Literal["layer", "rms", "batch"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,
@@ -37,17 +38,23 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
 KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of a layer, each (B, G, S, K)
 
 
-class LayerConfig(PositionConfig, Protocol):
-    """The settings that the layers read."""
+class BlockConfig(Protocol):
+    """The settings of residual connections, normalisation and feed-forward layers."""
 
+    width: int
     feed_forward: int
     dropout: float
     norm: NormPlace
     norm_kind: NormKind
     activation: Activation
+    activation_dropout: float | None
+
+
+class LayerConfig(BlockConfig, PositionConfig, Protocol):
+    """The settings that the layers read."""
+
     kv_heads: int
     attention_dropout: float | None
-    activation_dropout: float | None
 
 
 @dataclass
@@ -77,7 +84,7 @@ def attention_dropout(config: LayerConfig) -> float:
     return config.dropout if config.attention_dropout is None else config.attention_dropout
 
 
-def activation_dropout(config: LayerConfig) -> float:
+def activation_dropout(config: BlockConfig) -> float:
     """Returns the dropout of the feed-forward layers' inner states."""
     return config.dropout if config.activation_dropout is None else config.activation_dropout
 
@@ -133,12 +140,38 @@ class RMSNorm(nn.Module):
         return nn.functional.rms_norm(x, self.weight.shape, self.weight.to(x.dtype), self.eps)
 
 
-def make_norm(config: LayerConfig) -> nn.Module:
+class BatchNorm(nn.Module):
+    """Normalises every column over all positions of the batch, padding included (Ioffe and Szegedy 2015).
+
+    Evaluation uses running means and variances, which are saved with the weights.
+    """
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, width: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., D) -> (..., D), in x's type; a batch of one position has no variance and uses the running one."""
+        flat = x.flatten(0, -2).to(self.weight.dtype)  # (BT, D)
+        fresh = self.training and len(flat) > 1
+        values = self.mean, self.variance, self.weight, self.bias, fresh, self.momentum, self.eps
+        return nn.functional.batch_norm(flat, *values).view(x.shape).to(x.dtype)
+
+
+def make_norm(config: BlockConfig) -> nn.Module:
     """Returns the normalisation that the configuration names."""
-    return RMSNorm(config.width) if config.norm_kind == "rms" else nn.LayerNorm(config.width)
+    kinds: dict[NormKind, Callable[[int], nn.Module]] = {"rms": RMSNorm, "batch": BatchNorm, "layer": nn.LayerNorm}
+    return kinds[config.norm_kind](config.width)
 
 
-def last_norm(config: LayerConfig) -> nn.Module:
+def last_norm(config: BlockConfig) -> nn.Module:
     """Returns the last module of a stack: a normalisation after pre-norm layers, which leave their sum unnormalised."""
     return make_norm(config) if config.norm == "pre" else nn.Identity()
 
@@ -146,7 +179,7 @@ def last_norm(config: LayerConfig) -> nn.Module:
 class Sublayer(nn.Module):
     """Residual connection, dropout and normalisation around a function, in pre- or post-norm order."""
 
-    def __init__(self, config: LayerConfig) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.norm = make_norm(config)
         self.dropout = Dropout(config.dropout)
@@ -166,7 +199,7 @@ class FeedForward(nn.Module):
     The gate adds half as many parameters; two thirds of the feed-forward width compensate for it (Shazeer 2020).
     """
 
-    def __init__(self, config: LayerConfig) -> None:
+    def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.gated = config.activation == "swiglu"
         self.inner = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))

@@ -18,6 +18,7 @@ from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from model.networks.statelm import StateLanguage, StateLanguageConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.schema import build
 from model.settings import LossConfig
@@ -80,6 +81,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "rnnlm": Architecture(RecurrentLanguageConfig, one_vocabulary(RecurrentLanguage), language_loss, "language"),
     "rnnsearch": Architecture(RNNSearchConfig, RNNSearch, translation_loss),
     "recurrent_head": Architecture(RecurrentHeadConfig, RecurrentHead, head_loss, "labels"),
+    "statelm": Architecture(StateLanguageConfig, one_vocabulary(StateLanguage), language_loss, "language"),
     "transformer": Architecture(TransformerConfig, Transformer, translation_loss),
     "transformer_head": Architecture(TransformerHeadConfig, TransformerHead, head_loss, "labels"),
     **{

@@ -55,6 +55,18 @@ class LanguageNetwork(Network):
             logits, state = self.step(tokens[:, t], state)
         return logits, state
 
+    def carried_state(self, lane: int, rows: int) -> Tensor:
+        """Returns the state (B, ...) after the lane's last batch.
+
+        Raises:
+            ValueError: there is none, or it has another number of rows.
+        """
+        state = self.carried.get(lane)
+        if state is None or len(state) != rows:
+            found = "none" if state is None else f"states of {len(state)} rows"
+            raise ValueError(f"a batch of {rows} rows goes on in lane {lane}, where there are {found}")
+        return state
+
     def reorder(self, state: State, rows: Tensor) -> State:
         """Returns the state of the texts `rows` (B',), which may be kept, copied or dropped."""
         return {name: value.index_select(0, rows) for name, value in state.items()}

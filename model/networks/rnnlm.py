@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from model.layers.cells import CellName
 from model.layers.dropout import Dropout
+from model.layers.past_attention import PastAttention
 from model.layers.recurrent import Recurrent
 from model.networks.language_network import EVALUATION, LanguageNetwork
 from model.networks.network import State
-from model.ranges import Count, Part, check_ranges
+from model.ranges import Count, Part, Whole, check_ranges
 from model.text.text_batch import TextBatch
 from model.text.tokenizer import PAD
 
@@ -39,6 +40,7 @@ class RecurrentLanguageConfig:
     layers: Count = 2
     dropout: Part = 0.3  # of embeddings, between layers, before the output; never between steps
     tie: bool = True  # the output layer's weights are the embedding table's (Press and Wolf 2017)
+    past: Whole = 0  # the last layer's earlier states that each state attends to (past_attention.py); 0: none
 
 
 class RecurrentLanguage(LanguageNetwork):
@@ -59,6 +61,7 @@ class RecurrentLanguage(LanguageNetwork):
         self.recurrent = Recurrent(config.cell, config.embedding, config.width, config.layers, config.dropout)
         self.readout = nn.Linear(config.width, config.embedding, bias=False) if narrowed else nn.Identity()
         self.output = nn.Linear(config.embedding if config.tie else config.width, vocabulary)
+        self.attention = PastAttention(config.width, config.past, config.dropout) if config.past else None
         self.dropout = Dropout(config.dropout)
         self._initialise()
 
@@ -81,15 +84,20 @@ class RecurrentLanguage(LanguageNetwork):
             ValueError: the batch continues states that do not exist or have another number of rows.
         """
         lane = batch.lane if self.training else EVALUATION
-        state = self._carried(lane, len(batch.inputs)) if batch.goes_on else None
+        rows, device = len(batch.inputs), batch.inputs.device
+        state = {"hidden": self.carried_state(lane, rows)} if batch.goes_on else self.start(rows, device)
         real = None if batch.items == batch.inputs.numel() else batch.inputs != PAD  # (B, T)
-        states, last = self._advance(batch.inputs, state, real)
+        states, last = self._advance(batch.inputs, state["hidden"], real)
         self.carried[lane] = last.detach()
         return states
 
     def start(self, rows: int, device: torch.device) -> State:
         """Returns zeros: nothing has been read."""
-        return {"hidden": self.recurrent.start(rows, device)}
+        hidden = self.recurrent.start(rows, device)
+        if self.attention is None:
+            return {"hidden": hidden}
+        memory = self.attention.start(rows, device)
+        return {"hidden": torch.cat([hidden.flatten(1), memory.flatten(1)], 1)}
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B,) -> logits (B, V)."""
@@ -100,16 +108,18 @@ class RecurrentLanguage(LanguageNetwork):
         states, last = self._advance(tokens, state["hidden"], None)
         return self.logits(states[:, -1]), {"hidden": last}
 
-    def _advance(self, tokens: Tensor, state: Tensor | None, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """tokens (B, T) after state (B, L, P, W) -> the output layer's input (B, T, E or W), and the new state."""
-        x = self.dropout(self.embedding(tokens) * math.sqrt(self.config.embedding))  # (B, T, E)
-        hidden, last = self.recurrent(x, state, real)
-        return self.readout(self.dropout(hidden)), last
+    def _advance(self, tokens: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+        """tokens (B, T) after state (B, L, P, W) -> the output layer's input (B, T, E or W), and the new state.
 
-    def _carried(self, lane: int, rows: int) -> Tensor:
-        """Returns the state (B, L, P, W) after the lane's last batch."""
-        state = self.carried.get(lane)
-        if state is None or len(state) != rows:
-            found = "none" if state is None else f"states of {len(state)} rows"
-            raise ValueError(f"a batch of {rows} rows goes on in lane {lane}, where there are {found}")
-        return state
+        With attention to earlier states their memory follows in the state, which then is (B, L P W + M (W + 1)).
+        """
+        x = self.dropout(self.embedding(tokens) * math.sqrt(self.config.embedding))  # (B, T, E)
+        if self.attention is None:
+            hidden, last = self.recurrent(x, state, real)
+            return self.readout(self.dropout(hidden)), last
+        first = self.recurrent.start(len(tokens), tokens.device)
+        size = first[0].numel()
+        own, memory = torch.split(state, [size, state.shape[1] - size], 1)
+        hidden, last = self.recurrent(x, own.view_as(first), real)
+        hidden, memory = self.attention(hidden, memory.view(len(tokens), self.config.past, -1), real)
+        return self.readout(self.dropout(hidden)), torch.cat([last.flatten(1), memory.flatten(1)], 1)

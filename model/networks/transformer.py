@@ -9,6 +9,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
+from model.errors import UserError
 from model.layers.attention import causal_bias, padding_bias
 from model.layers.dropout import Dropout
 from model.layers.positions import PositionKind, Positions
@@ -61,6 +62,8 @@ class Transformer(TranslationNetwork):
     def __init__(self, config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         check_layers(config)
+        if config.norm_kind == "batch":
+            raise UserError("model.norm_kind=batch: for networks of one stack. Choices for a Transformer: layer, rms")
         self.config = config
         self.max_source_positions = self.max_target_positions = config.max_positions
         self.output = nn.Linear(config.width, target_vocabulary, bias=False)

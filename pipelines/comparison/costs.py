@@ -18,10 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.layers.attention import SelfAttention
+from model.layers.linear_attention import LinearAttention
 from model.layers.recurrent import Recurrent
+from model.layers.state_space import StateSpace
 from pipelines.evaluation.comparison_settings import HEADS
 
 TOKENS = 4096  # in a batch
+STATES, CONVOLUTION = 16, 4  # of the state-space layer, as in conf/model
 REPEATS = 3  # the fastest counts: other load only ever adds time
 
 
@@ -36,15 +39,31 @@ class LayerCost:
     kept: list[float]  # bytes per sequence
 
 
-def layer_costs(width: int, lengths: Sequence[int], device: torch.device) -> list[LayerCost]:
-    """Returns the costs of a plain recurrent layer, an LSTM and self-attention, all from d to d, in float32."""
+def layer_costs(width: int, lengths: Sequence[int], device: torch.device, heads: int = HEADS) -> list[LayerCost]:
+    """Returns the costs of each layer, all from d to d, in float32; softmax attention, which is the only one whose cost
+    per token grows with n, comes last."""
     torch.manual_seed(1)
     layers: list[tuple[str, bool, nn.Module]] = [
         ("RNN", True, Recurrent("rnn_tanh", width, width, 1, 0.0)),
         ("LSTM", True, Recurrent("lstm", width, width, 1, 0.0)),
-        ("self-attention", False, SelfAttention(width, HEADS, 0.0)),
+        ("linear attention", True, FromStart(LinearAttention(width, heads, 0.0))),
+        ("state space", True, FromStart(StateSpace(width, STATES, CONVOLUTION))),
+        ("self-attention", False, SelfAttention(width, heads, 0.0)),
     ]
     return [cost(label, recurrent, layer.to(device), width, lengths) for label, recurrent, layer in layers]
+
+
+class FromStart(nn.Module):
+    """A layer with a state, read from its initial one."""
+
+    def __init__(self, layer: LinearAttention | StateSpace) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (B, n, d) -> (B, n, d) and the state after it."""
+        found: tuple[Tensor, Tensor] = self.layer(x, self.layer.start(len(x), x.device))
+        return found
 
 
 def cost(label: str, recurrent: bool, layer: nn.Module, width: int, lengths: Sequence[int]) -> LayerCost:

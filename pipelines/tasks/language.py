@@ -161,6 +161,7 @@ def validate(config: Config) -> None:
     refuse_unrunnable(config, network)
     warn_of_warmup(config)
     processes = worker_count(config)
+    refuse_shared_statistics(config, processes)
     make_loader(config, network, tokenizer, 0, processes).close()
     train = SplitText(config.shard_dir, "train", config.loader.side)
     SplitText(config.shard_dir, "valid", config.loader.side)
@@ -176,6 +177,26 @@ def validate(config: Config) -> None:
         f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} "
         f"tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )
+
+
+def refuse_shared_statistics(config: Config, processes: int) -> None:
+    """Refuses BatchNorm where its running statistics, which are no weights, would not be those of the whole run.
+
+    Raises:
+        UserError: several processes, each of which would have its own, or a moving average of the weights alone.
+    """
+    if config.model.get("norm_kind") != "batch":
+        return
+    if processes > 1:
+        raise UserError(
+            f"model.norm_kind=batch: its running statistics are those of one process, and {processes} would train; "
+            f"choose cluster.workers=1, or model.norm_kind=layer"
+        )
+    if config.train.optimizer.ema_decay:
+        raise UserError(
+            f"train.optimizer.ema_decay={config.train.optimizer.ema_decay:g}: averages weights, but not the running "
+            f"statistics of model.norm_kind=batch; choose 0"
+        )
 
 
 def fingerprint(config: Config) -> dict[str, Any]:

@@ -27,6 +27,7 @@ class InspectConfig:
     format: Literal["text", "json"] = "text"
     verify: bool = False  # check the sha256 of every listed file
     samples: Whole = 2  # records of a shard
+    parameters: bool = False  # of a network: every matrix with shape, formula and share; the cost of a step by part
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"
 
@@ -55,7 +56,12 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         path = registry.fetch(version)
     else:
         path = fetched(name, config.cache)
-    facts |= contents(path, config.samples)
+    if config.parameters:
+        from services.commands.parameters import parameters  # loads torch
+
+        facts |= parameters(path)
+    else:
+        facts |= contents(path, config.samples)
     if config.verify:
         facts["verified"] = f"{check(path)} files have the sha256 that they should have"
     if config.format == "json":

@@ -17,6 +17,7 @@ from model.settings import DecodeConfig
 from model.text.sentences import join, split
 from services.commands.attention import Show, attention_file, check_attention
 from services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
+from services.commands.known import read_known
 from services.commands.lines import batches, flat, open_input, read_lines, to_column
 from services.commands.office_documents import document_of, translate_passages
 from services.commands.output import open_output
@@ -24,7 +25,6 @@ from services.models.loaded_model import LoadedModel
 from services.models.source import Loader
 from services.settings import TranslateConfig
 from services.texts.glossary import read_glossary
-from services.texts.known import read_known
 from services.texts.options import TextOptions
 from services.texts.prepare import prepare, translate_all
 

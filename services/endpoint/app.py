@@ -2,6 +2,7 @@
 
     POST /translate   GET /languages   POST /detect   GET /frontend/settings      (libretranslate.py)
     POST /translate_file   GET /download_file/{name}      (document_routes.py)
+    POST /next   POST /fill                                                       (guess_routes.py)
     POST /classify   POST /tag   POST /models/{model}                             (label_routes.py)
     GET /vectors/{word}   GET, POST /neighbours   GET, POST /analogy              (vector_routes.py)
     GET /health   GET /status   GET /models   GET /metrics   GET /spec
@@ -32,6 +33,7 @@ from services.endpoint.document_routes import FORM, PATHS, add_document_routes
 from services.endpoint.documentation import add_documentation
 from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
+from services.endpoint.guess_routes import add_guess_routes
 from services.endpoint.hooks import add_hooks
 from services.endpoint.keys import KeyRefusedError
 from services.endpoint.label_routes import add_label_routes
@@ -123,6 +125,7 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     add_google_v3_routes(app, endpoint)
     add_scoring_routes(app, endpoint)
     add_openai_routes(app, endpoint)
+    add_guess_routes(app, endpoint.guesser, endpoint.limits, endpoint.keys)
     add_vector_routes(app, endpoint.vectors, endpoint.limits, endpoint.keys)
     add_label_routes(app, endpoint.labels, endpoint.limits, endpoint.keys)
     add_hooks(app, endpoint)

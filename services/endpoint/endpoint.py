@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.inference.translator import Translation
 from services.endpoint.detection import Detector, Guess
 from services.endpoint.glossaries import Glossaries
+from services.endpoint.guess_routes import GuessQueue
 from services.endpoint.inference_queue import InferenceQueue
 from services.endpoint.keys import ASKING, Keys
 from services.endpoint.label_routes import LabelsQueue
@@ -65,6 +66,7 @@ class Endpoint:
     origins: Sequence[str] = ("*",)  # web pages' addresses that may ask
     glossaries: Glossaries = field(default_factory=Glossaries)
     encoder: EncoderQueue | None = None
+    guesser: GuessQueue | None = None
     labels: LabelsQueue | None = None
 
     def __post_init__(self) -> None:
@@ -229,10 +231,11 @@ class Endpoint:
         vectors = self.vectors.facts() if self.vectors else None
         encoder = self.encoder.facts() if self.encoder else None
         labels = self.labels.facts() if self.labels else None
-        every = (translations, vectors, encoder, labels)
+        guesser = self.guesser.facts() if self.guesser else None
+        every = (translations, vectors, encoder, labels, guesser)
         states = [found["status"] for found in every if found and found is not NOTHING]
         status = next((state for state in states if state != "ok"), "ok")
-        others = {"vectors": vectors, "encoder": encoder, "labels": labels}
+        others = {"vectors": vectors, "encoder": encoder, "labels": labels, "guesser": guesser}
         body = {**translations, "status": status, "translation": translations["status"], **others}
         return (200 if status == "ok" else 503), body
 

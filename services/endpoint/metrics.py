@@ -36,7 +36,7 @@ from services.telemetry.telemetry import Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KINDS = ("translation", "vectors", "encoder", "labels")
+KINDS = ("translation", "vectors", "encoder", "labels", "guesser")
 REASONS = {
     400: "invalid",
     403: "key",

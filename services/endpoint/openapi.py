@@ -141,12 +141,20 @@ STATUS = record(
         **STATE,
         "models": array_of(MODEL),
         "translation": TEXT,
-        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder", "labels")},
+        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder", "labels", "guesser")},
         "dragoman": TEXT,
     }
 )
 CLASSES = array_of(record({"label": TEXT, "score": NUMBER}))
 TAGS = array_of(record({"entity": TEXT, "score": NUMBER, "index": COUNT, "word": TEXT, "start": COUNT, "end": COUNT}))
+GUESSES = record(
+    {
+        "text": TEXT,
+        "steps": array_of(
+            record({"text": TEXT, "tokens": array_of(record({"piece": TEXT, "probability": NUMBER}))}),
+        ),
+    }
+)
 VECTOR = record(
     {
         "word": TEXT,

@@ -27,6 +27,7 @@ from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import EncoderQueue, Endpoint
 from services.endpoint.fair_queue import tokens_of
 from services.endpoint.glossaries import Glossaries
+from services.endpoint.guess_routes import GuessQueue
 from services.endpoint.hooks import Registration
 from services.endpoint.inference_queue import Answering, InferenceQueue
 from services.endpoint.key_store import KeyStore
@@ -41,6 +42,7 @@ from services.http.listening import Server, bind, reserve_descriptors
 from services.models.catalogue import Catalogue
 from services.models.follower import Follower
 from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
+from services.models.loaded_guesser import GuesserLoader, LoadedGuesser
 from services.models.loaded_labeller import LabellerLoader, LoadedLabeller
 from services.models.loaded_model import LoadedModel
 from services.models.loaded_vectors import LoadedVectors
@@ -141,6 +143,7 @@ def open_endpoint(
             translations=stack.enter_context(translations(config, models, metrics)),
             vectors=stack.enter_context(vectors(config, metrics)),
             encoder=stack.enter_context(encoder(config, metrics)),
+            guesser=stack.enter_context(guesser(config, metrics)),
             labels=stack.enter_context(labels(config, metrics)),
             limits=config.limits,
             keys=keys,
@@ -166,6 +169,7 @@ def open_endpoint(
             "translation": endpoint.translations,
             "vectors": endpoint.vectors,
             "encoder": endpoint.encoder,
+            "guesser": endpoint.guesser,
             "labels": endpoint.labels,
         }
         metrics.show(queues, Path(config.cache), models)
@@ -268,6 +272,15 @@ def encoder(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[Enc
 
 
 @contextlib.contextmanager
+def guesser(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[GuessQueue | None]:
+    """Yields the queue of texts whose likely tokens are asked for during the block; None if no model is named."""
+    loader = GuesserLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
+    said = Kind("guesser", "language model", "Cannot guess")
+    with open_queue(config, config.guesser, loader, LoadedGuesser.guess, said, metrics) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
 def labels(config: ServeConfig, metrics: Metrics | None = None) -> Iterator[LabelsQueue | None]:
     """Yields the queue of texts to label during the block; None if no model is named."""
     loader = LabellerLoader(Registry(config.tracking_uri, Path(config.cache)), Path(config.runs), config.device)
@@ -361,11 +374,11 @@ def check(config: ServeConfig) -> None:
     Raises:
         UserError: names the key and the value.
     """
-    several = (config.models, config.ensemble, config.vectors, config.encoder, config.labels)
+    several = (config.models, config.ensemble, config.vectors, config.encoder, config.labels, config.guesser)
     if not any((config.bundle, config.model, *several)):
         raise UserError(
             "serve: nothing to serve: serve.model, serve.models, serve.bundle, serve.ensemble, serve.vectors, "
-            "serve.encoder or serve.labels must name something"
+            "serve.encoder, serve.labels or serve.guesser must name something"
         )
     if config.models and (config.bundle is not None or config.ensemble):
         raise UserError(

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 from model.bundles.language import save_text_bundle
 from model.bundles.translation import save_bundle
 from model.bundles.vectors import save_vectors
+from model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
@@ -93,6 +95,18 @@ def language_bundle(tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPath
     directory = tmp_path_factory.mktemp("bundles") / "language"
     facts = {"pair": "en", "manifest_hash": "ef" * 32, "run": {"id": "l" * 32, "name": "language"}}
     save_text_bundle(directory, network=network, config=config, tokenizer=tokenizers.source, facts=facts)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def masked_bundle(tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A masked model of characters, with random weights."""
+    torch.manual_seed(1)
+    sizes: dict[str, Any] = {"width": 8, "heads": 2, "feed_forward": 8, "layers": 1, "max_positions": 32}
+    config = EncoderOnlyConfig(**sizes)
+    directory = tmp_path_factory.mktemp("bundles") / "masked"
+    network = EncoderOnly(config, tokenizers.source.vocabulary).eval()
+    save_text_bundle(directory, network=network, config=config, tokenizer=tokenizers.source, facts={"pair": "en"})
     return directory
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pipelines.comparison.costs import LayerCost, crossing, theory
 from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Figure, clean, panels
 
-COLOURS, MARKS = (BLUE, GREEN, ORANGE), ("o", "s", "^")
+PURPLE = "#7a4fa3"
+COLOURS, MARKS = (BLUE, GREEN, PURPLE, GREY, ORANGE), ("o", "s", "v", "d", "^")
 
 
 def draw(every: Sequence[LayerCost], width: int, device: str) -> Figure:

@@ -33,7 +33,7 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "sweep": "options of a sweep stand beside its trials' overrides",
     "serve": "the service has an endpoint already",
     **dict.fromkeys(
-        ("clean", "clients", "embed", "export", "generate", "inspect", "query"), "no verb of a job reads it"
+        ("clean", "clients", "embed", "export", "generate", "guess", "inspect", "query"), "no verb of a job reads it"
     ),
     **dict.fromkeys(("rerank", "score", "translate", "verify"), "no verb of a job reads it"),
 }

@@ -51,13 +51,24 @@ def test_the_look_ahead_mask_hides_the_future() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_row_with_nothing_to_see_is_finite_forward_and_backward(dtype: torch.dtype) -> None:
-    x = torch.randn(1, 2, 3, 8, dtype=dtype, requires_grad=True)
-    bias = padding_bias(torch.zeros(1, 3, dtype=torch.bool))
-    out = attend(x, x, x, bias, Dropout(0.0))
-    out.float().sum().backward()
-    assert torch.isfinite(out).all()
+@pytest.mark.parametrize("kind", ["matmul", "sdpa"])
+def test_combined_masks_that_hide_every_key_give_zeros_and_finite_gradients(
+    kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Padding before the text under a causal mask: the first query sees no key, the second one key."""
+    cpu = device.kernels(torch.device("cpu"))
+    monkeypatch.setattr("model.layers.attention.kernels", lambda _: replace(cpu, attention=kind))
+    torch.manual_seed(0)
+    x = torch.randn(3, 1, 2, 3, 8, dtype=dtype, requires_grad=True)
+    q, k, v = x.unbind(0)
+    padding = padding_bias(torch.tensor([[False, True, True]]))
+    assert padding is not None
+    out = attend(q, k, v, padding + causal_bias(3, x.device), Dropout(0.0))
+    assert torch.equal(out[:, :, 0], torch.zeros_like(out[:, :, 0]))
+    torch.testing.assert_close(out[:, :, 1], v[:, :, 1])
+    out.float().square().sum().backward()
     assert x.grad is not None and torch.isfinite(x.grad).all()
+    assert not x.grad[0, :, :, 0].any(), "no gradient reaches a query without a key"
 
 
 @pytest.mark.parametrize("keys", [1, 5, 15, 16, 17, 40, 70])

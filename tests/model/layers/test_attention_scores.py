@@ -68,9 +68,13 @@ def test_padding_gets_no_weight_whatever_the_scores(dtype: torch.dtype) -> None:
     assert weights.sum(-1).tolist() == [[1.0], [1.0]]
 
 
-def test_nothing_but_padding_gives_numbers() -> None:
-    weights = attention_weights(torch.randn(1, 2, 3), torch.zeros(1, 3, dtype=torch.bool))
-    torch.testing.assert_close(weights, torch.full((1, 2, 3), 1 / 3))
+def test_a_sentence_of_only_padding_gets_no_weights_and_finite_gradients() -> None:
+    scores = torch.randn(2, 2, 3, requires_grad=True)
+    weights = attention_weights(scores, torch.tensor([[True, True, False], [False, False, False]]))
+    assert torch.equal(weights[1], torch.zeros(2, 3))
+    torch.testing.assert_close(weights[0].sum(-1), torch.ones(2))
+    weights.square().sum().backward()
+    assert scores.grad is not None and torch.isfinite(scores.grad).all() and not scores.grad[1].any()
 
 
 def draw(batch: int, queries: int, keys: int, width: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:

@@ -8,7 +8,7 @@ from torch import nn
 
 from model.errors import UserError
 from model.layers.dropout import Dropout
-from model.layers.transformer_layers import EncoderLayer, FeedForward, RMSNorm, check_layers
+from model.layers.transformer_layers import BatchNorm, EncoderLayer, FeedForward, RMSNorm, check_layers
 from model.networks.architectures import any_network, model_config
 from model.networks.transformer import Transformer, TransformerConfig
 
@@ -143,3 +143,25 @@ def test_without_attention_dropout_training_leaves_the_weights_of_attention_alon
 def test_sizes_that_do_not_fit_are_refused_by_name(changes: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         check_layers(config(**changes))
+
+
+def test_batch_statistics_let_a_sentence_depend_on_its_neighbours_padding() -> None:
+    """Why BatchNorm fails on text: in training the same sentence differs with the batch; with LayerNorm it does not."""
+    torch.manual_seed(0)
+    short = torch.randn(1, 3, 8)
+    alone = torch.cat([short, torch.randn(1, 3, 8)])
+    padded = nn.functional.pad(alone, (0, 0, 0, 9))
+    batch, layer = BatchNorm(8).train(), nn.LayerNorm(8)
+    assert (batch(alone)[0] - batch(padded)[0, :3]).abs().max() > 0.5
+    torch.testing.assert_close(layer(alone)[0], layer(padded)[0, :3])
+    torch.testing.assert_close(batch.eval()(alone)[0], batch(padded)[0, :3])
+
+
+def test_batch_norm_is_torchs() -> None:
+    torch.manual_seed(0)
+    ours, theirs = BatchNorm(8), nn.BatchNorm1d(8)
+    for _ in range(3):
+        x = torch.randn(4, 5, 8)
+        torch.testing.assert_close(ours(x).flatten(0, 1), theirs(x.flatten(0, 1)))
+    torch.testing.assert_close(ours.eval()(x).flatten(0, 1), theirs.eval()(x.flatten(0, 1)))
+    assert torch.isfinite(ours.train()(x[:1, :1])).all()

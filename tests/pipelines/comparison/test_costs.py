@@ -39,7 +39,17 @@ def test_a_recurrent_layer_keeps_as_much_a_step() -> None:
     assert long / short == pytest.approx(2.0, rel=0.15)
 
 
+@pytest.mark.parametrize("label", ["linear attention", "state space"])
+def test_a_fixed_state_keeps_as_much_per_token_at_any_length(label: str) -> None:
+    """Where softmax attention keeps four times as much per token at four times the length."""
+    every = {one.label: one for one in layer_costs(8, [256, 1024], torch.device("cpu"))}
+    short, long = (kept / n for kept, n in zip(every[label].kept, every[label].lengths, strict=True))
+    assert long / short == pytest.approx(1.0, rel=0.05)
+    softmax = [kept / n for kept, n in zip(every["self-attention"].kept, [256, 1024], strict=True)]
+    assert softmax[1] / softmax[0] > 3.0
+
+
 def test_every_layer_is_measured_at_every_length() -> None:
     every = layer_costs(8, [8, 4], torch.device("cpu"))
-    assert [one.recurrent for one in every] == [True, True, False]
+    assert [one.recurrent for one in every] == [True, True, True, True, False]
     assert all(one.lengths == [4, 8] and min(one.seconds + one.kept) > 0 for one in every)

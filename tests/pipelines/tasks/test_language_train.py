@@ -33,6 +33,9 @@ LINES = [
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1"]
 MODELS = {
     "rnnlm_lstm": ["model.embedding=8", "model.width=16", "model.layers=1"],
+    "rnnlm_attention": ["model.embedding=8", "model.width=16", "model.layers=1", "model.past=4"],
+    "statelm_linear": [*SMALL, "model.max_positions=32"],
+    "statelm_selective": ["model.width=16", "model.feed_forward=16", "model.layers=1", "model.states=4"],
     "gpt_tiny": [*SMALL, "model.max_positions=32"],
     "bert_tiny": [*SMALL, "model.max_positions=64", "loader.max_length=64"],
 }
@@ -226,3 +229,12 @@ def test_a_run_with_other_settings_of_its_own_loader_is_refused(home: Path) -> N
     # what only other loaders read makes no other run
     settings = config(home, "model=rnnlm_lstm", "name=rnnlm_lstm", *MODELS["rnnlm_lstm"], "loader.mlm_probability=0.3")
     assert train.task(settings) == 0
+
+
+def test_batch_norm_is_for_one_process_and_without_a_moving_average(home: Path) -> None:
+    words = ["model=gpt_tiny", "name=batch", "model.norm_kind=batch", *MODELS["gpt_tiny"]]
+    with pytest.raises(UserError, match=r"model\.norm_kind=batch: .* 2 would train; choose cluster\.workers=1"):
+        launch.check(config(home, *words, "cluster.backend=ray", "cluster.workers=2", "loader.lanes=2"))
+    with pytest.raises(UserError, match=r"train\.optimizer\.ema_decay=0\.9: averages weights"):
+        launch.check(config(home, *words, "train.optimizer.ema_decay=0.9"))
+    launch.check(config(home, *words))

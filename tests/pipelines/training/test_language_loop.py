@@ -42,9 +42,21 @@ CPU = torch.device("cpu")
 SMALL = {"width": 16, "heads": 2, "feed_forward": 16, "layers": 1, "dropout": 0.3, "max_positions": 16}
 NETWORKS: dict[str, dict[str, Any]] = {
     "rnnlm": {"architecture": "rnnlm", "cell": "lstm", "embedding": 12, "width": 16, "layers": 2, "dropout": 0.3},
+    "rnnlm attention": {"architecture": "rnnlm", "embedding": 12, "width": 16, "layers": 1, "past": 4},
+    "selective": {
+        "architecture": "statelm",
+        "mixer": "selective",
+        "width": 16,
+        "feed_forward": 16,
+        "layers": 2,
+        "states": 4,
+    },
+    "linear": {"architecture": "statelm", **SMALL},
     "gpt": {"architecture": "gpt", **SMALL},
+    "gpt batch norm": {"architecture": "gpt", "norm_kind": "batch", **SMALL},
     "bert": {"architecture": "bert", **SMALL},
 }
+CARRY = ("rnnlm", "rnnlm attention", "selective")  # networks that carry states from batch to batch
 
 
 def nothing(step: int, values: dict[str, float]) -> None:
@@ -54,9 +66,9 @@ def nothing(step: int, values: dict[str, float]) -> None:
 def loader_of(kind: str, shards: Path, ranks: Ranks) -> Lanes[Any]:
     text = SplitText(shards, "train")
     place = (3, ranks.rank, ranks.world)
-    if kind == "rnnlm":
+    if kind in CARRY:
         return StreamLoader(text, LOADER, *place)
-    if kind == "gpt":
+    if kind != "bert":
         return WindowLoader(text, LOADER, *place)
     return MaskedLoader(text, LOADER, Masking(VOCABULARY, 0.15), *place)
 
@@ -75,7 +87,7 @@ def train(
     torch.manual_seed(5)
     arguments: dict[str, Any] = {
         "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, VOCABULARY),
-        "loss": architecture(kind).loss,
+        "loss": architecture(NETWORKS[kind]["architecture"]).loss,
         "loader": loader_of(kind, shards, ranks),
         "lanes": LOADER.lanes,
         "config": config,
@@ -126,7 +138,7 @@ def test_a_resumed_run_is_the_undisturbed_run(kind: str, shards: Path, tmp_path:
     for group, members in tensors(tmp_path / "cut").items():
         for name, value in members.items():
             assert torch.equal(value, expected[group][name])
-    assert (sorted(expected.get("carried", {})) == ["0", "1"]) is (kind == "rnnlm")
+    assert (sorted(expected.get("carried", {})) == ["0", "1"]) is (kind in CARRY)
 
 
 def rank_process(rank: int, port: int, shards: str, run: str, config: TrainConfig, kind: str) -> None:

@@ -191,7 +191,7 @@ def test_a_translation_comes_with_its_alignment_when_asked_for(client: Client) -
 
 
 def test_a_list_has_a_list_a_text_and_a_map_a_sentence(client: Client) -> None:
-    answer = client.ask(q=["The dog. The dog.", " ", "ja"], alignment="true", alternatives=1).json()
+    answer = client.ask(q=["A b c d. A b c d.", " ", "ja"], alignment="true", alternatives=1).json()
     assert [len(maps) for maps in answer["alignment"]] == [2, 0, 1]
     assert len(answer["alternatives"]) == 3
     assert client.ask(q=["ja"], alignment="0").json().keys() <= {"translatedText", "losses"}

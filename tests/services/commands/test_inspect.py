@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from model.bundles.language import load_text_bundle
 from model.errors import UserError
+from model.networks.parts import BOTH, FORWARD
 from model.runs import attempts
 from model.shards.manifest import Manifest, Split, write_manifest
 from model.shards.writer import write_shard
@@ -149,3 +151,22 @@ def test_the_report_is_text_or_json(bundle: Path, capsys: pytest.CaptureFixture[
 def test_no_path_is_the_users_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "dragoman inspect PATH" in capsys.readouterr().err
+
+
+def test_parameters_are_shown_by_part_with_the_cost_of_a_step(
+    language_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(language_bundle), "inspect.parameters=true", "inspect.format=json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    network = load_text_bundle(language_bundle).network
+    assert found["parameters"] == network.parameter_count()
+    assert {one["part"] for one in found["costs"]} == {"recurrent layers", "unembedding", FORWARD, BOTH}
+    assert main([str(language_bundle), "inspect.parameters=true"]) == 0
+    assert "formula: V x D" in capsys.readouterr().out
+
+
+def test_parameters_of_something_without_a_network_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(tmp_path), "inspect.parameters=true"]) == 2
+    assert "is no bundle and no run with one" in capsys.readouterr().err

@@ -27,7 +27,10 @@ def test_the_answers_headers_name_model_version_run_and_manifest(stage: Stage) -
 
 
 def test_text_is_translated_by_sentences_and_keeps_its_line_breaks(stage: Stage) -> None:
-    assert stage.ask(q="One dog. Two dogs.\n\n Three cats.").json()["translatedText"] == "ONE DOG. TWO DOGS.\n\n THREE CATS."
+    assert (
+        stage.ask(q="One dog. Two dogs.\n\n Three cats.").json()["translatedText"]
+        == "ONE DOG. TWO DOGS.\n\n THREE CATS."
+    )
     assert stage.translator.lines == ["One dog.", "Two dogs.", "Three cats."]
     assert stage.ask(q=" \n").json()["translatedText"] == " \n"
 

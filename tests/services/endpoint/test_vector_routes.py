@@ -272,7 +272,10 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
 
 
 def test_nothing_to_serve_is_a_mistake() -> None:
-    keys = r"serve\.model, serve\.models, serve\.bundle, serve\.ensemble, serve\.vectors or serve\.encoder"
+    keys = (
+        r"serve\.model, serve\.models, serve\.bundle, serve\.ensemble, serve\.vectors, "
+        r"serve\.encoder, serve\.labels or serve\.guesser"
+    )
     with pytest.raises(UserError, match=keys):
         serve.check(ServeConfig(model=None))
     with (

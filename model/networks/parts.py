@@ -1,0 +1,184 @@
+"""The parameters of a network by part, as lectures count them, and the cost of a training step by part.
+
+A part is a matrix of one role, such as the queries of all layers. Its formula is a product of the network's letters:
+V vocabulary, D width, H heads, G heads of keys and values, K width of a head, F feed-forward width, L layers. Other
+parameters have their shape as formula. A tied table counts once.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from model.networks.network import Network
+from model.text.text_batch import TextBatch
+from model.text.tokenizer import SPECIAL
+
+MATRICES = ("embedding", "queries", "keys", "values", "output", "up", "gate", "down", "unembedding")  # of lectures
+SIMPLE = (  # pattern of a parameter's name, part, formula
+    (r"(.*_)?embedding\.weight", "embedding", "V x D"),
+    (r"output\.weight", "unembedding", "V x D"),
+    (r".*attention\.out\.weight", "output", "D x D"),
+    (r".*feed_forward\.outer\.weight", "down", "D x F"),
+    (r"positions\.table", "positions", "positions x D"),
+    (r".*norm\.(weight|bias)", "normalisation", "D"),
+    (r".*bias.*", "biases", ""),
+)
+FORWARD, BOTH = "forward pass", "forward and backward pass"
+COSTS = {  # a module's last name: the part whose cost it is
+    "self_attention": "attention",
+    "cross_attention": "attention to the source",
+    "attention": "attention to earlier states",
+    "mixer": "mixer",
+    "recurrent": "recurrent layers",
+    "feed_forward": "feed-forward",
+    "head": "head",
+    "output": "unembedding",
+}
+
+
+@dataclass
+class Part:
+    """All parameters of one role and shape."""
+
+    part: str
+    matrices: int
+    shape: tuple[int, ...]
+    formula: str
+    parameters: int = 0
+
+
+@dataclass
+class Cost:
+    """The cost of one part in the forward pass, or of a whole pass."""
+
+    part: str
+    flops: int
+    seconds: float
+
+
+def parts(network: Network) -> list[Part]:
+    """Returns the parts in the order of their first parameter; the network may be without its weights."""
+    found: dict[tuple[str, tuple[int, ...]], Part] = {}
+    tables = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    for name, parameter in network.named_parameters():
+        if id(parameter) in tables:  # a tied one may come under the output layer's name
+            name = "embedding.weight"
+        for part, shape, formula in roles(name, parameter, getattr(network, "config", None)):
+            row = found.setdefault((part, shape), Part(part, 0, shape, formula))
+            row.matrices += 1
+            row.parameters += int(np.prod(shape))
+    for row in found.values():
+        if row.matrices > 1 and row.formula:
+            row.formula = f"{row.matrices} x {row.formula}"
+    return list(found.values())
+
+
+def roles(name: str, parameter: Tensor, config: Any) -> Iterator[tuple[str, tuple[int, ...], str]]:
+    """Yields (part, shape, formula) of a parameter; one product of several matrices gives each of them."""
+    shape = tuple(parameter.shape)
+    heads = getattr(config, "heads", 0)
+    if re.fullmatch(r".*(self_attention|mixer)\.qkv\.weight", name):
+        width = shape[1]
+        keys = (shape[0] - width) // 2
+        yield "queries", (width, width), "H K x D"
+        for part in ("keys", "values"):
+            yield part, (keys, width), "H K x D" if keys == width else "G K x D"
+    elif re.fullmatch(r".*cross_attention\.(q|kv)\.weight", name):
+        if name.endswith("q.weight"):
+            yield "queries", shape, "H K x D"
+        else:
+            for part in ("keys", "values"):
+                yield part, (shape[0] // 2, shape[1]), "H K x D" if shape[0] == 2 * shape[1] else "G K x D"
+    elif name.endswith("feed_forward.inner.weight"):
+        gated = getattr(config, "activation", "") == "swiglu"
+        for part in ("up", "gate") if gated else ("up",):
+            yield part, (shape[0] // (2 if gated else 1), shape[1]), "F x D"
+    elif re.fullmatch(r".*mixer\.out\.weight", name) and heads:
+        yield "output", shape, "D x D"
+    else:
+        for pattern, part, formula in SIMPLE:
+            if re.fullmatch(pattern, name):
+                yield part, shape, formula or " x ".join(map(str, shape))
+                return
+        yield re.sub(r"\.\d+\b", "", name).removesuffix(".weight"), shape, " x ".join(map(str, shape))
+
+
+def matrices_of_lectures(every: list[Part]) -> int:
+    """Returns the sum over the matrices that lectures count: no biases, no normalisation, no positions."""
+    return sum(one.parameters for one in every if one.part in MATRICES)
+
+
+def step_costs(network: Network, rows: int, length: int) -> list[Cost]:
+    """Returns the forward pass' cost by part on `rows` x `length` random tokens, then that of FORWARD and of BOTH.
+
+    Floating-point operations are counted by torch.utils.flop_counter: products alone. It cannot tell the parts of a
+    backward pass apart. Seconds are measured without the counter.
+    """
+    generator = torch.Generator().manual_seed(1)
+    size = network.output.out_features
+    tokens = torch.randint(min(len(SPECIAL), size - 1), size, (rows, length + 1), generator=generator)
+    inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
+    batch = TextBatch(inputs, targets, targets.numel(), 0, np.arange(rows, dtype=np.int64))
+
+    def step() -> Tensor:
+        return nn.functional.cross_entropy(network.logits(network(batch)).flatten(0, 1), targets.flatten())
+
+    network.train()
+    named = {name: COSTS[name.rsplit(".", 1)[-1]] for name, _ in network.named_modules() if is_cost(name)}
+    with FlopCounterMode(display=False) as both:
+        step().backward()  # type: ignore[no-untyped-call]  # torch's
+    start = time.perf_counter()
+    step().backward()  # type: ignore[no-untyped-call]  # torch's
+    taken = time.perf_counter() - start
+    network.zero_grad()
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        step()
+    counts = counter.get_flop_counts()
+    root = type(network).__name__
+    flops: dict[str, int] = {}
+    for name, part in named.items():
+        flops[part] = flops.get(part, 0) + sum(counts.get(f"{root}.{name}", {}).values())
+    with torch.no_grad():
+        seconds, whole = time_parts(network, named, step)
+    costs = [Cost(part, count, seconds[part]) for part, count in flops.items()]
+    return [*costs, Cost(FORWARD, counter.get_total_flops(), whole), Cost(BOTH, both.get_total_flops(), taken)]
+
+
+def is_cost(name: str) -> bool:
+    """Returns True for a module that is a part by itself: none inside another part."""
+    path = name.split(".")
+    return path[-1] in COSTS and not any(one in COSTS for one in path[:-1])
+
+
+def time_parts(network: Network, named: Mapping[str, str], step: Any) -> tuple[dict[str, float], float]:
+    """Returns the seconds of each part's modules and of the whole forward pass, of the second of two passes."""
+    seconds = dict.fromkeys(named.values(), 0.0)
+    begun: dict[nn.Module, float] = {}
+    modules = dict(network.named_modules())
+
+    def begin(module: nn.Module, _inputs: Any) -> None:
+        begun[module] = time.perf_counter()
+
+    def end_of(part: str) -> Any:
+        def end(module: nn.Module, _inputs: Any, _output: Any) -> None:
+            seconds[part] += time.perf_counter() - begun[module]
+
+        return end
+
+    step()
+    hooks: list[Any] = []
+    for name, part in named.items():
+        hooks += [modules[name].register_forward_pre_hook(begin), modules[name].register_forward_hook(end_of(part))]
+    start = time.perf_counter()
+    step()
+    whole = time.perf_counter() - start
+    for hook in hooks:
+        hook.remove()
+    return seconds, whole

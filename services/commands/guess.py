@@ -1,0 +1,90 @@
+"""`dragoman next TEXT` and `dragoman fill TEXT`: the likeliest tokens at a place, with probabilities, without a server.
+
+`next` shows what a language model expects after the text, and follows the likeliest path. `fill` shows what a masked
+model expects at each [MASK].
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from conf import compose
+from model.decoding.likely import MASK, Step, fill_steps, has_mask, likely_path
+from model.errors import UserError
+from model.ranges import check_ranges
+from model.text.excerpt import excerpt
+from services.commands.guess_picture import SUFFIXES, guess_picture
+from services.models.source import open_text_bundle
+from services.settings import GuessConfig
+
+BAR = 30  # characters of a certain token
+
+
+def next_tokens(config: GuessConfig, text: str | None = None) -> int:
+    """Prints the likeliest continuations of the text, step by step."""
+    check(config)
+    given = config.text if text is None else text
+    if given is None:
+        raise UserError('next: give the beginning of a text: dragoman next "I was eating"')
+    bundle = open_text_bundle(config, "language")
+    network = bundle.language_network.to(config.device)
+    steps = likely_path(network, bundle.tokenizer, given, config.best, config.steps, bundle.normalisation)
+    return show(config, steps, steps[-1].text)
+
+
+def fill(config: GuessConfig, words: str | None = None) -> int:
+    """Prints the likeliest tokens for each mask of the text."""
+    check(config)
+    given = config.text if words is None else words
+    if given is None or not has_mask(given):
+        raise UserError(
+            f"fill: {'no text' if given is None else repr(given[:60])} has no {MASK}; write one for each token to "
+            f'guess: dragoman fill "The {MASK} barks."'
+        )
+    bundle = open_text_bundle(config, "masked")
+    network = bundle.network.to(config.device)
+    steps, text = fill_steps(network, bundle.tokenizer, given, config.best, bundle.normalisation)
+    return show(config, steps, text)
+
+
+def check(config: GuessConfig) -> None:
+    """Refuses invalid settings by name, before anything is loaded.
+
+    Raises:
+        UserError: a number out of range, or a picture that could not be written.
+    """
+    check_ranges("guess", config)
+    if config.picture is None:
+        return
+    file = Path(config.picture)
+    if file.suffix.lower() not in SUFFIXES:
+        raise UserError(f"guess.picture: {file}: unknown kind of file. Choices: {', '.join(SUFFIXES)}")
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"guess.picture: {file} cannot be written (no such folder)")
+
+
+def show(config: GuessConfig, steps: Sequence[Step], text: str) -> int:
+    """Prints the steps and the resulting text, and draws the picture if one is asked for."""
+    if config.picture is not None:
+        guess_picture(steps, Path(config.picture))
+    print(as_json(steps, text) if config.format == "json" else as_text(steps, text))
+    sys.stdout.flush()
+    return compose.OK
+
+
+def as_json(steps: Sequence[Step], text: str) -> str:
+    """Returns one object: the text, and for each step the text before it and the tokens with probabilities."""
+    found = [{"text": step.text, "tokens": [one._asdict() for one in step.predictions]} for step in steps]
+    return json.dumps({"text": text, "steps": found}, ensure_ascii=False)
+
+
+def as_text(steps: Sequence[Step], text: str) -> str:
+    """Returns a table per step, and the resulting text."""
+    width = max((len(excerpt(one.piece)) for step in steps for one in step.predictions), default=0)
+    lines = []
+    for step in steps:
+        lines.append(excerpt(step.text))
+        for piece, share in step.predictions:
+            lines.append(f"  {excerpt(piece):<{width}}  {share:6.4f}  {'#' * round(BAR * share)}".rstrip())
+    return "\n".join([*lines, "", f"likeliest: {excerpt(text)}"])

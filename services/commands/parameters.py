@@ -1,0 +1,65 @@
+"""`inspect.parameters=true`: every matrix of a bundle's network, and the cost of a step by part."""
+
+from pathlib import Path
+from typing import Any
+
+from model.bundles.directory import CONFIG
+from model.errors import UserError
+from model.inference.kinds import open_bundle
+from model.networks.network import Network, TranslationNetwork
+from model.networks.parts import FORWARD, matrices_of_lectures, parts, step_costs
+from model.runs.paths import BUNDLE
+
+TOKENS = 128  # of each row whose cost is counted and measured
+ROWS = 8
+
+
+def parameters(path: Path) -> dict[str, Any]:
+    """Returns the tables as plain values, of a bundle or of a run with one.
+
+    Raises:
+        UserError: there is no bundle, or it has no network.
+    """
+    directory = path if (path / CONFIG).is_file() else path / BUNDLE
+    if not (directory / CONFIG).is_file():
+        raise UserError(f"inspect.parameters: {path} is no bundle and no run with one")
+    bundle: Any = open_bundle(directory)
+    network = getattr(bundle, "network", None)
+    if not isinstance(network, Network):
+        raise UserError(f"inspect.parameters: {directory} holds word vectors, which are one table and no network")
+    every = parts(network)
+    total = sum(one.parameters for one in every)
+    rows = [
+        {
+            "part": one.part,
+            "matrices": one.matrices,
+            "shape": " x ".join(f"{size:,}" for size in one.shape),
+            "formula": one.formula,
+            "parameters": f"{one.parameters:,}",
+            "share": f"{one.parameters / total:.1%}",
+        }
+        for one in every
+    ]
+    facts: dict[str, Any] = {
+        "kind": "parameters",
+        "path": str(directory),
+        "matrices": rows,
+        "parameters": total,
+        "without_biases_norms_positions": matrices_of_lectures(every),
+    }
+    if not isinstance(network, TranslationNetwork):  # whose step needs two texts
+        length = min(TOKENS, getattr(network, "max_positions", None) or TOKENS)
+        costs = step_costs(network, ROWS, length)
+        whole = next(one for one in costs if one.part == FORWARD)
+        facts["step"] = f"{ROWS} rows of {length} tokens; shares are of the forward pass"
+        facts["costs"] = [
+            {
+                "part": one.part,
+                "operations": f"{one.flops:,}",
+                "of_operations": f"{one.flops / max(1, whole.flops):.1%}",
+                "seconds": f"{one.seconds:.4f}",
+                "of_seconds": f"{one.seconds / whole.seconds:.1%}",
+            }
+            for one in costs
+        ]
+    return facts

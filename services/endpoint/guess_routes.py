@@ -1,0 +1,81 @@
+"""POST /next and POST /fill: the likeliest tokens after a text, or at its masks, with probabilities."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Self, TypeAlias
+
+import pydantic
+from fastapi import FastAPI, Request, Response
+from pydantic import Field
+from starlette.exceptions import HTTPException
+
+from model.decoding.likely import has_mask
+from model.errors import UserError
+from services.endpoint import openapi
+from services.endpoint.answer import as_json
+from services.endpoint.inference_queue import InferenceQueue
+from services.endpoint.keys import Keys
+from services.endpoint.requests import Parameters, Text, check_key, parameters, validate, whole_number
+from services.models.loaded_guesser import Ask, Found, LoadedGuesser
+from services.settings import Limits
+
+GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, Found | UserError]
+NONE = "This endpoint has no language model (the server's setting serve.guesser names one)"
+KINDS = {"next": "language", "fill": "masked"}
+MOST_STEPS = 100
+
+
+class GuessRequest(Parameters):
+    """The parameters of both routes; `steps` has an effect on /next alone."""
+
+    q: Text = Field(examples=["I was eating"])
+    k: int = 5
+    steps: int = 1
+
+    @classmethod
+    def within(cls, limits: Limits) -> type[Self]:
+        """Returns the class with the limits on tokens and steps."""
+        k = whole_number(min(5, limits.neighbours), 1, limits.neighbours)
+        return pydantic.create_model(cls.__name__, __base__=cls, k=k, steps=whole_number(1, 1, MOST_STEPS))
+
+
+def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, keys: Keys) -> None:
+    """Adds the routes; without a queue they answer that there is no language model here."""
+    model = GuessRequest.within(limits)
+
+    def route(name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            values = await parameters(request)
+            key = check_key(request, values, keys)
+            if queue is None:
+                raise HTTPException(404, NONE)
+            asked = validate(model, values)
+            served = queue.model()
+            check(name, asked.q, served, limits)
+            keys.charge(key, len(asked.q))
+            (found,) = await queue.ask(served, [Ask(asked.q, asked.k, asked.steps)])
+            if isinstance(found, UserError):
+                raise HTTPException(400, f"Invalid request: {found}")
+            return as_json(shape(found), headers=served.origin.headers())
+
+        return answer
+
+    for name, summary in (("next", "The likeliest next tokens of a text"), ("fill", "The likeliest tokens at masks")):
+        told = openapi.answers(openapi.GUESSES, origin=True)
+        app.post(f"/{name}", summary=summary, responses=told, openapi_extra=openapi.in_body(model))(route(name))
+
+
+def check(name: str, text: str, served: LoadedGuesser, limits: Limits) -> None:
+    """Raises HTTPException 400 for a model of the other kind, a text that is too long, or one without a mask."""
+    if served.bundle.kind != KINDS[name]:
+        other = "/fill" if name == "next" else "/next"
+        raise HTTPException(400, f"Invalid request: the model is a {served.bundle.kind} model: ask {other}")
+    if len(text) > limits.characters:
+        raise HTTPException(400, f"Invalid request: request ({len(text)}) exceeds text limit ({limits.characters})")
+    if name == "fill" and not has_mask(text):
+        raise HTTPException(400, "Invalid request: q has no [MASK]")
+
+
+def shape(found: Found) -> dict[str, Any]:
+    """Returns the answer as `dragoman next guess.format=json` prints it."""
+    steps = [{"text": step.text, "tokens": [one._asdict() for one in step.predictions]} for step in found.steps]
+    return {"text": found.text, "steps": steps}

@@ -1,0 +1,103 @@
+"""A loaded language model or masked model, and its likeliest tokens."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from model.bundles.directory import bundle_kind
+from model.bundles.language import TextBundle, load_text_bundle
+from model.decoding.likely import MASK, Step, fill_steps, likely_path
+from model.errors import UserError
+from model.runs.bundles import find_bundle
+from services.models.origin import Origin
+from services.models.registry import UNREGISTERED, ModelVersion, Registry
+
+TEXT = "The dog sees the"  # what every new model must go on with
+KINDS = ("language", "masked")
+logger = logging.getLogger(__name__)
+
+
+class Ask(NamedTuple):
+    """A text to go on with or, for a masked model, with masks to fill."""
+
+    text: str
+    best: int
+    steps: int = 1
+
+
+class Found(NamedTuple):
+    """The likeliest tokens of each step, and the text with the likeliest of all."""
+
+    steps: list[Step]
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedGuesser:
+    """A loaded model. Immutable: it is only replaced as a whole."""
+
+    bundle: TextBundle
+    origin: Origin
+
+    def guess(self, asked: Sequence[Ask], _nbest: int = 1) -> list[Found | UserError]:
+        """Returns one answer per text, or what is wrong with the text."""
+        return [self._guess(one) for one in asked]
+
+    def _guess(self, one: Ask) -> Found | UserError:
+        tokenizer, form = self.bundle.tokenizer, self.bundle.normalisation
+        try:
+            if self.bundle.kind == "masked":
+                return Found(*fill_steps(self.bundle.network, tokenizer, one.text, one.best, form))
+            network = self.bundle.language_network
+            steps = likely_path(network, tokenizer, one.text, one.best, one.steps, form)
+            return Found(steps, steps[-1].text)
+        except UserError as problem:
+            return problem
+
+    def facts(self) -> dict[str, Any]:
+        """Returns the facts for /status beside the origin."""
+        return {"kind": self.bundle.kind}
+
+
+class GuesserLoader:
+    """Loads the model that `serve.guesser` names."""
+
+    def __init__(self, registry: Registry, runs: Path, device: str) -> None:
+        self.registry = registry
+        self.runs = runs
+        self.device = device
+
+    def load(self, reference: str) -> LoadedGuesser:
+        """Loads the bundle of a directory or a run.
+
+        Raises:
+            UserError: an unknown name, or a bundle of another kind.
+        """
+        directory = find_bundle(reference, self.runs, self.registry.cache)
+        if directory is None:
+            raise UserError(
+                f"serve.guesser: {reference!r} is neither a bundle's directory nor models:/NAME@ALIAS nor a finished "
+                f"run in {self.runs}"
+            )
+        return self._load(directory)
+
+    def load_version(self, version: ModelVersion) -> LoadedGuesser:
+        """Loads a version of the registry through the cache."""
+        return self._load(self.registry.fetch(version), version)
+
+    def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedGuesser:
+        if bundle_kind(directory) not in KINDS:
+            raise UserError(
+                f"serve.guesser: {version.name or directory} holds a bundle of the kind {bundle_kind(directory)}. "
+                f"Choices: {', '.join(KINDS)}"
+            )
+        bundle = load_text_bundle(directory)
+        bundle.network.to(self.device)
+        served = LoadedGuesser(bundle, Origin.of(bundle, version))
+        (found,) = served.guess([Ask(TEXT + (f" {MASK}" if bundle.kind == "masked" else ""), 1)])
+        if isinstance(found, UserError):
+            raise found
+        logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
+        return served
