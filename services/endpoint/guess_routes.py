@@ -9,7 +9,6 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from model.decoding.likely import has_mask
-from model.errors import UserError
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.inference_queue import InferenceQueue
@@ -18,7 +17,7 @@ from services.endpoint.requests import Parameters, Text, check_key, parameters, 
 from services.models.loaded_guesser import Ask, Found, LoadedGuesser
 from services.settings import Limits
 
-GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, Found | UserError]
+GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, Found | str]
 NONE = "This endpoint has no language model (the server's setting serve.guesser names one)"
 KINDS = {"next": "language", "fill": "masked"}
 MOST_STEPS = 100
@@ -53,7 +52,7 @@ def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, key
             check(name, asked.q, served, limits)
             keys.charge(key, len(asked.q))
             (found,) = await queue.ask(served, [Ask(asked.q, asked.k, asked.steps)])
-            if isinstance(found, UserError):
+            if isinstance(found, str):
                 raise HTTPException(400, f"Invalid request: {found}")
             return as_json(shape(found), headers=served.origin.headers())
 

@@ -41,11 +41,11 @@ class LoadedGuesser:
     bundle: TextBundle
     origin: Origin
 
-    def guess(self, asked: Sequence[Ask], _nbest: int = 1) -> list[Found | UserError]:
+    def guess(self, asked: Sequence[Ask], _nbest: int = 1) -> list[Found | str]:
         """Returns one answer per text, or what is wrong with the text."""
         return [self._guess(one) for one in asked]
 
-    def _guess(self, one: Ask) -> Found | UserError:
+    def _guess(self, one: Ask) -> Found | str:
         tokenizer, form = self.bundle.tokenizer, self.bundle.normalisation
         try:
             if self.bundle.kind == "masked":
@@ -54,7 +54,7 @@ class LoadedGuesser:
             steps = likely_path(network, tokenizer, one.text, one.best, one.steps, form)
             return Found(steps, steps[-1].text)
         except UserError as problem:
-            return problem
+            return str(problem)
 
     def facts(self) -> dict[str, Any]:
         """Returns the facts for /status beside the origin."""
@@ -97,7 +97,7 @@ class GuesserLoader:
         bundle.network.to(self.device)
         served = LoadedGuesser(bundle, Origin.of(bundle, version))
         (found,) = served.guess([Ask(TEXT + (f" {MASK}" if bundle.kind == "masked" else ""), 1)])
-        if isinstance(found, UserError):
-            raise found
+        if isinstance(found, str):
+            raise UserError(f"serve.guesser: {found}")
         logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
