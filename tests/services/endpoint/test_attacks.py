@@ -15,7 +15,7 @@ import pytest
 import uvloop
 
 from services.endpoint.app import create_lean_app
-from services.endpoint.documents import Documents
+from services.endpoint.documents.documents import Documents
 from services.http.listening import Server, bind
 
 PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
