@@ -121,7 +121,7 @@ def test_an_ensemble_of_bundles_that_do_not_fit_is_refused_by_name(
 
 
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
-def test_a_swapped_model_is_freed_with_its_engine_while_requests_come(exported: Path, engine: Any) -> None:
+def test_a_swapped_model_is_freed_with_its_engine_while_requests_come(bundle: Path, engine: Any) -> None:
     versions = iter("123")
 
     class Moving:
@@ -129,7 +129,7 @@ def test_a_swapped_model_is_freed_with_its_engine_while_requests_come(exported: 
             return ModelVersion(reference, next(versions), "")
 
     def load(version: ModelVersion) -> LoadedModel:
-        model = load_model(exported, engine=engine, version=version)
+        model = load_model(bundle, engine=engine, version=version)
         parts.append([weakref.ref(one) for one in (model, model.translator, model.translator.engine)])
         return model
 
