@@ -126,7 +126,7 @@ class RouteTranslator:
                 raise HTTPException(400, f"alignment is not supported: {problem}") from None
             return served
         if self.models is not None:
-            self.models.fit()
+            await asyncio.to_thread(self.models.fit)
         return aligning
 
 

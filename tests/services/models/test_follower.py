@@ -154,3 +154,5 @@ def test_a_swap_forgets_the_old_model_and_returns_its_memory(shelf: Shelf, monke
         shelf.version = version
         following.look()
     assert alive == [1] * 5
+    following.unload()
+    assert alive[5:] == [0]
