@@ -82,11 +82,13 @@ class NetworkVectors:
         batch_tokens: int | None = None,
         too_long: TooLong = "truncate",
         layer: int | None = None,
+        section: str = "embed",
     ) -> None:
         """`positions`: the most tokens of a text; `form`: the Unicode normalisation of the network's shards.
 
         `batch_tokens` bounds a batch with its padding, one text at least; None reads each text alone. `layer`: its
         states, 0 for the embeddings, negative numbers from the last one; None: what represents a text in this network.
+        `section`: that of the setting, for messages.
 
         Raises:
             UserError: the network has no such layer.
@@ -97,6 +99,7 @@ class NetworkVectors:
         self.form = form
         self.batch_tokens = batch_tokens
         self.too_long = too_long
+        self.section = section
         self.forward_only = isinstance(network, LanguageNetwork)  # a text is read after the end of the one before
         self.layer = -1 if layer is None and self.forward_only else layer
         if layer is not None:
@@ -166,8 +169,8 @@ class NetworkVectors:
             count = len(self.network.layer_states(self._batch([np.array([EOS])])))
         if not -count <= layer < count:
             raise UserError(
-                f"embed.layer={layer}: the network has the layers 0 (its embeddings) to {count - 1}, also counted from "
-                f"the last: -1 to -{count}"
+                f"{self.section}.layer={layer}: the network has the layers 0 (its embeddings) to {count - 1}, also "
+                f"counted from the last: -1 to -{count}"
             )
 
     def _encode(self, texts: Sequence[str], names: Sequence[str]) -> list[NDArray[np.int64]]:
@@ -263,6 +266,7 @@ def network_vectors(
     batch_tokens: int | None = None,
     too_long: TooLong = "truncate",
     layer: int | None = None,
+    section: str = "embed",
 ) -> NetworkVectors:
     """Returns the vectors' function of a bundle with a network, which has vectors of tokens too.
 
@@ -286,6 +290,7 @@ def network_vectors(
         batch_tokens=batch_tokens,
         too_long=too_long,
         layer=layer,
+        section=section,
     )
 
 
