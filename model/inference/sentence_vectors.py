@@ -103,7 +103,7 @@ class NetworkVectors:
         self.forward_only = isinstance(network, LanguageNetwork)  # a text is read after the end of the one before
         self.layer = -1 if layer is None and self.forward_only else layer
         if layer is not None:
-            self._check_layer(layer)
+            self._check_layer(layer)  # before any text is read
         self.width = int(self._vectors([np.array([EOS])]).shape[1])
 
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
@@ -164,9 +164,14 @@ class NetworkVectors:
     def _batch(self, ids: Sequence[NDArray[np.int64]]) -> Tensor:
         return pad(ids).to(next(self.network.parameters()).device)
 
-    def _check_layer(self, layer: int) -> None:
+    @property
+    def layers(self) -> int:
+        """Returns how many layers there are to choose from, with the embeddings."""
         with torch.inference_mode():
-            count = len(self.network.layer_states(self._batch([np.array([EOS])])))
+            return len(self.network.layer_states(self._batch([np.array([EOS])])))
+
+    def _check_layer(self, layer: int) -> None:
+        count = self.layers
         if not -count <= layer < count:
             raise UserError(
                 f"{self.section}.layer={layer}: the network has the layers 0 (its embeddings) to {count - 1}, also "
