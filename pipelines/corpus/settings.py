@@ -39,9 +39,9 @@ class CleanConfig:
     """The rules that a training pair must pass. 0 turns a limit off. Text that is too long is split into records."""
 
     form: Literal["NFC", "NFKC"] = "NFC"
-    max_chars: Count = 1000  # characters per side
-    max_words: Count = 200  # white-space words per side
-    max_ratio: Annotated[float, Range(1)] = 4.0  # longer side : shorter side
+    max_chars: Whole = 1000  # characters per side
+    max_words: Whole = 200  # white-space words per side
+    max_ratio: Annotated[float, Range(0)] = 4.0  # longer side : shorter side
     copies: bool = True  # drop pairs with equal sides
     duplicates: bool = True  # drop pairs that occurred before
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from model.ranges import check_ranges
 from pipelines.corpus.clean.cleaning import Cleaned, clean
 from pipelines.corpus.settings import CleanConfig
 
@@ -32,6 +33,7 @@ def test_a_pair_is_dropped_by_its_rule_and_counted(rule: str, source: str, targe
 
 def test_limits_of_zero_are_no_limits() -> None:
     config = CleanConfig(max_chars=0, max_words=0, max_ratio=0, copies=False)
+    check_ranges("corpus.clean", config)
     assert _clean([(LONG, "a"), ("b", "b"), ("x" * 5000, "y")], config).kept.all()
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from model.errors import UserError
 from model.settings import DecodeConfig
-from services.endpoint import serve
+from services.endpoint import queues, serve
 from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.endpoint import Endpoint
@@ -246,13 +246,13 @@ def test_vectors_follow_their_alias_beside_a_translation_model(
     bundle: Path, vectors: Path, make_vectors: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Shelf.bundles = {"1": vectors, "2": make_vectors(tmp_path / "second", scale=2.0), "3": bundle}
-    monkeypatch.setattr(serve, "Registry", Shelf)
+    monkeypatch.setattr(queues, "Registry", Shelf)
     monkeypatch.setattr(Shelf, "version", "1")
     config = ServeConfig(bundle=str(bundle), vectors="models:/words@champion", poll=0.05)
     with (
-        serve.translation_models(config, DecodeConfig()) as models,
-        serve.translations(config, models) as translations,
-        serve.vectors(config) as queue,
+        queues.translation_models(config, DecodeConfig()) as models,
+        queues.translations(config, models) as translations,
+        queues.vectors(config) as queue,
     ):
         endpoint = Endpoint(translations, queue)
         assert ask(endpoint, "GET", "/vectors/queen").json()["vector"] == [1, 1, 0, 1]
@@ -279,8 +279,8 @@ def test_nothing_to_serve_is_a_mistake() -> None:
     with pytest.raises(UserError, match=keys):
         serve.check(ServeConfig(model=None))
     with (
-        serve.translation_models(ServeConfig(model=None), DecodeConfig()) as models,
-        serve.translations(ServeConfig(), models) as translations,
-        serve.vectors(ServeConfig()) as vectors,
+        queues.translation_models(ServeConfig(model=None), DecodeConfig()) as models,
+        queues.translations(ServeConfig(), models) as translations,
+        queues.vectors(ServeConfig()) as vectors,
     ):
         assert (translations, vectors) == (None, None)
