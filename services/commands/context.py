@@ -17,7 +17,7 @@ from model.text.excerpt import excerpt
 from model.text.tokenizers import load_pair
 from services.commands.lines import open_input, read_lines
 from services.commands.output import open_output
-from services.commands.query import QueryConfig
+from services.commands.query_settings import QueryConfig
 from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 logger = logging.getLogger(__name__)

@@ -8,39 +8,23 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from conf import compose
 from conf.quoting import quote_text
 from model.errors import UserError
-from model.ranges import Count, Range, Whole, check_ranges
+from model.ranges import check_ranges
 from model.text.excerpt import excerpt
-from model.word_vectors.embeddings import Embeddings, Method
+from model.word_vectors.embeddings import Embeddings
 from services.commands.lines import open_input, read_lines
 from services.commands.output import open_output
+from services.commands.query_settings import QueryConfig
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
-from services.models.vectors_source import VectorsLoader, VectorsSource
+from services.models.vectors_source import VectorsLoader
 
 logger = logging.getLogger(__name__)
 Verb = Literal["neighbours", "analogy"]
 IN, KEY = "query.in=", "query.sentence="  # the short form is no setting: `in` is a word of Python
-
-
-@dataclass
-class QueryConfig(VectorsSource):
-    """The questions, the word vectors, and the format of answers."""
-
-    sentence: str | None = None  # neighbours: the text in which the words are meant, also as query.in=TEXT
-    texts: str | None = None  # with a sentence: lines or a directory of shards, whose words may be neighbours
-    lines: Count = 2000  # of `texts`, from their beginning
-    layer: Annotated[int, Range()] | None = None  # with a sentence: whose states, as embed.layer; null: the last
-    k: Count = 10  # words per answer
-    method: Method = "3cosadd"  # for analogies
-    restrict: Whole = 0  # answers are among this many most frequent words; 0: all
-    input: str | None = None  # a file of words, if the command line has none; null: standard input
-    format: Literal["text", "json"] = "text"
-    on_error: Literal["raise", "skip"] = "raise"
 
 
 def main(argv: Sequence[str]) -> int:

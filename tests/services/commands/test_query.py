@@ -12,7 +12,8 @@ import pytest
 from model.errors import UserError
 from model.inference.sentence_vectors import load_any_bundle, network_vectors
 from model.inference.words_in_context import uses_in
-from services.commands.query import QueryConfig, main, positional, query
+from services.commands.query import main, positional, query
+from services.commands.query_settings import QueryConfig
 
 
 def run(vectors: Path, capsys: pytest.CaptureFixture[str], verb: Any, *words: str, **settings: Any) -> str:
