@@ -19,8 +19,9 @@ from pipelines.corpus.gold import gold_words
 from pipelines.corpus.phrasebook.generate import distinct_pairs, split_of
 from pipelines.corpus.phrasebook.sentences import Pair
 from pipelines.evaluation.word_vectors.labels import place_labels
-from pipelines.evaluation.word_vectors.plots import PALETTE, bare, panels, settle
+from pipelines.evaluation.word_vectors.plots import PALETTE, bare, settle
 from pipelines.evaluation.word_vectors.projections import project
+from pipelines.tracking.plots import panels
 
 SENSES = {  # English word -> sense -> its German words
     "that": {"dass": "dass", "der, die, das": "der die das den dem denen dessen deren"},
