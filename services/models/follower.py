@@ -14,6 +14,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from model.errors import UserError
+from model.memory import return_freed
 from services.models.registry import ModelVersion
 
 Model = TypeVar("Model")
@@ -124,6 +125,7 @@ class Follower(Generic[Model]):
             model = self._load(version)
             self.current, self._version, self._failed, self.error = model, version, None, None
             self._reload = partial(self._load, version)
+        return_freed()  # the engines' threads come and go, and each leaves a heap with the pages of its last batches
         self.swapped(True)
         logger.info("%s answers now (run %s)", version, version.run_id or "unknown")
 

@@ -55,6 +55,18 @@ def read_xml(text: str, options: TextOptions) -> list[Node]:
     return nodes
 
 
+def check_markup(text: str, options: TextOptions) -> None:
+    """Reads the tags alone, in a part of the time that the runs take.
+
+    Raises:
+        UserError: the markup cannot be read, or its elements are nested too deep.
+    """
+    if options.format == "html":
+        read_html_tree(text, DEEPEST)
+    elif options.format == "xml":
+        read_xml_tree(text, DEEPEST)
+
+
 def _writer(source: str) -> Callable[[str], str]:
     """Returns what writes text between tags; > stays, as in the source, unless that has it as an entity."""
     if "&gt;" in source or "]]" in source:

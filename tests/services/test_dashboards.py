@@ -21,7 +21,7 @@ from fastapi import FastAPI
 
 from model.ports import free_ports
 from model.settings import DecodeConfig
-from services.endpoint import serve
+from services.endpoint import queues
 from services.endpoint.app import create_app as create_endpoint
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.metrics import Metrics
@@ -85,9 +85,9 @@ def endpoint(bundle: Path, vectors: Path) -> Iterator[int]:
     metrics = Metrics()
     config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
     with (
-        serve.translation_models(config, DecodeConfig(), (), None, metrics) as models,
-        serve.translations(config, models, metrics) as translations,
-        serve.vectors(config, metrics) as words,
+        queues.translation_models(config, DecodeConfig(), (), None, metrics) as models,
+        queues.translations(config, models, metrics) as translations,
+        queues.vectors(config, metrics) as words,
     ):
         metrics.show({"translation": translations, "vectors": words}, bundle)
         with serving(create_endpoint(Endpoint(translations, words, Limits(), metrics=metrics))) as port:

@@ -19,6 +19,7 @@ from services.endpoint.endpoint import Endpoint
 from services.endpoint.keys import ASKING
 from services.endpoint.translation import Question
 from services.texts.documents.kinds import KINDS, ending_of, read_document
+from services.texts.markup import check_markup
 
 MOST_CHARACTERS = 1_000_000
 DISABLED = "Files translation are disabled on this server."  # LibreTranslate's words
@@ -87,11 +88,14 @@ class Documents:
         if len(content) > limits.document:
             raise HTTPException(413, f"Invalid request: the document exceeds {limits.document} bytes")
         try:
-            characters = sum(len(passage.text) for passage in read_document(name, content).passages)
+            passages = read_document(name, content).passages
+            characters = sum(len(passage.text) for passage in passages)
+            if characters > MOST_CHARACTERS:
+                raise HTTPException(413, f"Invalid request: the document exceeds {MOST_CHARACTERS} characters")
+            for passage in passages:
+                check_markup(*passage)
         except UserError as problem:
             raise HTTPException(400, f"Invalid file: {problem}") from None
-        if characters > MOST_CHARACTERS:
-            raise HTTPException(413, f"Invalid request: the document exceeds {MOST_CHARACTERS} characters")
         self._check_languages(question)
         jobs.clean()
         key = ASKING.get()

@@ -6,8 +6,10 @@ from typing import Any
 from lxml import etree
 
 from services.texts.documents.document import DocumentError
+from services.texts.markup import DEEPEST
 
 Node = Any  # an element of lxml, which has no types
+TOO_DEEP = etree.XPath("boolean(" + "/*" * (DEEPEST + 1) + ")")
 XML_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
 
@@ -22,6 +24,8 @@ def read_xml(content: bytes, name: str) -> Node:
         tree = etree.ElementTree(etree.fromstring(content, parser))
     except (etree.XMLSyntaxError, ValueError) as problem:
         raise DocumentError(f"{name}: {problem}") from None
+    if TOO_DEEP(tree):
+        raise DocumentError(f"{name}: elements are nested deeper than {DEEPEST}")
     declared = tree.docinfo.internalDTD
     if declared is not None and any(True for _ in declared.iterentities()):
         raise DocumentError(f"{name}: it defines entities, which are not accepted")

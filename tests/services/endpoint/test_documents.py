@@ -98,6 +98,19 @@ def test_wrong_files_are_400(client: Any, name: str, content: bytes, values: dic
     assert client.post("/translate_file", data={"source": "en", "target": "de"}).status_code == 400
 
 
+@pytest.mark.parametrize("closed", [True, False])
+def test_a_page_of_100_000_nested_elements_is_a_400_before_it_is_a_job(
+    client: Any, documents: Documents, closed: bool
+) -> None:
+    page = "<p>The dog.</p>" + "<b>" * 100_000 + "dog" + "</b>" * 100_000 * closed
+    answer = upload(client, "a.html", page.encode())  # no thread translates: a job would wait for ever
+    assert (answer.status_code, answer.json()) == (
+        400,
+        {"error": "Invalid file: HTML: elements are nested deeper than 100"},
+    )
+    assert not list(documents.jobs)
+
+
 def test_a_job_goes_from_queued_to_done_and_is_deleted_with_its_download(documents: Documents) -> None:
     handle = documents.submit("../a.txt", TEXT, QUESTION)
     assert documents.state(*handle)[:4] == ("queued", None, 30, "")

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from model.errors import UserError
 from model.settings import DecodeConfig
-from services.endpoint import serve
+from services.endpoint import queues
 from services.endpoint.app import create_app
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.keys import Keys
@@ -36,9 +36,9 @@ def asked(bundle: Path, vectors: Path) -> Iterator[Asked]:
     metrics = Metrics(telemetry)
     config = ServeConfig(bundle=str(bundle), vectors=str(vectors), runs=str(vectors.parents[1]))
     with (
-        serve.translation_models(config, DecodeConfig(), (), None, metrics) as models,
-        serve.translations(config, models, metrics) as translations,
-        serve.vectors(config, metrics) as words,
+        queues.translation_models(config, DecodeConfig(), (), None, metrics) as models,
+        queues.translations(config, models, metrics) as translations,
+        queues.vectors(config, metrics) as words,
     ):
         endpoint = Endpoint(translations, words, Limits(characters=50, body=1000), keys=Keys(["k"]), metrics=metrics)
         metrics.show({"translation": translations, "vectors": words}, bundle)

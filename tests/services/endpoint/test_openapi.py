@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from model.inference.translator import Alternative, Translation
 from model.settings import DecodeConfig
-from services.endpoint import serve
+from services.endpoint import queues
 from services.endpoint.app import create_app
 from services.endpoint.batcher import Batcher
 from services.endpoint.documents.documents import Documents
@@ -45,7 +45,7 @@ def app(vectors: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fas
     model = LoadedModel(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
     config = ServeConfig(model=None, vectors=str(vectors))
     limits = Limits(characters=100, texts=4, neighbours=7, body=100_000)
-    with serve.vectors(config) as words, serve.run_batcher(config, Batcher(LoadedModel.translate)) as batcher:
+    with queues.vectors(config) as words, queues.run_batcher(config, Batcher(LoadedModel.translate)) as batcher:
         endpoint = Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits)
         documents = Documents(endpoint, tmp_path_factory.mktemp("documents"))
         documents.start()

@@ -1,5 +1,6 @@
 """Following a reference: what is new is loaded, what fails leaves the last good model in place."""
 
+import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,3 +129,28 @@ def test_the_thread_follows_and_ends(shelf: Shelf) -> None:
     finally:
         following.stop()
     assert not following._thread.is_alive()
+
+
+def test_a_swap_forgets_the_old_model_and_returns_its_memory(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing holds an old model: neither the follower, nor the way to load the version again."""
+
+    class Model:
+        """One that can be referred to weakly."""
+
+    old: list[weakref.ref[Model]] = []
+    alive: list[int] = []  # models when the memory was returned
+
+    def load(version: ModelVersion) -> Model:
+        model = Model()
+        old.append(weakref.ref(model))
+        return model
+
+    def count() -> None:
+        alive.append(sum(one() is not None for one in old))
+
+    monkeypatch.setattr("services.models.follower.return_freed", count)
+    following = Follower(shelf, "m", load)
+    for version in map(str, range(5)):
+        shelf.version = version
+        following.look()
+    assert alive == [1] * 5

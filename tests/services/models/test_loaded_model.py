@@ -1,5 +1,8 @@
 """A bundle as a model that answers: its facts, its settings, what it must prove first."""
 
+import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,9 @@ from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import DecodeConfig
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
+from services.endpoint.batcher import Batcher
+from services.endpoint.inference_queue import InferenceQueue
+from services.models.follower import Follower
 from services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model, load_several
 from services.models.origin import Origin
 from services.models.registry import ModelVersion
@@ -112,3 +118,32 @@ def test_an_ensemble_of_bundles_that_do_not_fit_is_refused_by_name(
     )  # fmt: skip
     with pytest.raises(UserError, match=r"and .*words have different tokenizers. Members of an ensemble"):
         load_several([bundle, tmp_path / "words"], "translate.ensemble")
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_swapped_model_is_freed_with_its_engine_while_requests_come(bundle: Path, engine: Any) -> None:
+    versions = iter("123")
+
+    class Moving:
+        def resolve(self, reference: str) -> ModelVersion:
+            return ModelVersion(reference, next(versions), "")
+
+    def load(version: ModelVersion) -> LoadedModel:
+        model = load_model(bundle, engine=engine, version=version)
+        parts.append([weakref.ref(one) for one in (model, model.translator, model.translator.engine)])
+        return model
+
+    parts: list[list[weakref.ref[Any]]] = []
+    follower: Follower[LoadedModel] = Follower(Moving(), "m", load)
+    batcher: Batcher[LoadedModel, str, Translation] = Batcher(LoadedModel.translate)
+    queue = InferenceQueue("model", "Cannot translate", lambda: follower.current, batcher)
+    batcher.start()
+    try:
+        for _ in range(3):
+            follower.look()
+            assert asyncio.run(queue.ask(queue.model(), ["the dog"]))[0].text
+    finally:
+        batcher.stop()
+    gc.collect()  # an exception's traceback or the like may hold one in a circle
+    assert follower.error is None
+    assert [[one() is not None for one in each] for each in parts] == [[False] * 3, [False] * 3, [True] * 3]

@@ -518,6 +518,30 @@ def test_what_cannot_be_read_is_refused(wrong: str) -> None:
     assert isinstance(problem.value, UserError) and str(problem.value)
 
 
+def nested(depth: int) -> str:
+    """Returns XML of so many elements inside of each other."""
+    return "<a>" * depth + "</a>" * depth
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.docx", lambda text: packed({"word/document.xml": text})),
+        ("a.pptx", lambda text: packed({"ppt/presentation.xml": "<a/>", "ppt/slides/slide1.xml": text})),
+        ("a.odt", lambda text: packed({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": text})),
+        ("a.epub", lambda text: packed({"META-INF/container.xml": text})),
+        ("a.xliff", lambda text: f"<xliff>{text[3:-4]}</xliff>".encode()),
+    ],
+)
+def test_elements_are_nested_as_deep_as_in_a_text(name: str, content: Callable[[str], bytes]) -> None:
+    with pytest.raises(DocumentError, match="elements are nested deeper than 100"):
+        read_document(name, content(nested(101)))
+    try:
+        read_document(name, content(nested(100)))
+    except DocumentError as problem:  # it is no book
+        assert "nested" not in str(problem)
+
+
 def test_members_are_not_unpacked_before_their_sizes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("services.texts.documents.archive.MOST_BYTES", 100)
     with pytest.raises(DocumentError, match="bytes when unpacked; at most 100 are allowed"):
