@@ -199,7 +199,7 @@ class Model:
         if self.kind != kind:
             from model.inference.kinds import KINDS
 
-            can = {"translation": "translate, embed", "language": "generate", "masked": "embed"}
+            can = {"translation": "translate, embed", "language": "generate, embed", "masked": "embed"}
             can["vectors"] = "neighbours, analogy, embed"
             row = KINDS[self.kind]
             instead = f"it has {can[self.kind]}" if self.kind in can else row.use

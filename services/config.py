@@ -12,7 +12,7 @@ from services.commands.export import ExportConfig
 from services.commands.inspect import InspectConfig
 from services.commands.keys import KeysConfig
 from services.commands.memory import MemoryConfig
-from services.commands.query import QueryConfig
+from services.commands.query_settings import QueryConfig
 from services.commands.runs import RunsConfig
 from services.jobs.client.settings import JobsConfig
 from services.jobs.settings import ServiceConfig

@@ -4,13 +4,13 @@ Torch takes longer to load than all other steps before the work, so a command's 
 """
 
 import importlib
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from conf import compose
 from conf.mistakes import is_setting
+from conf.quoting import quote_text
 from model.errors import UserError
 from services.settings import (
     ContinueConfig,
@@ -23,13 +23,13 @@ from services.settings import (
 )
 from services.verbs import TEXT_FIRST
 
-PROMPT = "generate.prompt="
 MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
     "next": "services.commands.guess",
     "fill": "services.commands.guess",
     "serve": "services.endpoint.serve",
 }
 FUNCTIONS = {"generate": "continue_texts", "next": "next_tokens"}  # of other names than their verbs'
+PROMPT = "generate.prompt="
 GUESSES = ("next", "fill")  # one section; they read no files
 
 
@@ -89,14 +89,4 @@ def verbatim(argv: Sequence[str]) -> list[str]:
 
     A prompt that is quoted already, or null, is unchanged.
     """
-    return [quote_prompt(word) if word.startswith(PROMPT) else word for word in argv]
-
-
-def quote_prompt(word: str) -> str:
-    """Returns `generate.prompt='...'` for one word of the command line."""
-    value = word.removeprefix(PROMPT)
-    if value in ("", "null") or re.fullmatch(r"'.*'|\".*\"", value, re.DOTALL):
-        return word
-    # Hydra treats a backslash as an escape only before a quote, and OmegaConf before ${
-    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), value)
-    return f"{PROMPT}'{escaped.replace('${', chr(92) + '${')}'"
+    return [quote_text(word, PROMPT) if word.startswith(PROMPT) else word for word in argv]

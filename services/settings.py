@@ -91,7 +91,9 @@ class EmbedConfig(BundleSource):
     format: Literal["json", "npy"] = "json"
     unit: bool = False  # scale vectors to length 1, whose products are cosines; zeros stay
     too_long: Literal["error", "truncate"] = "truncate"
-    batch_tokens: Count = 8192  # tokens of a batch with padding
+    level: Literal["sentence", "token"] = "sentence"  # a vector per line, or one for each of its tokens
+    layer: Annotated[int, Range()] | None = None  # 0: embeddings, -1: last; null: see docs
+    batch_tokens: Count | None = None  # tokens of a batch with padding; null: each text alone, whatever its company
     lines: Count = 1024  # lines at a time
     on_error: Literal["raise", "skip"] = "raise"
 

@@ -41,7 +41,7 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert main(["nonsense"]) == 2
     assert (
         "Choices: decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, memory, minutes, networks, "
-        "nodes, pages, quality, read, scale, scheduling, shard, start, storage, swaps, train, word2vec"
+        "nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, swaps, train, word2vec"
         in capsys.readouterr().err
     )
 
@@ -107,6 +107,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "quality",
         "scale",
         "scheduling",
+        "senses",
         "start",
         "storage",
         "swaps",
@@ -125,6 +126,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "quality",
         "scale",
         "scheduling",
+        "senses",
         "start",
         "storage",
         "swaps",

@@ -1,15 +1,21 @@
-"""Texts as vectors: one vector per sentence from a trained model.
+"""Texts as vectors: one vector per sentence, or per token, from a trained model.
 
     masked encoder       the mean of its states over the real tokens (Reimers and Gurevych 2019)
     translation model    the mean of its encoder's states over the real tokens, or its fixed context vector
+    language model       the mean of its states, each of which has read the text up to its token
+    model with a head    what its label is read from, for tags the mean of its states
     word vectors         the mean of the vectors of the known words; count-based methods: their weighted sum
 
 A text without a token, or without a known word, gets zeros.
 
-Letters: N texts, D width of a vector.
+A padded batch changes the last bits of a text's numbers, because products of other shapes add in another order. So each
+text is read alone, and its bytes do not depend on its company, unless `batch_tokens` asks for batches.
+
+Letters: N texts, T tokens of a text, D width of a vector.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -19,15 +25,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.bundles.directory import bundle_kind
+from model.bundles.labelled import LabelBundle, load_label_bundle
 from model.bundles.language import TextBundle, load_text_bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.bundles.vectors import VectorsBundle, load_vectors
 from model.decoding.search import length_batches, pad
 from model.errors import UserError
 from model.networks.bert import EncoderOnly
-from model.networks.network import TranslationNetwork
+from model.networks.heads import Head
+from model.networks.language_network import BEFORE, LanguageNetwork
+from model.networks.network import TranslationNetwork, mean_of_real
 from model.text.normalise import normalise
-from model.text.tokenizer import EOS, Tokenizer
+from model.text.tokenizer import EOS, PAD, Tokenizer
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.search import is_sparse
 
@@ -35,6 +44,18 @@ MOST_ROWS = 1024  # texts in a batch
 
 Floats = NDArray[np.float32]
 TooLong = Literal["error", "truncate"]
+Reader = EncoderOnly | TranslationNetwork | LanguageNetwork | Head
+AnyBundle = VectorsBundle | TranslationBundle | TextBundle | LabelBundle
+
+
+@dataclass(frozen=True, eq=False)
+class TokenVectors:
+    """A text's tokens, each with the vector that it has in this text."""
+
+    text: str  # normalised
+    ids: NDArray[np.int64]  # (T,), without the end of sentence
+    pieces: list[str]
+    vectors: Floats  # (T, D)
 
 
 class SentenceVectors(Protocol):
@@ -53,17 +74,24 @@ class NetworkVectors:
 
     def __init__(
         self,
-        network: EncoderOnly | TranslationNetwork,
+        network: Reader,
         tokenizer: Tokenizer,
-        positions: int,
+        positions: int | None,
         form: str = "NFC",
         *,
-        batch_tokens: int = 8192,
+        batch_tokens: int | None = None,
         too_long: TooLong = "truncate",
+        layer: int | None = None,
+        section: str = "embed",
     ) -> None:
         """`positions`: the most tokens of a text; `form`: the Unicode normalisation of the network's shards.
 
-        `batch_tokens` bounds a batch with its padding, one text at least.
+        `batch_tokens` bounds a batch with its padding, one text at least; None reads each text alone. `layer`: its
+        states, 0 for the embeddings, negative numbers from the last one; None: what represents a text in this network.
+        `section`: that of the setting, for messages.
+
+        Raises:
+            UserError: the network has no such layer.
         """
         self.network = network.eval()
         self.tokenizer = tokenizer
@@ -71,6 +99,11 @@ class NetworkVectors:
         self.form = form
         self.batch_tokens = batch_tokens
         self.too_long = too_long
+        self.section = section
+        self.forward_only = isinstance(network, LanguageNetwork)  # a text is read after the end of the one before
+        self.layer = -1 if layer is None and self.forward_only else layer
+        if layer is not None:
+            self._check_layer(layer)  # before any text is read
         self.width = int(self._vectors([np.array([EOS])]).shape[1])
 
     def __call__(self, texts: Sequence[str], places: Sequence[str] | None = None) -> Floats:
@@ -80,12 +113,12 @@ class NetworkVectors:
             UserError: a text is too long under `too_long: error`.
             FloatingPointError: the network's output is not a number (its weights are broken).
         """
-        encoded = self.tokenizer.encode([normalise(text, self.form) for text in texts])
         names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
-        ids = [self._fit(row, name) for row, name in zip(encoded, names, strict=True)]
+        ids = self._encode([normalise(text, self.form) for text in texts], names)
         found = np.zeros((len(texts), self.width), np.float32)
         filled = [row for row, tokens in enumerate(ids) if len(tokens) > 1]  # 1: only the end of sentence
-        for part in length_batches([len(ids[row]) for row in filled], self.batch_tokens, MOST_ROWS):
+        budget, most = (0, 1) if self.batch_tokens is None else (self.batch_tokens, MOST_ROWS)
+        for part in length_batches([len(ids[row]) for row in filled], budget, most):
             rows = [filled[place] for place in part]
             found[rows] = self._vectors([ids[row] for row in rows]).cpu().numpy()
         broken = np.flatnonzero(~np.isfinite(found).all(1))
@@ -93,19 +126,71 @@ class NetworkVectors:
             raise FloatingPointError(f"{names[broken[0]]}: the network's output is not a number")
         return found
 
+    def tokens(self, texts: Sequence[str], places: Sequence[str] | None = None) -> list[TokenVectors]:
+        """Returns each text's tokens with their vectors from `layer`, by default the last; reads each text alone.
+
+        Raises:
+            UserError: a text is too long under `too_long: error`.
+            FloatingPointError: the network's output is not a number (its weights are broken).
+        """
+        names = places if places is not None else [f"text {number}" for number in range(1, len(texts) + 1)]
+        written = [normalise(text, self.form) for text in texts]
+        found = []
+        for text, ids, name in zip(written, self._encode(written, names), names, strict=True):
+            own = ids[1:] if self.forward_only else ids[:-1]
+            with torch.inference_mode():
+                states, _ = self._states(self._batch([ids]))
+            first = 1 if self.forward_only else 0
+            vectors = states[0, first : first + len(own)].float().cpu().numpy()
+            if not np.isfinite(vectors).all():
+                raise FloatingPointError(f"{name}: the network's output is not a number")
+            found.append(TokenVectors(text, own, self.tokenizer.pieces(own), vectors))
+        return found
+
     def _vectors(self, ids: Sequence[NDArray[np.int64]]) -> Tensor:
-        device = next(self.network.parameters()).device
+        """Returns (B, D)."""
+        batch = self._batch(ids)
         with torch.inference_mode():
-            return self.network.sentence(pad(ids).to(device))
+            if self.layer is None and not isinstance(self.network, LanguageNetwork):
+                return self.network.sentence(batch)
+            return mean_of_real(*self._states(batch))
+
+    def _states(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """ids (B, T) -> the layer's states (B, T, D), and which of them are of the text (B, T)."""
+        real = ids != PAD
+        real[:, 0] &= not self.forward_only
+        return self.network.layer_states(ids)[-1 if self.layer is None else self.layer], real
+
+    def _batch(self, ids: Sequence[NDArray[np.int64]]) -> Tensor:
+        return pad(ids).to(next(self.network.parameters()).device)
+
+    @property
+    def layers(self) -> int:
+        """Returns how many layers there are to choose from, with the embeddings."""
+        with torch.inference_mode():
+            return len(self.network.layer_states(self._batch([np.array([EOS])])))
+
+    def _check_layer(self, layer: int) -> None:
+        count = self.layers
+        if not -count <= layer < count:
+            raise UserError(
+                f"{self.section}.layer={layer}: the network has the layers 0 (its embeddings) to {count - 1}, also "
+                f"counted from the last: -1 to -{count}"
+            )
+
+    def _encode(self, texts: Sequence[str], names: Sequence[str]) -> list[NDArray[np.int64]]:
+        encoded = self.tokenizer.encode(texts)
+        return [self._fit(row, name) for row, name in zip(encoded, names, strict=True)]
 
     def _fit(self, tokens: NDArray[np.unsignedinteger], name: str) -> NDArray[np.int64]:
-        """Adds the end of sentence, and cuts the text to the positions if needed."""
-        if len(tokens) >= self.positions and self.too_long == "error":
+        """Adds the end of sentence, for a language model that before the text; cuts the text to the positions."""
+        if self.positions is not None and len(tokens) >= self.positions and self.too_long == "error":
             raise UserError(
                 f"{name}: {len(tokens) + 1} tokens are more than the model's {self.positions} positions; "
                 f"split it, or have its beginning read: embed.too_long=truncate"
             )
-        return np.append(tokens[: self.positions - 1].astype(np.int64), EOS)
+        kept = tokens.astype(np.int64)[: None if self.positions is None else self.positions - 1]
+        return np.insert(kept, 0, BEFORE) if self.forward_only else np.append(kept, EOS)
 
 
 class WordVectors:
@@ -129,17 +214,23 @@ class WordVectors:
 
 
 def open_sentence_vectors(
-    directory: Path, device: str = "cpu", *, batch_tokens: int = 8192, too_long: TooLong = "truncate"
+    directory: Path,
+    device: str = "cpu",
+    *,
+    batch_tokens: int | None = None,
+    too_long: TooLong = "truncate",
+    layer: int | None = None,
 ) -> SentenceVectors:
     """Returns the vectors' function of the bundle in `directory`; a translation model reads its source language.
 
     Raises:
-        UserError: not a valid bundle, or that of a language model.
+        UserError: not a valid bundle, or one without the layer.
     """
-    return sentence_vectors(load_any_bundle(directory), device, batch_tokens=batch_tokens, too_long=too_long)
+    bundle = load_any_bundle(directory)
+    return sentence_vectors(bundle, device, batch_tokens=batch_tokens, too_long=too_long, layer=layer)
 
 
-def load_any_bundle(directory: Path) -> VectorsBundle | TranslationBundle | TextBundle:
+def load_any_bundle(directory: Path) -> AnyBundle:
     """Loads the bundle in `directory`, of whatever kind.
 
     Raises:
@@ -148,42 +239,69 @@ def load_any_bundle(directory: Path) -> VectorsBundle | TranslationBundle | Text
     kind = bundle_kind(directory)
     if kind == "vectors":
         return load_vectors(directory)
+    if kind == "labels":
+        return load_label_bundle(directory)
     return load_bundle(directory) if kind == "translation" else load_text_bundle(directory)
 
 
 def sentence_vectors(
-    bundle: VectorsBundle | TranslationBundle | TextBundle,
+    bundle: AnyBundle,
     device: str = "cpu",
     *,
-    batch_tokens: int = 8192,
+    batch_tokens: int | None = None,
     too_long: TooLong = "truncate",
+    layer: int | None = None,
 ) -> SentenceVectors:
     """Returns the vectors' function of a bundle; a translation model reads its source language.
 
     Raises:
-        UserError: the bundle is that of a language model.
+        UserError: a layer of word vectors, or one that the network does not have.
     """
     if isinstance(bundle, VectorsBundle):
+        if layer is not None:
+            raise no_layers(bundle.directory)
         return WordVectors(bundle.embeddings, bundle.tokenizer.source, bundle.normalisation)
+    return network_vectors(bundle, device, batch_tokens=batch_tokens, too_long=too_long, layer=layer)
+
+
+def network_vectors(
+    bundle: AnyBundle,
+    device: str = "cpu",
+    *,
+    batch_tokens: int | None = None,
+    too_long: TooLong = "truncate",
+    layer: int | None = None,
+    section: str = "embed",
+) -> NetworkVectors:
+    """Returns the vectors' function of a bundle with a network, which has vectors of tokens too.
+
+    Raises:
+        UserError: a bundle of word vectors, or a layer that the network does not have.
+    """
+    if isinstance(bundle, VectorsBundle):
+        raise no_layers(bundle.directory)
+    network: Reader
+    positions: int | None
     if isinstance(bundle, TranslationBundle):
-        return NetworkVectors(
-            bundle.network.to(device),
-            bundle.tokenizers.source,
-            bundle.source_positions,
-            bundle.normalisation,
-            batch_tokens=batch_tokens,
-            too_long=too_long,
-        )
-    if not isinstance(bundle.network, EncoderOnly):
-        raise UserError(
-            f"{bundle.directory}: a bundle of a language model, which reads in one direction only; sentence vectors "
-            f"are of a masked language model, a translation model or word vectors"
-        )
+        network, tokenizer, positions = bundle.network, bundle.tokenizers.source, bundle.source_positions
+    else:
+        assert isinstance(bundle.network, Reader)
+        network, tokenizer, positions = bundle.network, bundle.tokenizer, bundle.positions
     return NetworkVectors(
-        bundle.network.to(device),
-        bundle.tokenizer,
-        bundle.network.max_positions,
+        network.to(device),
+        tokenizer,
+        positions,
         bundle.normalisation,
         batch_tokens=batch_tokens,
         too_long=too_long,
+        layer=layer,
+        section=section,
+    )
+
+
+def no_layers(directory: Path) -> UserError:
+    """Returns the error for word vectors where a network is needed."""
+    return UserError(
+        f"{directory}: word vectors have no layers, and a word has one vector in every text; vectors of tokens in "
+        f"their text are of a translation, masked, language or label model"
     )

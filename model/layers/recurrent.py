@@ -57,13 +57,19 @@ class Recurrent(nn.Module):
                 for gate in torch.split(parameter, self.width):
                     (nn.init.orthogonal_ if name.startswith("weight_hh") else nn.init.xavier_uniform_)(gate)
 
-    def forward(self, x: Tensor, state: Tensor | None = None, real: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def forward(
+        self,
+        x: Tensor,
+        state: Tensor | None = None,
+        real: Tensor | None = None,
+        states: list[Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """x (B, T, I) -> the last layer's hidden states (B, T, NW) and every layer's last state (B, LN, P, W).
 
         state (B, LN, P, W): before the first step, zeros by default; layers first, directions within. real (B, T): True
         at real tokens, which come first. Padding does not change the state, so the last state is the one after the last
         real token (before the first, when reading backward). Hidden states at padding have no meaning. Without `real`
-        every position counts.
+        every position counts. `states` gets every layer's hidden states.
         """
         if state is None:
             state = self.start(len(x), x.device)
@@ -75,6 +81,8 @@ class Recurrent(nn.Module):
                 x = self.dropout(x)
             x, after = self._layer(cast("nn.RNNBase", layer), x, before, real)
             last.append(after)
+            if states is not None:
+                states.append(x)
         return x, torch.cat(last, 1)
 
     def start(self, batch: int, device: torch.device) -> Tensor:

@@ -65,17 +65,26 @@ class TokenEncoder(Network):
         """ids (B, T), PAD after the real tokens -> (B, D): the mean of the states at real tokens, 0 without any."""
         return mean_of_real(self.encode(ids), ids != PAD)
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, T) -> 1 + L states (B, T, D)."""
+        states: list[Tensor] = []
+        last = self._encode(ids, None, states)
+        return [*states, last]
+
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
         """Returns `encoder.0` (B, H, T, T) and so on."""
         record: list[Tensor] = []
         self._encode(batch.inputs, record)
         return {f"encoder.{i}": weights for i, weights in enumerate(record)}
 
-    def _encode(self, ids: Tensor, record: list[Tensor] | None) -> Tensor:
+    def _encode(self, ids: Tensor, record: list[Tensor] | None, states: list[Tensor] | None = None) -> Tensor:
+        """`states` gets each layer's input."""
         bias = padding_bias(ids != PAD)
         x = embed(ids, self.embedding, self.positions, self.dropout)
         rotation = self.positions.rotation(ids.shape[1])
         for layer in self.layers:
+            if states is not None:
+                states.append(x)
             x, _ = layer(x, None, bias, record, rotation)
         return self.norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
 

@@ -78,14 +78,25 @@ class DecoderOnly(LanguageNetwork):
         states = self._advance(tokens, state)
         return self.logits(states[:, -1]), state
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, T) -> 1 + L states (B, T, D)."""
+        states: list[Tensor] = []
+        last = self._advance(ids, {}, None, states)
+        return [*states, last]
+
     def attention_maps(self, batch: TextBatch) -> dict[str, Tensor]:
         """Returns `decoder.0.self` (B, H, T, T) and so on: each position's weights on itself and earlier ones."""
         record: list[Tensor] = []
         self._advance(batch.inputs, {}, record)
         return {f"decoder.{i}.self": weights for i, weights in enumerate(record)}
 
-    def _advance(self, tokens: Tensor, state: State, record: list[Tensor] | None = None) -> Tensor:
-        """tokens (B, T) after those of `state` -> their states (B, T, D); adds their keys and values to `state`."""
+    def _advance(
+        self, tokens: Tensor, state: State, record: list[Tensor] | None = None, states: list[Tensor] | None = None
+    ) -> Tensor:
+        """tokens (B, T) after those of `state` -> their states (B, T, D); adds their keys and values to `state`.
+
+        `states` gets each layer's input.
+        """
         length = tokens.shape[1]
         past = state["key.0"].shape[2] if "key.0" in state else 0
         if past + length > self.config.max_positions:
@@ -97,6 +108,8 @@ class DecoderOnly(LanguageNetwork):
         rotation = self.positions.rotation(length, at)
         x = embed(tokens, self.embedding, self.positions, self.dropout, at)
         for i, layer in enumerate(self.layers):
+            if states is not None:
+                states.append(x)
             before = (state[f"key.{i}"], state[f"value.{i}"]) if past else None
             x, grown = layer(x, before, bias, record, rotation, causal=past == 0 and length > 1)
             state[f"key.{i}"], state[f"value.{i}"] = grown  # (B, G, P + T, K)

@@ -139,6 +139,13 @@ class RecurrentHead(Head):
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, T) -> the embeddings (B, T, E) and each layer's states (B, T, D)."""
+        x = self.embedding(ids) * math.sqrt(self.config.embedding)
+        states = [x]
+        self.encoder(x, real=ids != PAD, states=states)
+        return states
+
     def encode(self, ids: Tensor) -> Tensor:
         """ids (B, T), PAD after the real tokens -> states (B, T, D): forwards beside backwards."""
         x = self.dropout(self.embedding(ids) * math.sqrt(self.config.embedding))  # (B, T, E)

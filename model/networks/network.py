@@ -35,6 +35,13 @@ class Network(nn.Module):
         """(..., D) -> (..., V)."""
         return self.output(states)  # type: ignore[no-any-return]  # modules' calls are untyped
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, T), PAD after the real tokens -> the embeddings and each layer's states, (B, T, D) each.
+
+        The last states are normalised if the network normalises them. States at padding have no meaning.
+        """
+        raise NotImplementedError
+
     def parameter_count(self) -> int:
         """Returns the number of trainable parameters; a tied table counts once."""
         return sum(p.numel() for p in self.parameters() if p.requires_grad)

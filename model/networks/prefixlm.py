@@ -131,6 +131,12 @@ class PrefixTranslation(TranslationNetwork):
         real = source != PAD
         return mean_of_real(self._prefix(source, real)[1], real)
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, S) -> the inputs (B, S, D) of all layers; the source has no states after the last."""
+        states: list[Tensor] = []
+        _, last = self._prefix(ids, ids != PAD, None, states)
+        return [*states, last]
+
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
         """Returns `encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on.
 
@@ -148,15 +154,24 @@ class PrefixTranslation(TranslationNetwork):
         return maps
 
     def _prefix(
-        self, source: Tensor, real: Tensor, record: list[Tensor] | None = None
+        self,
+        source: Tensor,
+        real: Tensor,
+        record: list[Tensor] | None = None,
+        states: list[Tensor] | None = None,
     ) -> tuple[list[KeysValues], Tensor]:
-        """source (B, S) -> keys and values of every layer, and the last layer's input (B, S, D)."""
+        """source (B, S) -> keys and values of every layer, and the last layer's input (B, S, D).
+
+        `states` gets the other layers' inputs.
+        """
         self._check(source.shape[1], "source")
         bias = padding_bias(real)
         x = embed(source, self.embedding, self.positions, self.dropout)
         rotation = self.positions.rotation(source.shape[1])
         layers = []
         for layer in self.layers[:-1]:
+            if states is not None:
+                states.append(x)
             x, seen = layer(x, None, bias, record, rotation)
             layers.append(seen)
         last = cast("EncoderLayer", self.layers[-1])

@@ -91,6 +91,12 @@ class RecurrentLanguage(LanguageNetwork):
         self.carried[lane] = last.detach()
         return states
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, T) -> the embeddings (B, T, E) and each layer's states (B, T, W), after attention."""
+        states: list[Tensor] = []
+        self._advance(ids, self.start(len(ids), ids.device)["hidden"], ids != PAD, states)
+        return states
+
     def start(self, rows: int, device: torch.device) -> State:
         """Returns zeros: nothing has been read."""
         hidden = self.recurrent.start(rows, device)
@@ -108,18 +114,25 @@ class RecurrentLanguage(LanguageNetwork):
         states, last = self._advance(tokens, state["hidden"], None)
         return self.logits(states[:, -1]), {"hidden": last}
 
-    def _advance(self, tokens: Tensor, state: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _advance(
+        self, tokens: Tensor, state: Tensor, real: Tensor | None, states: list[Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """tokens (B, T) after state (B, L, P, W) -> the output layer's input (B, T, E or W), and the new state.
 
         With attention to earlier states their memory follows in the state, which then is (B, L P W + M (W + 1)).
+        `states` gets the embeddings and each layer's states.
         """
         x = self.dropout(self.embedding(tokens) * math.sqrt(self.config.embedding))  # (B, T, E)
+        if states is not None:
+            states.append(x)
         if self.attention is None:
-            hidden, last = self.recurrent(x, state, real)
+            hidden, last = self.recurrent(x, state, real, states)
             return self.readout(self.dropout(hidden)), last
         first = self.recurrent.start(len(tokens), tokens.device)
         size = first[0].numel()
         own, memory = torch.split(state, [size, state.shape[1] - size], 1)
-        hidden, last = self.recurrent(x, own.view_as(first), real)
+        hidden, last = self.recurrent(x, own.view_as(first), real, states)
         hidden, memory = self.attention(hidden, memory.view(len(tokens), self.config.past, -1), real)
+        if states is not None:
+            states[-1] = hidden
         return self.readout(self.dropout(hidden)), torch.cat([last.flatten(1), memory.flatten(1)], 1)

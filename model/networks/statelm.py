@@ -122,6 +122,12 @@ class StateLanguage(LanguageNetwork):
         self.carried[lane] = state["states"].detach()
         return states
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, T) -> 1 + L states (B, T, D)."""
+        states: list[Tensor] = []
+        last = self._advance(ids, self.start(len(ids), ids.device), ids != PAD, states)
+        return [*states, last]
+
     def start(self, rows: int, device: torch.device) -> State:
         """Returns zeros: nothing has been read."""
         first = [cast("StateLayer", layer).mixer.start(rows, device) for layer in self.layers]
@@ -140,8 +146,11 @@ class StateLanguage(LanguageNetwork):
         state = dict(state)
         return self.logits(self._advance(tokens, state, None)[:, -1]), state
 
-    def _advance(self, tokens: Tensor, state: State, real: Tensor | None) -> Tensor:
-        """tokens (B, T) after those of `state` -> their states (B, T, D); moves `state` on."""
+    def _advance(self, tokens: Tensor, state: State, real: Tensor | None, states: list[Tensor] | None = None) -> Tensor:
+        """tokens (B, T) after those of `state` -> their states (B, T, D); moves `state` on.
+
+        `states` gets each layer's input.
+        """
         x = self.embedding(tokens) * math.sqrt(self.config.width)
         if self.max_positions is not None:
             at = int(state["read"][0]) if len(tokens) else 0
@@ -155,6 +164,8 @@ class StateLanguage(LanguageNetwork):
         x = self.dropout(x)
         after = []
         for layer, before in zip(self.layers, state["states"].unbind(1), strict=True):
+            if states is not None:
+                states.append(x)
             x, last = layer(x, before, real)
             after.append(last)
         state["states"] = torch.stack(after, 1)  # (B, L, ...)

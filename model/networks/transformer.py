@@ -88,6 +88,12 @@ class Transformer(TranslationNetwork):
         """source (B, S) -> states (B, S, D)."""
         return self._encode(source, record=None)
 
+    def layer_states(self, ids: Tensor) -> list[Tensor]:
+        """ids (B, S) -> the encoder's 1 + L states (B, S, D)."""
+        states: list[Tensor] = []
+        memory = self._encode(ids, None, states)
+        return [*states, memory.states]
+
     def start(self, memory: Memory, max_steps: int) -> State:
         """Returns the source's keys and values for every layer; the target is still empty."""
         batch = len(memory.states)
@@ -128,12 +134,15 @@ class Transformer(TranslationNetwork):
         """Returns `decoder` with its type, which nn.ModuleList loses."""
         return cast("list[DecoderLayer]", list(self.decoder))
 
-    def _encode(self, source: Tensor, record: list[Tensor] | None) -> Memory:
+    def _encode(self, source: Tensor, record: list[Tensor] | None, states: list[Tensor] | None = None) -> Memory:
+        """`states` gets each layer's input."""
         real = source != PAD  # (B, S)
         bias = padding_bias(real)
         x = embed(source, self.source_embedding, self.source_positions, self.dropout)
         rotation = self.source_positions.rotation(source.shape[1])
         for layer in self.encoder:
+            if states is not None:
+                states.append(x)
             x, _ = layer(x, None, bias, record, rotation)
         return Memory(self.encoder_norm(x), real)
 

@@ -1,4 +1,7 @@
-"""`dragoman embed`: texts as vectors, without a server; one vector per line, as JSON Lines or a NumPy matrix."""
+"""`dragoman embed`: texts as vectors, without a server.
+
+One vector per line, as JSON Lines or a NumPy matrix; or one for each token of a line, as JSON Lines.
+"""
 
 import contextlib
 import json
@@ -9,7 +12,14 @@ import numpy as np
 
 from conf import compose
 from model.errors import UserError
-from model.inference.sentence_vectors import Floats, SentenceVectors, open_sentence_vectors
+from model.inference.sentence_vectors import (
+    Floats,
+    NetworkVectors,
+    SentenceVectors,
+    load_any_bundle,
+    network_vectors,
+    sentence_vectors,
+)
 from model.ranges import check_ranges
 from services.commands.lines import batches, open_input, read_lines
 from services.commands.matrix import open_matrix
@@ -30,19 +40,58 @@ def embed(config: EmbedConfig, text: str | None = None) -> int:
     check_ranges("embed", config)
     if config.format == "npy" and config.output is None:
         raise UserError("embed.format=npy: a matrix needs a file; set embed.output to its name")
+    if config.format == "npy" and config.level == "token":
+        raise UserError("embed.level=token: lines have different numbers of tokens; choose embed.format=json")
     with contextlib.ExitStack() as stack:
         file, name = stack.enter_context(open_input(config.input, "embed", text=text))
         directory, _ = bundle_directory(config, "sentence")
-        vectors = open_sentence_vectors(
-            directory, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long
+        bundle = load_any_bundle(directory)
+        open_vectors = network_vectors if config.level == "token" else sentence_vectors
+        vectors = open_vectors(
+            bundle, config.device, batch_tokens=config.batch_tokens, too_long=config.too_long, layer=config.layer
         )
-        write = stack.enter_context(open_writer(config, vectors.width))
         lines = read_lines(file, name, config.on_error, "embed")
+        if config.level == "token":
+            assert isinstance(vectors, NetworkVectors)
+            return embed_tokens(vectors, lines, name, config)
+        write = stack.enter_context(open_writer(config, vectors.width))
         texts, empty, failed = copy(vectors, lines, name, write, config)
     logger.info("%s texts, %s numbers each; %s of them zeros", f"{texts:,}", f"{vectors.width:,}", f"{empty:,}")
     if failed:
         logger.warning("%d lines are not UTF-8 and have zeros", failed)
     return compose.OK
+
+
+def embed_tokens(vectors: NetworkVectors, lines: Iterator[str | None], name: str, config: EmbedConfig) -> int:
+    """Writes an object per line: its tokens and their vectors, of length 1 if asked for."""
+    number = tokens = 0
+    with open_output(config.output, "embed") as out:
+        for chunk in batches(lines, config.lines):
+            places = [f"{name}, line {number + at}" for at in range(1, len(chunk) + 1)]
+            for line, found in zip(chunk, vectors.tokens([line or "" for line in chunk], places), strict=True):
+                record: dict[str, object] = {"line": number}
+                if line is None:
+                    record["error"] = "not UTF-8"
+                else:
+                    rows = unit_rows(found.vectors) if config.unit else found.vectors
+                    record |= {"tokens": found.pieces, "vectors": [plain_numbers(row) for row in rows]}
+                out.write(json.dumps(record, ensure_ascii=False) + "\n")
+                number += 1
+                tokens += len(found.ids)
+            out.flush()
+    logger.info("%s texts, %s tokens, %s numbers each", f"{number:,}", f"{tokens:,}", f"{vectors.width:,}")
+    return compose.OK
+
+
+def plain_numbers(vector: Floats) -> list[float]:
+    """Returns the numbers with the fewest digits that are equal in float32."""
+    return [float(str(value)) for value in vector]
+
+
+def unit_rows(rows: Floats) -> Floats:
+    """rows (N, D) -> the same directions with length 1; zeros stay."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)  # (N, 1)
+    return (rows / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
 
 
 def copy(
@@ -53,12 +102,9 @@ def copy(
     for chunk in batches(lines, config.lines):
         places = [f"{name}, line {number}" for number in range(texts + 1, texts + len(chunk) + 1)]
         found = vectors([line or "" for line in chunk], places)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)  # (n, 1)
-        if config.unit:
-            found = (found / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
-        write(chunk, found)
+        write(chunk, unit_rows(found) if config.unit else found)
         texts += len(chunk)
-        empty += int((lengths == 0).sum())
+        empty += int((~found.any(1)).sum())
         failed += sum(line is None for line in chunk)
     return texts, empty, failed
 
@@ -79,8 +125,8 @@ def open_writer(config: EmbedConfig, width: int) -> Iterator[Write]:
                 record: dict[str, object] = {"line": number}
                 if line is None:
                     record["error"] = "not UTF-8"
-                else:  # the shortest number that is equal in float32
-                    record["vector"] = [float(str(value)) for value in vector]
+                else:
+                    record["vector"] = plain_numbers(vector)
                 out.write(json.dumps(record) + "\n")
                 number += 1
             out.flush()

@@ -1,45 +1,37 @@
 """`dragoman neighbours WORD...` and `dragoman analogy A B C`: questions to word vectors, without a server.
 
-Without words on the command line it reads lines: any number of words, or three for each analogy.
+Without words on the command line it reads lines: any number of words, or three for each analogy. With query.in=TEXT
+the words are those of the text, as they are meant there (services/commands/context.py).
 """
 
 import contextlib
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from conf import compose
+from conf.quoting import quote_text
 from model.errors import UserError
-from model.ranges import Count, Whole, check_ranges
+from model.ranges import check_ranges
 from model.text.excerpt import excerpt
-from model.word_vectors.embeddings import Embeddings, Method
+from model.word_vectors.embeddings import Embeddings
 from services.commands.lines import open_input, read_lines
 from services.commands.output import open_output
+from services.commands.query_settings import QueryConfig
 from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
-from services.models.vectors_source import VectorsLoader, VectorsSource
+from services.models.vectors_source import VectorsLoader
 
 logger = logging.getLogger(__name__)
 Verb = Literal["neighbours", "analogy"]
-
-
-@dataclass
-class QueryConfig(VectorsSource):
-    """The questions, the word vectors, and the format of answers."""
-
-    k: Count = 10  # words per answer
-    method: Method = "3cosadd"  # for analogies
-    restrict: Whole = 0  # answers are among this many most frequent words; 0: all
-    input: str | None = None  # a file of words, if the command line has none; null: standard input
-    format: Literal["text", "json"] = "text"
-    on_error: Literal["raise", "skip"] = "raise"
+IN, KEY = "query.in=", "query.sentence="  # the short form is no setting: `in` is a word of Python
 
 
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code; its first word is the command."""
     verb: Verb = "analogy" if argv[0] == "analogy" else "neighbours"
-    words, rest = positional(argv[1:])
+    written = [KEY + word.removeprefix(IN) if word.startswith(IN) else word for word in argv[1:]]
+    words, rest = positional([quote_text(word, KEY) if word.startswith(KEY) else word for word in written])
     return compose.run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
 
 
@@ -57,6 +49,12 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
         UserError: an unknown word (unless skipped), a number of words that is no multiple of three, or unknown vectors.
     """
     check_ranges("query", config)
+    if config.sentence is not None:
+        if verb == "analogy":
+            raise UserError("query.sentence: an analogy is between words without a text; ask dragoman neighbours")
+        from services.commands.context import nearest_uses  # it loads torch, which words without a text do not need
+
+        return nearest_uses(config, words)
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:

@@ -15,6 +15,7 @@ from services.models.registry import ModelVersion
 
 Floats = NDArray[np.float32]
 TEXT = "The dog sees the man."  # what every new encoder must read
+BATCH_TOKENS = 8192  # many clients' texts at once: speed before equal last bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,8 @@ class EncoderLoader(NamedLoader[LoadedEncoder]):
             UserError: a bundle without them.
         """
         bundle = load_any_bundle(directory)
-        served = LoadedEncoder(sentence_vectors(bundle, self.device), Origin.of(bundle, version))
+        served = LoadedEncoder(
+            sentence_vectors(bundle, self.device, batch_tokens=BATCH_TOKENS), Origin.of(bundle, version)
+        )
         served.encode([TEXT])  # warms up, and refuses broken weights
         return served

@@ -49,7 +49,7 @@ class VectorsLoader:
             return self._newest()
         if is_registered(reference):
             return self.load_version(self.registry.resolve(reference))
-        return self._load(self._directory(reference))
+        return self._load(self.directory(reference))
 
     def load_version(self, version: ModelVersion) -> LoadedVectors:
         """Loads a version of the registry through the cache."""
@@ -72,7 +72,7 @@ class VectorsLoader:
             f"{again.command('train', 'model=skipgram', 'registry=vectors', keep=names_a_model)}"
         )
 
-    def _directory(self, reference: str) -> Path:
+    def directory(self, reference: str) -> Path:
         """Returns a bundle's directory from its path, a run's path, or a run's name."""
         directory = find_bundle(reference, self.runs, self.registry.cache)
         if directory is not None:

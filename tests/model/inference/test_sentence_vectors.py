@@ -1,6 +1,7 @@
 """Texts as vectors: of each kind of bundle, whatever the company of a text."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -10,13 +11,25 @@ from model.bundles.language import save_text_bundle
 from model.bundles.translation import save_bundle
 from model.bundles.vectors import save_vectors
 from model.errors import UserError
-from model.inference.sentence_vectors import NetworkVectors, WordVectors, open_sentence_vectors
+from model.inference.sentence_vectors import (
+    NetworkVectors,
+    Reader,
+    WordVectors,
+    load_any_bundle,
+    network_vectors,
+    open_sentence_vectors,
+)
 from model.networks.architectures import any_network, build_network
 from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.networks.gpt import DecoderOnlyConfig
+from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from model.networks.heads import RecurrentHeadConfig, TransformerHeadConfig
+from model.networks.language_network import BEFORE
 from model.networks.network import TranslationNetwork
 from model.networks.prefixlm import PrefixConfig, PrefixTranslation
 from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from model.networks.rnnlm import RecurrentLanguageConfig
+from model.networks.rnnsearch import RNNSearchConfig
+from model.networks.statelm import StateLanguageConfig
 from model.networks.transformer import Transformer, TransformerConfig
 from model.text.tokenizer import EOS, Tokenizer, TokenizerConfig, TokenizerPair
 from model.text.tokenizers import train_pair
@@ -110,7 +123,80 @@ def test_word_vectors_are_averaged_over_known_words(tokenizer: Tokenizer) -> Non
     assert counted(["man man dog"]).tolist() == [[1.0, 4.0, 0.0]]
 
 
-def test_each_kind_of_bundle_is_opened_and_language_models_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
+CONFIGS: dict[str, Any] = {
+    "bert": EncoderOnlyConfig(**SMALL, layers=2, max_positions=12),
+    "gpt": DecoderOnlyConfig(**SMALL, layers=2, max_positions=12),
+    "rnnlm": RecurrentLanguageConfig(embedding=6, width=8, layers=2, past=3),
+    "linear": StateLanguageConfig(**SMALL, layers=2),
+    "selective": StateLanguageConfig(width=8, feed_forward=8, layers=2, mixer="selective"),
+    "transformer": TransformerConfig(**SMALL, encoder_layers=2, decoder_layers=1),
+    "prefixlm": PrefixConfig(**SMALL, layers=3),
+    "rnnenc": EncoderDecoderConfig(embedding=6, width=8, layers=2, reverse_source=True),
+    "rnnsearch": RNNSearchConfig(embedding=6, width=8, encoder_width=4, encoder_layers=2, attention_width=5),
+    "transformer_head": TransformerHeadConfig(**SMALL, layers=2),
+    "recurrent_head": RecurrentHeadConfig(embedding=6, width=4, layers=2),
+}
+
+
+def network_of(name: str, tokenizer: Tokenizer) -> Reader:
+    torch.manual_seed(0)
+    return cast("Reader", any_network(CONFIGS[name], tokenizer.vocabulary, tokenizer.vocabulary).eval())
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_network_gives_the_states_of_each_layer_for_each_token(name: str, tokenizer: Tokenizer) -> None:
+    network = network_of(name, tokenizer)
+    texts = [*LINES, "dog", ""]
+    for layer, width in ((0, 6 if hasattr(CONFIGS[name], "embedding") else 8), (1, 8), (2, 8), (-1, 8)):
+        found = NetworkVectors(network, tokenizer, 12, layer=layer).tokens(texts)
+        assert [one.vectors.shape for one in found] == [(len(ids), width) for ids in tokenizer.encode(texts)]
+        assert found[0].pieces == ["the", "dog", "sees", "the", "man", "."]
+        first, _, _, second, *_ = found[0].vectors
+        if layer == 0:  # the embeddings see no neighbour; recurrent networks add no positions to them
+            assert np.allclose(first, second) is (width == 6 or name == "selective")
+        else:
+            assert not np.allclose(first, second, atol=1e-4)
+    with pytest.raises(UserError, match=r"embed\.layer=3: the network has the layers 0 \(its embeddings\) to 2"):
+        NetworkVectors(network, tokenizer, 12, layer=3)
+    with pytest.raises(UserError, match=r"embed\.layer=-4: "):
+        NetworkVectors(network, tokenizer, 12, layer=-4)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_text_has_the_same_bytes_in_any_company(name: str, tokenizer: Tokenizer) -> None:
+    words = [word for line in LINES for word in line.split()]
+    texts = [" ".join(words[start : start + 1 + start % 7]) for start in range(len(words))] * 4
+    vectors = NetworkVectors(network_of(name, tokenizer), tokenizer, 12)
+    alone = b"".join(vectors([text]).tobytes() for text in texts)
+    tokens = [vectors.tokens([text])[0].vectors.tobytes() for text in texts]
+    for size in (7, 64):
+        parts = [texts[start : start + size] for start in range(0, len(texts), size)]
+        assert b"".join(vectors(part).tobytes() for part in parts) == alone
+        assert [one.vectors.tobytes() for part in parts for one in vectors.tokens(part)] == tokens
+
+
+def test_a_layers_states_are_the_networks_own(tokenizer: Tokenizer) -> None:
+    network = bert(tokenizer).eval()
+    ids = torch.tensor([[*tokenizer.encode([LINES[0]])[0].tolist(), EOS]])
+    states = network.encode(ids)[0].detach().numpy()
+    vectors = NetworkVectors(network, tokenizer, 12, layer=-1)
+    np.testing.assert_allclose(vectors.tokens(LINES[:1])[0].vectors, states[:-1], atol=1e-6)
+    np.testing.assert_allclose(vectors(LINES[:1])[0], states.mean(0), atol=1e-6)
+
+
+def test_a_language_models_states_see_nothing_later(tokenizer: Tokenizer) -> None:
+    network = cast("DecoderOnly", network_of("gpt", tokenizer))
+    ids = torch.tensor([[BEFORE, *tokenizer.encode([LINES[0]])[0].tolist()]])
+    vectors = NetworkVectors(network, tokenizer, 12)
+    whole, begun = vectors.tokens([LINES[0], "the dog sees"])
+    with torch.inference_mode():
+        expected, _ = network.read(ids, {})
+        np.testing.assert_allclose(network.logits(torch.from_numpy(whole.vectors[-1])), expected[0], atol=1e-5)
+    np.testing.assert_allclose(vectors(LINES[:1])[0], whole.vectors.mean(0), atol=1e-6)
+    np.testing.assert_allclose(begun.vectors, whole.vectors[:3], atol=1e-6)
+
+
+def test_each_kind_of_bundle_is_opened(tmp_path: Path, tokenizer: Tokenizer) -> None:
     pair = TokenizerPair(tokenizer, tokenizer)
     network = bert(tokenizer)
     save_text_bundle(
@@ -131,5 +217,8 @@ def test_each_kind_of_bundle_is_opened_and_language_models_are_refused(tmp_path:
     gpt = DecoderOnlyConfig(**SMALL, layers=1, max_positions=12)  # type: ignore[arg-type]
     model = any_network(gpt, tokenizer.vocabulary, tokenizer.vocabulary)
     save_text_bundle(tmp_path / "gpt", network=model, config=gpt, tokenizer=tokenizer, facts={"pair": "en"})
-    with pytest.raises(UserError, match="a language model, which reads in one direction only"):
-        open_sentence_vectors(tmp_path / "gpt")
+    assert open_sentence_vectors(tmp_path / "gpt")(LINES).shape == (3, 8)
+    with pytest.raises(UserError, match="word vectors have no layers"):
+        open_sentence_vectors(tmp_path / "vectors", layer=1)
+    with pytest.raises(UserError, match="word vectors have no layers"):
+        network_vectors(load_any_bundle(tmp_path / "vectors"))

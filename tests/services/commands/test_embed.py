@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from model.errors import UserError
-from model.inference.sentence_vectors import open_sentence_vectors
+from model.inference.sentence_vectors import load_any_bundle, network_vectors, open_sentence_vectors
 from services.commands.embed import embed
+from services.entries import main
 from services.settings import EmbedConfig
 
 TEXTS = b"the dog sees the man .\n\nwhere is z ?\n"
@@ -54,6 +55,40 @@ def test_a_matrix_is_the_same_numbers(tmp_path: Path, bundle: Path) -> None:
 def test_unit_vectors_have_cosines_for_products(tmp_path: Path, bundle: Path) -> None:
     lengths = [np.linalg.norm(record["vector"]) for record in rows(run(tmp_path, bundle, unit=True))]
     np.testing.assert_allclose(lengths, [1.0, 0.0, 1.0], atol=1e-5)
+
+
+def test_each_token_of_a_line_has_a_vector(tmp_path: Path, bundle: Path) -> None:
+    vectors = network_vectors(load_any_bundle(bundle), layer=1)
+    found = rows(run(tmp_path, bundle, level="token", layer=1, lines=1))
+    assert [record["line"] for record in found] == [0, 1, 2]
+    assert found[1] == {"line": 1, "tokens": [], "vectors": []}
+    for record, expected in zip(found, vectors.tokens(TEXTS.decode().splitlines()), strict=True):
+        assert record["tokens"] == expected.pieces
+        assert np.array_equal(np.array(record["vectors"], np.float32).reshape(-1, 16), expected.vectors)
+    unit = rows(run(tmp_path, bundle, level="token", unit=True))
+    np.testing.assert_allclose(np.linalg.norm(unit[0]["vectors"], axis=1), 1.0, atol=1e-5)
+    assert rows(run(tmp_path, bundle, b"\xff\n", level="token", on_error="skip")) == [{"line": 0, "error": "not UTF-8"}]
+
+
+def test_the_bytes_do_not_depend_on_the_lines_at_a_time(tmp_path: Path, bundle: Path) -> None:
+    content = b"".join(b"the dog sees the man ."[: 4 + 3 * number % 19] + b"\n" for number in range(66))
+    for level in ("sentence", "token"):
+        first = run(tmp_path, bundle, content, level=level, lines=1).read_bytes()
+        assert all(run(tmp_path, bundle, content, level=level, lines=lines).read_bytes() == first for lines in (7, 64))
+
+
+def test_layers_and_levels_that_are_not_there_are_named(
+    tmp_path: Path, bundle: Path, vectors: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UserError, match=r"embed\.layer=9: the network has the layers 0 .* to \d"):
+        run(tmp_path, bundle, layer=9)
+    for settings in ({"level": "token"}, {"layer": 0}):
+        with pytest.raises(UserError, match="word vectors have no layers"):
+            run(tmp_path, vectors, **settings)
+    with pytest.raises(UserError, match=r"embed\.level=token: .* choose embed\.format=json"):
+        run(tmp_path, bundle, level="token", format="npy", output=str(tmp_path / "v.npy"))
+    assert main(["embed", f"embed.bundle={bundle}", "embed.level=word", "hello"]) == 2
+    assert "embed.level" in capsys.readouterr().err
 
 
 def test_word_vectors_of_texts(tmp_path: Path, vectors: Path) -> None:

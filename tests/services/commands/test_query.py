@@ -6,10 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from model.errors import UserError
-from services.commands.query import QueryConfig, main, positional, query
+from model.inference.sentence_vectors import load_any_bundle, network_vectors
+from model.inference.words_in_context import uses_in
+from services.commands.query import main, positional, query
+from services.commands.query_settings import QueryConfig
 
 
 def run(vectors: Path, capsys: pytest.CaptureFixture[str], verb: Any, *words: str, **settings: Any) -> str:
@@ -73,3 +77,59 @@ def test_the_verbs_read_their_section(vectors: Path, capsys: pytest.CaptureFixtu
     assert "queen" in capsys.readouterr().out
     assert main(["neighbours", "quen", *words]) == 2
     assert "dragoman neighbours: 'quen' is not among" in capsys.readouterr().err
+
+
+def test_the_neighbours_of_a_word_in_a_sentence(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["the dog sees the man .", "where is the dog ?", "the dog sees the man .", "", "the dogs"]
+    (tmp_path / "texts.txt").write_text("\n".join(lines))
+    settings = [f"query.vectors={bundle}", f"query.texts={tmp_path / 'texts.txt'}", "query.format=json"]
+    assert main(["neighbours", "dog", "query.in=Where, is: the {dog} ?", *settings, "query.k=50"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["word"], found["sentence"], found["begin"], found["end"]) == ("dog", "Where, is: the {dog} ?", 16, 19)
+    uses = found["neighbours"]
+    assert len(uses) == 6 + 5 + 2  # a line that comes again counts once
+    similarities = [one["similarity"] for one in uses]
+    assert similarities == sorted(similarities, reverse=True)
+    (dog,) = [one for one in uses if one["sentence"] == lines[0] and one["begin"] == 4]
+    vectors = network_vectors(load_any_bundle(bundle))
+    (one,), (other,) = (
+        [found.vectors[row] for row, use in enumerate(found.words) if use.word == "dog"]
+        for found in (uses_in(vectors, ["Where, is: the {dog} ?"]), uses_in(vectors, [lines[0]]))
+    )
+    cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
+    np.testing.assert_allclose(dog["similarity"], cosine, atol=1e-5)
+
+
+def test_a_use_is_not_its_own_neighbour(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts.txt").write_text("where is the dog ?\nthe dog sees the man .\n")
+    texts = str(tmp_path / "texts.txt")
+    assert query("neighbours", QueryConfig(str(bundle), sentence="where is the dog ?", texts=texts, k=1), ["DOG"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "where is the [dog] ?"
+    assert second.split()[0] in {"the", "dog", "sees", "man", ".", "where", "is", "?"}
+    assert first not in second
+
+
+def test_mistakes_about_words_in_sentences_are_named(
+    bundle: Path, vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text("the dog\n")
+    good: dict[str, Any] = {"sentence": "the dog ?", "texts": str(tmp_path / "texts.txt")}
+    with pytest.raises(UserError, match=r"'cat' is not a word of 'the dog \?'\. Its words: the, dog, \?"):
+        run(bundle, capsys, "neighbours", "cat", **good)
+    with pytest.raises(UserError, match="word vectors have no layers"):
+        run(vectors, capsys, "neighbours", "dog", **good)
+    with pytest.raises(UserError, match=r"query\.layer=9: the network has the layers 0"):
+        run(bundle, capsys, "neighbours", "dog", layer=9, **good)
+    with pytest.raises(UserError, match=r"query\.texts: null"):
+        run(bundle, capsys, "neighbours", "dog", sentence="the dog")
+    with pytest.raises(UserError, match=r"query\.texts: none\.txt cannot be read"):
+        run(bundle, capsys, "neighbours", "dog", sentence="the dog", texts="none.txt")
+    with pytest.raises(UserError, match="is a directory without shards"):
+        run(bundle, capsys, "neighbours", "dog", sentence="the dog", texts=str(tmp_path))
+    with pytest.raises(UserError, match="name the word too"):
+        run(bundle, capsys, "neighbours", sentence="the dog")
+    with pytest.raises(UserError, match="an analogy is between words without a text"):
+        run(bundle, capsys, "analogy", "a", "b", "c", **good)

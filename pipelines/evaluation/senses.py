@@ -1,0 +1,157 @@
+"""Senses of ambiguous English words, told from their vectors in sentences of the phrasebook's grammar.
+
+The answers are known: the German word that the grammar aligns an English one to. Each word has as many uses of each
+sense, so that a guess is right half of the time, and so is a static vector, which is the same in all of them.
+
+Letters: N uses, D width of a vector.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from model.alignment.attention_plots import save
+from model.inference.sentence_vectors import Floats, NetworkVectors
+from model.inference.words_in_context import Use, word_vectors
+from pipelines.corpus.gold import gold_words
+from pipelines.corpus.phrasebook.generate import distinct_pairs, split_of
+from pipelines.corpus.phrasebook.sentences import Pair
+from pipelines.evaluation.word_vectors.labels import place_labels
+from pipelines.evaluation.word_vectors.plots import PALETTE, bare, settle
+from pipelines.evaluation.word_vectors.projections import project
+from pipelines.tracking.plots import panels
+
+SENSES = {  # English word -> sense -> its German words
+    "that": {"dass": "dass", "der, die, das": "der die das den dem denen dessen deren"},
+    "is": {"ist": "ist", "wird": "wird"},
+    "was": {"war": "war", "wurde": "wurde"},
+    "has": {"hat": "hat", "ist": "ist"},
+    "by": {"von": "von vom", "mit": "mit"},
+    "know": {"wissen": "wissen weiß wusste wussten gewusst", "kennen": "kennen kenne kennt kannte kannten gekannt"},
+    "to": {"zu": "zu", "nach": "nach"},
+    "before": {"bevor": "bevor", "vor": "vor"},
+    "where": {"wo": "wo", "wohin": "wohin"},
+}
+SIZES = {"train": 100, "valid": 15, "test": 25}  # uses of each sense
+MOST = 40_000  # pairs that are generated
+STRENGTH = 0.1  # the inverse of the probe's regularisation
+SMALLEST = 1e-6  # deviation: a static vector has none
+AROUND = 18  # characters of a sentence on each side of the word, in the picture
+
+
+@dataclass(frozen=True)
+class SenseUse:
+    """A use of an ambiguous word, and its sense."""
+
+    use: Use
+    sense: str
+
+
+Split = dict[str, list[SenseUse]]  # word -> uses
+
+
+def draw_uses(seed: int, most: int = MOST) -> dict[str, Split]:
+    """Returns the uses of each split, SIZES of each sense; a word with fewer among `most` pairs is left out.
+
+    Validation and test have combinations of words that training does not have.
+    """
+    kept: dict[tuple[str, str, str], list[SenseUse]] = {
+        (split, word, sense): [] for split in SIZES for word, senses in SENSES.items() for sense in senses
+    }
+    for _, pair in zip(range(most), distinct_pairs(seed), strict=False):
+        split = split_of(pair.combinations)
+        for found in sense_uses(pair) if split is not None else ():
+            uses = kept[str(split), found.use.word, found.sense]
+            if len(uses) < SIZES[str(split)]:
+                uses.append(found)
+        if all(len(uses) == SIZES[split] for (split, _, _), uses in kept.items()):
+            break
+    short = {word for (split, word, _), uses in kept.items() if len(uses) < SIZES[split]}
+    return {
+        split: {
+            word: [use for sense in senses for use in kept[split, word, sense]]
+            for word, senses in SENSES.items()
+            if word not in short
+        }
+        for split in SIZES
+    }
+
+
+def sense_uses(pair: Pair) -> Iterator[SenseUse]:
+    """Yields the ambiguous words of a pair, written in small letters, since a capital tells where a word stands."""
+    english, german = gold_words(pair.english), gold_words(pair.german)
+    for source, span in enumerate(english):
+        use = Use(pair.english, span)
+        if use.word not in SENSES:
+            continue
+        aligned = {pair.german[slice(*german[i])] for j, i in pair.alignment if j == source}
+        senses = [sense for sense, words in SENSES[use.word].items() if aligned & set(words.split())]
+        if len(senses) == 1:
+            yield SenseUse(use, senses[0])
+
+
+def vectors_of(vectors: NetworkVectors, uses: Sequence[SenseUse]) -> Floats:
+    """Returns the vector of each word in its sentence, (N, D)."""
+    found = vectors.tokens([one.use.text for one in uses])
+    rows = [next(iter(word_vectors(vectors, text, [one.use.span])))[1] for text, one in zip(found, uses, strict=True)]
+    return np.stack(rows)
+
+
+def static_vectors_of(vectors: NetworkVectors, uses: Sequence[SenseUse]) -> Floats:
+    """Returns the vector of each word without its sentence, (N, D)."""
+    words = list(dict.fromkeys(one.use.word for one in uses))
+    alone = {word: vectors.tokens([word])[0].vectors.mean(0) for word in words}
+    return np.stack([alone[one.use.word] for one in uses])
+
+
+def accuracy(known: Floats, senses: Sequence[str], asked: Floats, answers: Sequence[str]) -> float:
+    """Trains a logistic regression on the `known` vectors; returns the share of `asked` (N, D) that is right."""
+    from sklearn.linear_model import LogisticRegression
+
+    mean, deviation = known.mean(0), known.std(0) + SMALLEST
+    probe = LogisticRegression(C=STRENGTH, max_iter=2000).fit((known - mean) / deviation, senses)
+    return float(probe.score((asked - mean) / deviation, answers))
+
+
+def accuracies(vectors: NetworkVectors, train: Split, held_out: Split, static: bool = False) -> dict[str, float]:
+    """Returns the accuracy of each word's senses on `held_out`."""
+    read = static_vectors_of if static else vectors_of
+    return {
+        word: accuracy(
+            read(vectors, train[word]),
+            [one.sense for one in train[word]],
+            read(vectors, uses),
+            [one.sense for one in uses],
+        )
+        for word, uses in held_out.items()
+    }
+
+
+def picture(vectors: NetworkVectors, uses: Sequence[SenseUse], path: Path) -> None:
+    """Draws the uses of one word as points with their sentences, coloured by sense, by the two main directions.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    senses = list(dict.fromkeys(one.sense for one in uses))
+    title = f"{len(uses)} uses of {uses[0].use.word!r}"
+    figure, (axis,) = panels(1, 1, (11.0, 8.0), title)
+    places = project(vectors_of(vectors, uses).astype(np.float64), "pca")
+    for number, sense in enumerate(senses):
+        rows = [row for row, one in enumerate(uses) if one.sense == sense]
+        axis.scatter(places[rows, 0], places[rows, 1], s=16, color=PALETTE[number], label=sense)
+    axis.legend(title="in German", loc="best", fontsize=9)
+    bare(axis)
+    axis.margins(0.15, 0.06)
+    settle(figure)
+    place_labels(axis, places, [around(one.use) for one in uses], [PALETTE[senses.index(one.sense)] for one in uses])
+    save(figure, path)
+
+
+def around(use: Use) -> str:
+    """Returns the word with a few characters of its sentence on each side."""
+    begin, end = use.span
+    first, last = max(0, begin - AROUND), min(len(use.text), end + AROUND)
+    return f"{'…' * (first > 0)}{use.text[first:begin]}[{use.word}]{use.text[end:last]}{'…' * (last < len(use.text))}"

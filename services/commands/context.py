@@ -1,0 +1,111 @@
+"""`dragoman neighbours WORD query.in=TEXT`: the uses nearest to a word's use in a text, among those of other texts."""
+
+import itertools
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from model.bundles.directory import CONFIG, bundle_kind
+from model.errors import UserError
+from model.inference.sentence_vectors import NetworkVectors, load_any_bundle, network_vectors
+from model.inference.words_in_context import Use, Uses, use_of, uses_in
+from model.runs.bundles import bundles
+from model.shards.manifest import has_manifest
+from model.shards.reader import ShardReader
+from model.text.excerpt import excerpt
+from model.text.tokenizers import load_pair
+from services.commands.lines import open_input, read_lines
+from services.commands.output import open_output
+from services.commands.query_settings import QueryConfig
+from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
+
+logger = logging.getLogger(__name__)
+
+
+def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
+    """Prints the nearest uses of each word as it is meant in `config.sentence`; returns 0.
+
+    Raises:
+        UserError: no texts, a word that is not in the sentence, or a model without a network.
+    """
+    if config.sentence is None or not words:
+        raise UserError('neighbours: name the word too: dragoman neighbours bank query.in="He sat on the bank."')
+    if config.texts is None:
+        raise UserError("query.texts: null; name a file of lines, or a directory of shards, whose words are compared")
+    vectors = network_vectors(load_any_bundle(model_directory(config)), layer=config.layer, section="query")
+    asked = [use_of(vectors, word, config.sentence) for word in words]
+    uses = read_uses(config, config.texts, vectors)
+    with open_output(None, "query") as out:
+        for number, (use, vector) in enumerate(asked):
+            found = uses.nearest(vector, config.k, use)
+            if config.format == "json":
+                print(as_json(use, found), file=out)
+            else:
+                print(("\n" if number else "") + as_text(use, found), file=out)
+    return 0
+
+
+def model_directory(config: VectorsSource) -> Path:
+    """Returns the bundle that `query.vectors` names, or that of the newest run with a network.
+
+    Raises:
+        UserError: there is none.
+    """
+    loader = VectorsLoader.of("query", config)
+    if config.vectors is not None:
+        if is_registered(config.vectors):
+            return loader.registry.fetch(loader.registry.resolve(config.vectors))
+        return loader.directory(config.vectors)
+    for bundle in sorted(bundles(loader.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
+        if bundle_kind(bundle) != "vectors":
+            logger.info("query.vectors is not given: the network of the newest run, %s", bundle.parent.name)
+            return bundle
+    raise UserError(
+        f"query.vectors: no run with a network in {loader.runs}; name a run, a bundle or models:/NAME@ALIAS"
+    )
+
+
+def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Uses:
+    """Returns the words of the first `config.lines` different texts with their vectors."""
+    kept = list(itertools.islice(dict.fromkeys(read_texts(config, texts, vectors)), config.lines))
+    uses = uses_in(vectors, kept)
+    logger.info("%s uses of words in %s texts", f"{len(uses.words):,}", f"{len(kept):,}")
+    if not uses.words:
+        raise UserError(f"query.texts: {texts} has no words")
+    return uses
+
+
+def read_texts(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Iterator[str]:
+    """Yields the texts of a file of lines, or those of the training split of a directory of shards."""
+    if Path(texts).is_dir() and not has_manifest(Path(texts)):
+        raise UserError(f"query.texts: {texts} is a directory without shards")
+    if Path(texts).is_dir():
+        reader = ShardReader(Path(texts), "train")
+        tokenizer = load_pair(Path(texts), reader.manifest.tokenizer).source
+        lines: Iterator[str | None] = itertools.chain.from_iterable(
+            tokenizer.decode([source for source, _ in chunk.rows()]) for chunk in reader
+        )
+        yield from itertools.islice((line for line in lines if line), config.lines)
+        return
+    with open_input(texts, "query", "texts") as (file, name):
+        found = read_lines(file, name, config.on_error, "query")
+        yield from itertools.islice((line for line in found if line and line.strip()), config.lines)
+
+
+def as_json(asked: Use, found: Sequence[tuple[Use, float]]) -> str:
+    """Returns one object; `begin` and `end` are the word's characters in its sentence."""
+    rows = [{**record(use), "similarity": similarity} for use, similarity in found]
+    return json.dumps({**record(asked), "neighbours": rows}, ensure_ascii=False)
+
+
+def record(use: Use) -> dict[str, object]:
+    begin, end = use.span
+    return {"word": use.word, "sentence": use.text, "begin": begin, "end": end}
+
+
+def as_text(asked: Use, found: Sequence[tuple[Use, float]]) -> str:
+    """Returns the use as a line, and below it one answer per line, aligned."""
+    width = max((len(excerpt(use.word)) for use, _ in found), default=0)
+    rows = [f"  {excerpt(use.word):<{width}}  {similarity:7.4f}  {excerpt(use.marked)}" for use, similarity in found]
+    return "\n".join([excerpt(asked.marked), *rows])
