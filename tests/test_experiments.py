@@ -32,7 +32,9 @@ def test_the_first_step_warns_of_nothing(experiment: str, tmp_path: Path, caplog
     composed = compose.typed(Config, compose.values([f"experiment={experiment}"]))
     text = "-" not in composed.pair
     data = ["corpus=phrasebook", "corpus.pairs=600"]
-    if text:
+    if composed.corpus.format == "labelled":
+        data = ["corpus.pairs=600"]
+    elif text:
         data = ["corpus=text", f"corpus.train.file={tmp_path}/text.txt", "corpus.cut.valid=0.1", "corpus.cut.run=4"]
     if composed.tokenizer.type == "bpe":
         data.append("tokenizer.vocabulary=100")
