@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy.sparse import eye
 
 from model.errors import UserError
@@ -21,6 +20,7 @@ from model.word_vectors.formats import (
     write_projector,
     write_text,
 )
+from tests import vector_files
 
 ROOT = Path(__file__).resolve().parents[3]
 GENSIM = """
@@ -47,39 +47,10 @@ def embeddings() -> Embeddings:
     return Embeddings(words, np.arange(50, 0, -1), vectors)
 
 
-def text(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """The text format as its documentation has it."""
-    first, *lines = path.read_text(encoding="utf-8").splitlines()
-    rows = [line.split(" ") for line in lines]
-    assert first == f"{len(rows)} {len(rows[0]) - 1}"
-    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float64).astype(np.float32)
-
-
-def binary(path: Path) -> tuple[list[str], NDArray[np.float32]]:
-    """The binary format as its documentation has it."""
-    first, _, rest = path.read_bytes().partition(b"\n")
-    count, width = map(int, first.split())
-    words, rows = [], []
-    for _ in range(count):
-        word, _, rest = rest.partition(b" ")
-        words.append(word.decode())
-        rows.append(np.frombuffer(rest[: 4 * width], "<f4"))
-        assert rest[4 * width : 4 * width + 1] == b"\n"
-        rest = rest[4 * width + 1 :]
-    assert not rest
-    return words, np.stack(rows)
-
-
-def numpy(folder: Path) -> tuple[list[str], NDArray[np.float32]]:
-    vocabulary = json.loads((folder / "vocabulary.json").read_text(encoding="utf-8"))
-    assert len(vocabulary["counts"]) == len(vocabulary["words"])
-    return vocabulary["words"], np.load(folder / "vectors.npy", allow_pickle=False)
-
-
 @pytest.mark.parametrize("kind", ["text", "binary", "numpy"])
 def test_vectors_come_back_to_the_bit(kind: formats.Format, embeddings: Embeddings, tmp_path: Path) -> None:
     place = write_format(tmp_path / "new", kind, embeddings)
-    words, vectors = {"text": text, "binary": binary, "numpy": numpy}[kind](place)
+    words, vectors = getattr(vector_files, kind)(place)
     assert words == embeddings.words
     assert vectors.tobytes() == embeddings.vectors.tobytes()
 
@@ -117,7 +88,7 @@ def test_a_word_that_the_format_cannot_hold_is_named(word: str, tmp_path: Path) 
         with pytest.raises(UserError, match=r"has white space in it.* numpy"):
             writer(tmp_path / "v", odd)
     write_numpy(tmp_path / "numpy", odd)
-    assert numpy(tmp_path / "numpy")[0] == ["plain", word]
+    assert vector_files.numpy(tmp_path / "numpy")[0] == ["plain", word]
 
 
 def test_the_projector_gets_a_row_a_word_whatever_the_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,21 +7,22 @@ import pytest
 
 from model.bundles.vectors import load_vectors
 from model.errors import UserError
-from model.word_vectors.formats import PLACES, read_binary, read_numpy, read_text
+from model.word_vectors.formats import PLACES
 from services.commands.export import FORMATS, ExportConfig, export, main
+from tests import vector_files
 
 
 def test_every_format_comes_back_as_it_was(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert export(ExportConfig(vectors=str(vectors), output=str(tmp_path / "out"))) == 0
     kept = load_vectors(vectors).embeddings
     out = tmp_path / "out"
-    for found in (
-        read_numpy(out / PLACES["numpy"]),
-        read_text(out / PLACES["text"]),
-        read_binary(out / PLACES["binary"]),
+    for words, found in (
+        vector_files.numpy(out / PLACES["numpy"]),
+        vector_files.text(out / PLACES["text"]),
+        vector_files.binary(out / PLACES["binary"]),
     ):
-        assert found.words == kept.words
-        assert np.array_equal(found.vectors, kept.vectors)
+        assert words == kept.words
+        assert np.array_equal(found, kept.vectors)
     rows = [row.split("\t") for row in (out / "projector" / "tensors.tsv").read_text().splitlines()]
     assert np.array_equal(np.array(rows, np.float32), kept.vectors)
     names = [row.split("\t")[0] for row in (out / "projector" / "metadata.tsv").read_text().splitlines()]
@@ -37,7 +38,7 @@ def test_the_formats_named_are_written_and_other_files_stay(vectors: Path, tmp_p
     (tmp_path / "mine.txt").write_text("x")
     assert main(["text", f"export.vectors={vectors}", f"export.output={tmp_path}", "export.restrict=3"]) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", PLACES["text"]]
-    assert read_text(tmp_path / PLACES["text"]).words == ["man", "woman", "king"]
+    assert vector_files.text(tmp_path / PLACES["text"])[0] == ["man", "woman", "king"]
 
 
 def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,16 +19,7 @@ from model.shards.writer import write_shard
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.formats import (
-    make_embeddings,
-    read_binary,
-    read_numpy,
-    read_text,
-    write_binary,
-    write_numpy,
-    write_projector,
-    write_text,
-)
+from model.word_vectors.formats import write_binary, write_numpy, write_projector, write_text
 from pipelines.comparison.page import Report, render
 from pipelines.config import PathsConfig
 from pipelines.unpack import UnpackConfig, UnpackRoot
@@ -36,6 +27,7 @@ from pipelines.unpack import task as unpack
 from services.commands.lines import ESCAPED_BAR, flat, read_lines
 from services.commands.nbest import Entry, read_nbest
 from services.commands.translate import format_translation
+from tests import vector_files
 
 HARD = st.sampled_from(
     ["|||", "||", " ||| 0 ||| ", "\n", "\r", "\x85", "\u2028", "\t", "\x1b[2J", "\x00", '"', "\\", "&", "<", "\u202e"]
@@ -86,16 +78,16 @@ def test_a_list_is_read_back_by_rerank(text: str, form: str) -> None:
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=6), min_size=1, max_size=5, unique=True))
 def test_vector_files_are_read_back_or_refused(words: list[str]) -> None:
     vectors = np.arange(2 * len(words), dtype=np.float32).reshape(-1, 2) + 1
-    for write, read in ((write_text, read_text), (write_binary, read_binary)):
+    for write, read in ((write_text, vector_files.text), (write_binary, vector_files.binary)):
         path = FOLDER / "vectors"
         try:
-            write(path, make_embeddings(path, words, vectors))
+            write(path, Embeddings(words, None, vectors))
         except UserError as problem:  # a word with a blank in it has no place in such a file
             assert any(word.split() != [word] for word in words), problem
             continue
-        found = read(path)
-        assert list(found.words) == words
-        assert np.array_equal(found.vectors, vectors)
+        found, rows = read(path)
+        assert found == words
+        assert np.array_equal(rows, vectors)
 
 
 WORDS = st.lists(
@@ -110,12 +102,12 @@ def test_numpy_and_projector_hold_any_word(words: list[str]) -> None:
     embeddings = Embeddings(words, np.arange(len(words), 0, -1), vectors)
     (FOLDER / "numpy").mkdir(exist_ok=True)
     write_numpy(FOLDER / "numpy", embeddings)
-    found = read_numpy(FOLDER / "numpy")
-    assert list(found.words) == words and np.array_equal(found.vectors, vectors)
+    found, rows = vector_files.numpy(FOLDER / "numpy")
+    assert found == words and np.array_equal(rows, vectors)
     write_projector(FOLDER / "projector", embeddings)
-    rows = (FOLDER / "projector" / "metadata.tsv").read_bytes().decode().split("\n")
-    assert rows[0] == "word\tcount" and rows[-1] == ""
-    labels = [row.split("\t") for row in rows[1:-1]]
+    lines = (FOLDER / "projector" / "metadata.tsv").read_bytes().decode().split("\n")
+    assert lines[0] == "word\tcount" and lines[-1] == ""
+    labels = [row.split("\t") for row in lines[1:-1]]
     assert [int(number) for _, number in labels] == list(range(len(words), 0, -1))
     assert all(label and not set(label) & set("\r\n\x00") for label, _ in labels)
 
