@@ -17,7 +17,7 @@ from libretranslatepy import LibreTranslateAPI
 from model.errors import UserError
 from model.settings import DecodeConfig
 from pipelines.tracking.registry import Registry, RegistryConfig
-from pipelines.tracking.server import TrackingConfig
+from pipelines.tracking.server import TrackingConfig, connect
 from services.endpoint.queues import translation_models, translations
 from services.endpoint.serve import check, read_keys
 from services.http.listening import bind
@@ -136,6 +136,7 @@ def test_the_endpoint_waits_for_a_model_follows_the_alias_and_sigint_is_130(
 
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 130
+    connect(tracking).delete_registered_model_alias("m", "stage")  # other tests read this registry
 
 
 def named(version: str) -> Callable[[httpx.Response], bool]:
