@@ -1,6 +1,5 @@
 """A loaded language model or masked model, and its likeliest tokens."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,12 @@ from model.bundles.directory import bundle_kind
 from model.bundles.language import TextBundle, load_text_bundle
 from model.decoding.likely import MASK, Step, fill_steps, likely_path
 from model.errors import UserError
-from model.runs.bundles import find_bundle
+from services.models.named_loader import NamedLoader
 from services.models.origin import Origin
-from services.models.registry import UNREGISTERED, ModelVersion, Registry
+from services.models.registry import ModelVersion
 
 TEXT = "The dog sees the"  # what every new model must go on with
 KINDS = ("language", "masked")
-logger = logging.getLogger(__name__)
 
 
 class Ask(NamedTuple):
@@ -61,33 +59,17 @@ class LoadedGuesser:
         return {"kind": self.bundle.kind}
 
 
-class GuesserLoader:
+class GuesserLoader(NamedLoader[LoadedGuesser]):
     """Loads the model that `serve.guesser` names."""
 
-    def __init__(self, registry: Registry, runs: Path, device: str) -> None:
-        self.registry = registry
-        self.runs = runs
-        self.device = device
+    key = "serve.guesser"
 
-    def load(self, reference: str) -> LoadedGuesser:
-        """Loads the bundle of a directory or a run.
+    def open(self, directory: Path, version: ModelVersion) -> LoadedGuesser:
+        """Opens the bundle, and lets the model answer once.
 
         Raises:
-            UserError: an unknown name, or a bundle of another kind.
+            UserError: a bundle of another kind, or broken weights.
         """
-        directory = find_bundle(reference, self.runs, self.registry.cache)
-        if directory is None:
-            raise UserError(
-                f"serve.guesser: {reference!r} is neither a bundle's directory nor models:/NAME@ALIAS nor a finished "
-                f"run in {self.runs}"
-            )
-        return self._load(directory)
-
-    def load_version(self, version: ModelVersion) -> LoadedGuesser:
-        """Loads a version of the registry through the cache."""
-        return self._load(self.registry.fetch(version), version)
-
-    def _load(self, directory: Path, version: ModelVersion = UNREGISTERED) -> LoadedGuesser:
         if bundle_kind(directory) not in KINDS:
             raise UserError(
                 f"serve.guesser: {version.name or directory} holds a bundle of the kind {bundle_kind(directory)}. "
@@ -99,5 +81,4 @@ class GuesserLoader:
         (found,) = served.guess([Ask(TEXT + (f" {MASK}" if bundle.kind == "masked" else ""), 1)])
         if isinstance(found, str):
             raise UserError(f"serve.guesser: {found}")
-        logger.info("%s, version %s, is loaded", served.origin.name, served.origin.version)
         return served
