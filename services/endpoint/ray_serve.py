@@ -25,7 +25,7 @@ from model.errors import ServiceError, UserError, reason
 from model.ports import free_ports
 from model.settings import DecodeConfig
 from services.endpoint.app import create_app
-from services.endpoint.serve import open_endpoint, print_address
+from services.endpoint.opening import open_endpoint, print_address
 from services.settings import ServeConfig
 
 NAME = "dragoman"  # of the application in Ray Serve

@@ -18,8 +18,9 @@ from model.errors import UserError
 from model.settings import DecodeConfig
 from pipelines.tracking.registry import Registry, RegistryConfig
 from pipelines.tracking.server import TrackingConfig, connect
+from services.endpoint.opening import read_keys
 from services.endpoint.queues import translation_models, translations
-from services.endpoint.serve import check, read_keys
+from services.endpoint.serve import check
 from services.http.listening import bind
 from services.models.loaded_model import load_model
 from services.settings import ServeConfig

@@ -1,0 +1,121 @@
+"""The endpoint with all that runs beside it, from its settings: for a process, or for a replica of Ray Serve."""
+
+import contextlib
+import logging
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from model.alignment.attention_map import AlignmentConfig
+from model.errors import UserError
+from model.settings import DecodeConfig
+from services.endpoint.documents.documents import Documents
+from services.endpoint.endpoint import Endpoint
+from services.endpoint.glossaries import Glossaries
+from services.endpoint.hooks import Registration
+from services.endpoint.key_store import KeyStore
+from services.endpoint.keys import Keys
+from services.endpoint.memory import Memory
+from services.endpoint.memory_store import MemoryStore
+from services.endpoint.metrics import Metrics
+from services.endpoint.queues import encoder, guesser, labels, translation_models, translations, vectors
+from services.models.registry import Registry
+from services.settings import ServeConfig
+from services.telemetry.summed_metrics import SummedMetrics
+from services.telemetry.telemetry import Telemetry
+
+
+@contextlib.contextmanager
+def open_endpoint(
+    config: ServeConfig,
+    decode: DecodeConfig,
+    overrides: Sequence[str] = (),
+    alignment: AlignmentConfig | None = None,
+    summed: SummedMetrics | None = None,
+) -> Iterator[tuple[Endpoint, Documents]]:
+    """Yields the endpoint and its documents, whose threads run during the block."""
+    listed = read_keys(config.keys)
+    with contextlib.ExitStack() as stack:
+        telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-endpoint", config.traces)))
+        metrics = Metrics(telemetry)
+        models = stack.enter_context(translation_models(config, decode, overrides, alignment, metrics))
+        store = KeyStore(config.database) if config.database else None
+        if store is not None:
+            stack.callback(store.close)
+        keys = Keys(listed, store)
+        stack.callback(keys.stop)
+        keys.start()
+        endpoint = Endpoint(
+            translations=stack.enter_context(translations(config, models, metrics)),
+            vectors=stack.enter_context(vectors(config, metrics)),
+            encoder=stack.enter_context(encoder(config, metrics)),
+            guesser=stack.enter_context(guesser(config, metrics)),
+            labels=stack.enter_context(labels(config, metrics)),
+            limits=config.limits,
+            keys=keys,
+            longest=config.longest,
+            receive_timeout=config.receive_timeout,
+            access_log=config.access_log,
+            metrics=metrics,
+            models=models,
+            page=config.page,
+            check_language=config.check_language,
+            memory=Memory(MemoryStore(store) if store else None, config.fuzzy),
+            suggestions=config.suggestions,
+            hook=None if config.hook is None else read_keys(config.hook, "serve.hook")[0].encode(),
+            glossaries=Glossaries(store),
+            origins=config.origins,
+        )
+        if config.hook_url is not None and endpoint.hook is not None and models is not None:
+            registry = Registry(config.tracking_uri, Path(config.cache))
+            registration = Registration(registry, config.hook_url, endpoint.hook.decode(), models.wake)
+            stack.callback(registration.stop)
+            registration.start()
+        queues = {
+            "translation": endpoint.translations,
+            "vectors": endpoint.vectors,
+            "encoder": endpoint.encoder,
+            "guesser": endpoint.guesser,
+            "labels": endpoint.labels,
+        }
+        metrics.show(queues, Path(config.cache), models)
+        documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
+        stack.callback(documents.stop)
+        documents.start()
+        if summed is not None:
+            telemetry.others = summed.text
+            ended = threading.Event()
+            stack.callback(ended.set)
+            summed.keep_noting(telemetry.own_text, ended)
+        logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
+        yield endpoint, documents
+
+
+def read_keys(path: str | None, key: str = "serve.keys") -> list[str]:
+    """Reads the secrets of a file, one per line; `key` is the setting for messages.
+
+    Raises:
+        UserError: the file cannot be read, others can read it, or it has no keys (which would admit nobody, or all).
+    """
+    if path is None:
+        return []
+    try:
+        mode = Path(path).stat().st_mode
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as problem:
+        raise UserError(f"{key}: {path} cannot be read ({problem.strerror})") from None
+    except UnicodeDecodeError:
+        raise UserError(f"{key}: {path} is not text in UTF-8") from None
+    if mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise UserError(f"{key}: {path} is open to everybody on this machine ({stat.filemode(mode)}); chmod 600 {path}")
+    keys = [line.strip() for line in lines if line.strip()]
+    if not keys:
+        raise UserError(f"{key}: {path} holds no key; one per line is expected")
+    return keys
+
+
+def print_address(host: str, port: int) -> None:
+    """Prints the server's address."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    print(f"http://{shown}:{port}", flush=True)
