@@ -49,7 +49,7 @@ def find_segments(run: Run, options: TextOptions, language: str, longest: int) -
         chunks: Iterator[Span] = iter([(0, len(shade))])
         flat = shade.replace("\r", " ").replace("\n", " ")
     else:
-        chunks = _chunks(shade)
+        chunks = _chunks(shade, joined=options.split_sentences != "newlines")
         flat = shade
     found = []
     for start, end in chunks:
@@ -129,8 +129,8 @@ def shadow(run: Run) -> str:
     return "".join(signs)
 
 
-def _chunks(text: str) -> Iterator[Span]:
-    """Yields the parts of a text that lines, markers and cells leave; lines of one sentence are one part."""
+def _chunks(text: str, joined: bool) -> Iterator[Span]:
+    """Yields the parts of a text that lines, markers and cells leave; `joined`: lines of one sentence are one part."""
     open_start, last = -1, (0, 0)  # the part that may go on in the next line, and its last line
     indent = 0
     place = 0
@@ -140,7 +140,7 @@ def _chunks(text: str) -> Iterator[Span]:
         marker = _MARKER.match(body, inner)
         start, end = place + (marker.end() if marker else inner), place + len(body)
         cells = [] if start >= end else list(_cells(text, start, end))
-        joins = open_start >= 0 and not marker and len(cells) == 1 and inner == indent
+        joins = joined and open_start >= 0 and not marker and len(cells) == 1 and inner == indent
         joins = joins and text[place - 1 : place] != "\u2029"  # a break that somebody wanted
         if joins and _goes_on(text[last[0] : last[1]], text[start:end]):
             last = (start, end)
