@@ -131,17 +131,16 @@ def measure(name: str, rounds: int, quick: bool) -> Result:
                 found["bare"][count].append(bare(count, seconds))
         memory = {who: memory_of(server) / 2**20 for who, (_, server) in servers.items()}
     print(f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}")
-    print(f"  clients  {'':<14} CPU ms a sentence  sentences/s (wall)  p50 ms  p99 ms   MiB  bare's CPU / its CPU")
+    print(f"  clients  {'':<14}  CPU ms a sentence  sentences/s (wall)  p50 ms  p99 ms   MiB  bare's CPU / its CPU")
     for count in CLIENTS:
         for who, loads in ((who, counted[count]) for who, counted in found.items()):
-            row = [statistics.median(values) for values in zip(*map(figures, loads), strict=True)]
+            cpu, rate, p50, p99 = (statistics.median(values) for values in zip(*map(figures, loads), strict=True))
             ratio = statistics.median(
                 other.each / mine.each for mine, other in zip(loads, found["bare"][count], strict=True)
             )
-            mib = f"{memory[who]:6.0f}" if who in memory else f"{'':6}"
-            print(
-                f"  {count:>7}  {who:<14} {row[0]:17.2f}  {row[1]:18.0f}  {row[2]:6.1f}  {row[3]:6.0f}{mib}  {ratio:20.2f}"
-            )
+            mib = f"{memory[who]:.0f}" if who in memory else ""
+            row = f"  {count:>7}  {who:<14}  {cpu:17.2f}  {rate:18.0f}  {p50:6.1f}  {p99:6.0f}"
+            print(f"{row}  {mib:>4}  {ratio:20.2f}")
     rate, bare_rate = (statistics.median(1000 / one.each for one in found[who][16]) for who in ("ours", "bare"))
     return Result("endpoint", rate, bare_rate, f"sentences a CPU second, 16 clients over HTTP against bare, {name}")
 

@@ -78,14 +78,13 @@ def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
             end = tail.start()
         if bullet := _BULLET.match(shade, start, end):
             start = bullet.end()
-        for mask in run.masks:
+        for mask in run.inside(start, end):
             if mask.anchor and mask.start == start and mask.end <= end:
                 start = mask.end
             elif mask.anchor and mask.end == end and mask.start >= start:
                 end = mask.start
         start, end = _unwrap(shade, start, end)
-    inside = [mask for mask in run.masks if start <= mask.start and mask.end <= end]
-    return (start, end) if has_letter(_without(run.text, start, end, inside)) else None
+    return (start, end) if has_letter(_without(run.text, start, end, run.inside(start, end))) else None
 
 
 def _unwrap(text: str, start: int, end: int) -> Span:
