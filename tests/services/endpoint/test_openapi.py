@@ -113,7 +113,6 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("POST", "/v1/chat/completions"),
         ("POST", "/classify"),
         ("POST", "/tag"),
-        ("POST", "/models/{model}"),
         ("POST", "/next"),
         ("POST", "/fill"),
     ],
