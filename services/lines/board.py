@@ -37,17 +37,16 @@ class Board:
         self.name, self.page = name, page
         self.seen = {step.name: Seen(step, "waiting") for step in steps}
 
-    def set(self, step: Step, state: State, note: str = "", log: str = "", say: bool = True) -> None:
+    def set(self, step: Step, state: State, note: str = "", log: str = "") -> None:
         """Takes a step's new state; says and draws it."""
         one = self.seen[step.name]
-        one.state, one.note, one.log = state, note or one.note, log or one.log
+        one.state, one.note, one.log = state, note, log or one.log
         if state == "running":
             one.began = time.time()
         elif one.began is not None and one.seconds is None:
             one.seconds = time.time() - one.began
-        if say:
-            spent = f" in {duration(one.seconds)}" if state == "done" and one.seconds is not None else ""
-            print(f"{step.name}: {state}{spent}{f' ({note})' if note and state != 'failed' else ''}", flush=True)
+        spent = f" in {duration(one.seconds)}" if state == "done" and one.seconds is not None else ""
+        print(f"{step.name}: {state}{spent}{f' ({note})' if note else ''}", flush=True)
         self.draw()
 
     def draw(self) -> None:

@@ -37,7 +37,7 @@ def run_here(steps: Sequence[Step], board: Board, logs: Path, held: int, made: M
                 f"step {step.name}: dragoman {step.verb} ended with exit code {code}: {_last(log)} ({log})"
             )
         made(step, "")
-        board.set(step, "done", " ")
+        board.set(step, "done")
 
 
 def _run(command: Sequence[str], log: Path, held: int) -> int:
