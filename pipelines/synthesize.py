@@ -33,7 +33,7 @@ from model.shards.manifest import manifest_hash, read_manifest
 from model.untrusted import read_object
 from pipelines.config import SynthesizeRoot
 from pipelines.evaluation.translation import held_out
-from pipelines.unpack import unpack_split
+from pipelines.loaders.texts import unpack_split
 
 PAIRS, DROPPED, RECORD, PARTS, LOCK = "pairs.jsonl", "dropped.jsonl", "record.json", "parts", ".lock"
 TRAIN = "train"  # held-out texts are no training corpus

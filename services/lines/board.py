@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, FileSystemLoader
 
 from model.durations import duration
 from model.files import atomic_write
@@ -51,7 +51,7 @@ class Board:
 
     def draw(self) -> None:
         """Writes the page: a file that needs nothing else."""
-        environment = Environment(loader=PackageLoader("services.lines", ""), autoescape=True)
+        environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
         boxes, arrows, size = _layout([one.step for one in self.seen.values()])
         shown = [
             {

@@ -1,4 +1,4 @@
-"""What the steps of all lines have made: a record a step and address, with the sha256 of what stands for its output."""
+"""The records of finished steps of all lines, each with the sha256 of what stands for its output."""
 
 import json
 import time
