@@ -16,10 +16,11 @@ PARENT_DIED = 1  # prctl: the signal that a process gets when its parent dies
 Made = Callable[[Step, str], None]  # called after a step, with its job's id
 
 
-def run_here(steps: Sequence[Step], board: Board, logs: Path, held: int, made: Made) -> None:
+def run_here(steps: Sequence[Step], board: Board, home: Path, logs: Path, held: int, made: Made) -> None:
     """Runs the steps in order, each with its output in a file of `logs`.
 
     Args:
+        home: `paths.root` of every step.
         held: the descriptor of the line's lock. A step holds it too, so that no other line begins beside a step whose
             line was killed.
 
@@ -30,7 +31,7 @@ def run_here(steps: Sequence[Step], board: Board, logs: Path, held: int, made: M
     for step in steps:
         log = logs / f"{step.label}.log"
         board.set(step, "running", str(log), str(log))
-        code = _run([sys.executable, "-m", "dragoman", step.verb, *step.words], log, held)
+        code = _run([sys.executable, "-m", "dragoman", step.verb, *step.words], home, log, held)
         if code:
             board.set(step, "failed")
             raise ServiceError(
@@ -40,7 +41,7 @@ def run_here(steps: Sequence[Step], board: Board, logs: Path, held: int, made: M
         board.set(step, "done")
 
 
-def _run(command: Sequence[str], log: Path, held: int) -> int:
+def _run(command: Sequence[str], home: Path, log: Path, held: int) -> int:
     """Returns the exit code. If this process is interrupted, the command ends first, in order."""
     with log.open("ab") as out:
         child = subprocess.Popen(
@@ -48,6 +49,7 @@ def _run(command: Sequence[str], log: Path, held: int) -> int:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
+            env={**os.environ, "DRAGOMAN_HOME": str(home)},
             pass_fds=(held,),
             start_new_session=True,  # a terminal's Ctrl-C reaches it through us, once
             preexec_fn=_end_with_parent,

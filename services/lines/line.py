@@ -92,7 +92,7 @@ def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, desc
     if not steps:
         return
     if not _queued(root):
-        run_here(steps, board, folder / "logs", descriptor, made)
+        run_here(steps, board, folder.parents[1], folder / "logs", descriptor, made)
         return
     for step in steps:
         if step.verb not in QUEUED_VERBS:

@@ -15,11 +15,12 @@ from services.lines.entries import main
 LINE = """
 vars:
   words: [model=transformer_tiny, model.width=32, model.heads=2, model.encoder_layers=1, model.decoder_layers=1,
-          train.max_steps=6, train.checkpoint_every=2, train.evaluate_every=3, train.precision=fp32,
+          train.max_steps=90, train.checkpoint_every=15, train.evaluate_every=45, train.precision=fp32,
+          train.optimizer.lr=0.01, train.optimizer.warmup_steps=20, model.norm=pre, model.dropout=0,
           cluster.backend=local, loader.batch_tokens=256, registry.register=false, evaluate.sentences=20]
 steps:
   shards:
-    shard: [corpus=tsv, "corpus.train.file={train}", "corpus.valid.file={valid}", "corpus.test.file={valid}",
+    shard: [corpus=tsv, "corpus.train.file={train}", "corpus.valid.file={valid}", "corpus.test.file={test}",
             corpus.leaks=source, tokenizer.vocabulary=120, cluster.backend=local]
   teacher: {{train: ["paths.shards=${{shards.shards}}", "${{vars.words}}"]}}
   taught: {{synthesize: ["paths.shards=${{shards.shards}}", "synthesize.bundle=${{teacher.run}}", synthesize.part=50]}}
@@ -35,10 +36,11 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file of a line, with its corpus."""
     folder = tmp_path_factory.mktemp("line")
     kinds = ("dog", "cat", "cow", "hen", "pig")
-    pairs = [f"the {kind} number {i} sleeps\tder {kind} nummer {i} schläft\n" for i in range(60) for kind in kinds]
+    pairs = [f"the {kind} number {i} sleeps\tder {kind} nummer {i} schläft\n" for i in range(70) for kind in kinds]
     (folder / "train.tsv").write_text("".join(pairs[:280]), encoding="utf-8")
-    (folder / "valid.tsv").write_text("".join(pairs[280:]), encoding="utf-8")
-    text = LINE.format(train=folder / "train.tsv", valid=folder / "valid.tsv")
+    (folder / "valid.tsv").write_text("".join(pairs[280:315]), encoding="utf-8")
+    (folder / "test.tsv").write_text("".join(pairs[315:]), encoding="utf-8")
+    text = LINE.format(**{name: folder / f"{name}.tsv" for name in ("train", "valid", "test")})
     (folder / "tiny.yaml").write_text(text, encoding="utf-8")
     return folder / "tiny.yaml"
 
