@@ -85,7 +85,7 @@ def test_the_page_shows_each_step_with_its_state(home: Path) -> None:
     page = (home / "lines" / "tiny" / "line.html").read_text(encoding="utf-8")
     for step in ("shards", "teacher", "taught", "student"):
         assert f'<section id="{step}">' in page
-    assert page.count('marker-end="url(#tip)"') == 5
+    assert page.count('marker-end="url(#tip)"') == 6
     assert "http-equiv" not in page  # it is at its end
 
 
@@ -120,9 +120,7 @@ def test_a_killed_line_goes_on_to_the_same_bits(line: Path, home: Path, tmp_path
         assert made(tmp_path, step, WEIGHTS) == made(home, step, WEIGHTS)
 
 
-def test_a_failed_step_ends_the_line_with_its_last_words(
-    line: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_step_ends_the_line_with_its_last_words(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.yaml").write_text(
         "steps: {a: {shard: [corpus=tsv, corpus.nosuch=1]}, b: {promote: [], after: [a]}}"
     )
