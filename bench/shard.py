@@ -28,8 +28,8 @@ from model.text.subword_training import THREADS
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
 from pipelines.config import Config
+from pipelines.loaders.texts import unpack_split
 from pipelines.shard import shard
-from pipelines.unpack import unpack_split
 
 ROUNDS = 3
 BATCH = 10_000  # lines that the peer encodes in one call

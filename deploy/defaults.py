@@ -32,7 +32,7 @@ Where architectures differ, every range is given. (`make defaults` writes this p
 
 | setting | must be |
 |---|---|"""
-ROOTS = (pipelines.config.VerifyRoot, services.config.Config, UnpackRoot)
+ROOTS = (pipelines.config.VerifyRoot, pipelines.config.SynthesizeRoot, services.config.Config, UnpackRoot)
 
 
 def schemas() -> Iterator[tuple[str, str, type[Any]]]:

@@ -20,7 +20,15 @@ from model.storage.places import is_address
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import CompareConfig
-from pipelines.settings import ClusterConfig, EmbeddingsConfig, EvaluateConfig, LoaderConfig, TrainConfig, VerifyConfig
+from pipelines.settings import (
+    ClusterConfig,
+    EmbeddingsConfig,
+    EvaluateConfig,
+    LoaderConfig,
+    SynthesizeConfig,
+    TrainConfig,
+    VerifyConfig,
+)
 from pipelines.tracking.locate import locate_bundle
 from pipelines.tracking.promotion import PromoteConfig
 from pipelines.tracking.registry import RegistryConfig
@@ -165,3 +173,10 @@ class VerifyRoot(Config):
     """The sections that `dragoman verify` reads. They concern a check of a run and are no part of the run."""
 
     verify: VerifyConfig = field(default_factory=VerifyConfig)
+
+
+@dataclass
+class SynthesizeRoot(Config):
+    """The sections that `dragoman synthesize` reads."""
+
+    synthesize: SynthesizeConfig = field(default_factory=SynthesizeConfig)

@@ -17,12 +17,13 @@ from model.ranges import Range, all_ranges
 from model.runs import paths
 from model.shards.manifest import has_manifest, read_manifest
 from pipelines.cluster.embedded_ray import begin_ray
-from pipelines.config import Config, VerifyRoot
+from pipelines.config import Config, SynthesizeRoot, VerifyRoot
 from pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
+ROOTS: dict[str, type[Config]] = {"verify": VerifyRoot, "synthesize": SynthesizeRoot}  # with a section of their own
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
 LABELLERS = {"classes": "classifier_transformer", "tags": "tagger_transformer", "numbers": "regressor_transformer"}
 logger = logging.getLogger(__name__)
@@ -54,8 +55,9 @@ def main(argv: Sequence[str]) -> int:
                 refuse_without_shards(config)
             importlib.import_module(f"pipelines.{verb}").check(config)
 
-    root = VerifyRoot if verb == "verify" else Config
-    return compose.run(task, root, words, verb, check, as_sharded if verb in READERS else None, model_ranges)
+    return compose.run(
+        task, ROOTS.get(verb, Config), words, verb, check, as_sharded if verb in READERS else None, model_ranges
+    )
 
 
 def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:

@@ -62,9 +62,10 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("train.init_from", "train.teachers", "embeddings.source", "embeddings.target"), Kind.REFERENCE),
     **dict.fromkeys(("evaluate.bundle", "evaluate.ensemble", "evaluate.against"), Kind.REFERENCE),
     "models": Kind.MODELS,
-    "unpack.output": Kind.OUTPUT,
+    **dict.fromkeys(("synthesize.bundle", "synthesize.scorer"), Kind.REFERENCE),
+    **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
 }
-USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack"}  # commands that read paths.shards
+USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack", "synthesize"}  # commands that read paths.shards
 MOST_SEEDS = 100
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.

@@ -173,3 +173,19 @@ class VerifyConfig:
 
     recompute: str = ""  # LAST, ALL or a number of random intervals between checkpoints; empty: none
     format: Literal["text", "json"] = "text"
+
+
+@dataclass
+class SynthesizeConfig:
+    """The model that translates, the one that scores, and the share of its pairs that is kept."""
+
+    bundle: str | None = None
+    scorer: str | None = None  # null: `bundle`'s own log-probability
+    keep: Share = 1.0
+    engine: EngineName = "auto"
+    part: Count = 2000  # records written at a time
+    output: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses values out of range."""
+        check_ranges("synthesize", self)

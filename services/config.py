@@ -16,6 +16,7 @@ from services.commands.query_settings import QueryConfig
 from services.commands.runs import RunsConfig
 from services.jobs.client.settings import JobsConfig
 from services.jobs.settings import ServiceConfig
+from services.lines.settings import LineConfig
 from services.settings import (
     ContinueConfig,
     EmbedConfig,
@@ -32,7 +33,7 @@ from services.sweeps.settings import SweepConfig
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `embed`, `score`, `rerank`,
     `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`,
-    `sweep` and the job commands read."""
+    `sweep`, `line` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -51,6 +52,7 @@ class Config:
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)
     jobs: JobsConfig = field(default_factory=JobsConfig)
+    line: LineConfig = field(default_factory=LineConfig)
     sweep: SweepConfig = field(default_factory=SweepConfig)
     service: ServiceConfig = field(default_factory=ServiceConfig)
     runs: RunsConfig = field(default_factory=RunsConfig)

@@ -43,6 +43,7 @@ VERBS: dict[str, Verb] = {
     "promote": _pipeline("make the better model the champion", "promote registry tracking"),
     "rollback": _pipeline("make the previous champion the champion again", "promote registry tracking"),
     "sync": _verb("pipelines.sync", "send records that wait on disk to MLflow", "tracking"),
+    "synthesize": _pipeline("translate shards into a corpus for another model, and keep its best pairs", "synthesize"),
     "unpack": _verb("pipelines.unpack", "turn shards back into text", "shards"),
     "translate": _model("translate a text, files or standard input, no server", "translate decode alignment", "[TEXT]"),
     "generate": _model("continue texts with a language model, no server", "generate registry", "[TEXT]"),
@@ -100,6 +101,12 @@ VERBS: dict[str, Verb] = {
         "search over settings: trials are jobs, bad ones stop early",
         "sweep jobs",
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)'",
+    ),
+    "line": _verb(
+        "services.lines.entries",
+        "run commands whose outputs are others' inputs; what is up to date stays",
+        "line jobs",
+        "LINE.yaml [vars.NAME=VALUE]",
     ),
     "bill": _job("show what faults have cost: tokens, time", "[OWNER]"),
     "drill": _verb(

@@ -120,6 +120,7 @@ BY_STRING = {
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli"},  # a process
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
+    "services.lines.entries": {"services.lines.line"},  # opens the job service's client
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna
 }
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks

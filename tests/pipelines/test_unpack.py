@@ -9,7 +9,8 @@ from model.shards.manifest import Manifest, Split, write_manifest
 from model.shards.writer import write_shard
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train_pair
-from pipelines.unpack import main, unpack_split
+from pipelines.loaders.texts import unpack_split
+from pipelines.unpack import main
 
 ENGLISH = [f"The {size} dog number {i} sleeps." for i in range(15) for size in ("small", "big")]
 GERMAN = [f"Der {size} Hund Nummer {i} schläft." for i in range(15) for size in ("kleine", "große")]

@@ -18,7 +18,7 @@ from typing import Any
 from conf import groups
 from model.errors import UserError, unknown
 
-VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "doctor")
+VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "synthesize", "doctor")
 SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
 MOST_WORDS, LONGEST = 100, 2000  # words, characters of one
 ELASTIC = re.compile(r"cluster\.workers=(\d{1,4})\.\.(\d{1,4})")  # a job that takes what is free
@@ -31,6 +31,7 @@ OURS = {  # keys that the service sets, and sections that no verb of a job reads
     "jobs": "options of the job stand beside its overrides",
     "service": "it is the service's own",
     "sweep": "options of a sweep stand beside its trials' overrides",
+    "line": "options of a line stand beside its steps' words",
     "serve": "the service has an endpoint already",
     **dict.fromkeys(
         ("clean", "clients", "embed", "export", "generate", "guess", "inspect", "query"), "no verb of a job reads it"

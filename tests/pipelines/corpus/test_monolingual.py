@@ -27,12 +27,12 @@ from pipelines.corpus import monolingual
 from pipelines.corpus.pack import counting
 from pipelines.corpus.read import text_staging
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
+from pipelines.loaders.texts import unpack_split
 from pipelines.settings import ClusterConfig
 from pipelines.shard import ShardResult, shard
 from pipelines.tracking.lineage import record_sharding
 from pipelines.tracking.server import TrackingConfig
 from pipelines.unpack import main as unpack
-from pipelines.unpack import unpack_split
 from tests.pipelines.conftest import directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 

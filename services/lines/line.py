@@ -1,0 +1,108 @@
+"""The work of `dragoman line`: which steps are missing, in which order, where they run."""
+
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from conf import compose
+from model.errors import UserError
+from model.storage.places import is_address
+from services.jobs.client import entries, verbs
+from services.jobs.planning.refusals import VERBS as QUEUED_VERBS
+from services.lines.board import Board
+from services.lines.here import run_here
+from services.lines.queued import run_queued
+from services.lines.recipe import Step, find_recipe, read_line
+from services.lines.records import Records
+from services.lines.settings import LineRoot
+
+logger = logging.getLogger(__name__)
+
+
+def run_line(root: LineRoot, wanted: str, changes: Mapping[str, Any]) -> int:
+    """Makes what is missing of a line; prints each change of state, and where the page is.
+
+    Raises:
+        UserError: a mistake in the line, an output that was changed, or another process works on the same line.
+        ServiceError: a step has failed.
+    """
+    path = find_recipe(wanted)
+    if is_address(str(root.paths["root"])):
+        raise UserError(f"paths.root={root.paths['root']}: a line works on folders; name one (DRAGOMAN_HOME=FOLDER)")
+    home = Path(root.paths["root"]).expanduser().absolute()
+    folder = home / "lines" / path.stem
+    folder.mkdir(parents=True, exist_ok=True)
+    records = Records(home)
+    steps = read_line(path, str(home), changes, records.digest)
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        _lock(descriptor, path)
+        states = {step.name: records.state(step) for step in steps}
+        wanted_steps = _missing(steps, states)
+        board = Board(path.stem, steps, folder / "line.html")
+        for step in steps:
+            if step not in wanted_steps:
+                board.set(step, "up to date" if states[step.name] == "made" else "not needed")
+        if root.line.plan:
+            for step in wanted_steps:
+                print(f"{step.name}: would run dragoman {step.verb} {' '.join(step.words)}")
+            return compose.OK
+        _run(root, wanted_steps, board, folder, descriptor, records)
+        board.draw()
+    finally:
+        os.close(descriptor)
+    outputs = {step.name: dict(step.outputs) for step in steps if step.outputs}
+    print(json.dumps(outputs, indent=2))
+    logger.info("the line as a page: %s", board.page)
+    return compose.OK
+
+
+def _lock(descriptor: int, path: Path) -> None:
+    """Raises UserError if another process works on the line, or a step of one that was killed still ends."""
+    for _ in range(2):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except OSError:
+            time.sleep(10)  # a step ends in order after its line was killed
+    raise UserError(f"{path}: another process works on this line")
+
+
+def _missing(steps: Sequence[Step], states: Mapping[str, str]) -> list[Step]:
+    """Returns the steps to run: new ones, and those whose deleted output they need."""
+    wanted: set[str] = set()
+    for step in reversed(steps):
+        needed = any(step.name in later.after for later in steps if later.name in wanted)
+        if states[step.name] == "new" or (states[step.name] == "lost" and needed):
+            wanted.add(step.name)
+    return [step for step in steps if step.name in wanted]
+
+
+def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, descriptor: int, records: Records) -> None:
+    def made(step: Step, job: str) -> None:
+        begun = board.seen[step.name].began
+        records.write(step, time.time() - begun if begun else 0.0, **({"job": job} if job else {}))
+
+    asked = entries.Root(jobs=root.jobs, paths=root.paths)
+    if not steps:
+        return
+    if not _queued(root):
+        run_here(steps, board, folder.parents[1], folder / "logs", descriptor, made)
+        return
+    for step in steps:
+        if step.verb not in QUEUED_VERBS:
+            raise UserError(f"step {step.name}: the job service has no {step.verb}; line.where=here runs it")
+    with verbs.client(root.jobs, entries.address(asked)) as client:
+        run_queued(client, root.jobs, steps, board, made)
+
+
+def _queued(root: LineRoot) -> bool:
+    """Returns True if the steps become jobs."""
+    if root.line.where != "auto":
+        return root.line.where == "service"
+    return root.jobs.service is not None or (Path(root.paths["root"]) / "service" / "address.json").is_file()

@@ -1,0 +1,58 @@
+"""Runs a line's steps as jobs of the job service, all submitted at once, each after those that it needs."""
+
+import time
+from collections.abc import Sequence
+
+from model.errors import ServiceError
+from services.jobs.client.client import JobClient
+from services.jobs.client.settings import JobsConfig
+from services.jobs.states import ACTIVE, ENDED, State
+from services.lines.board import Board
+from services.lines.here import Made
+from services.lines.recipe import Step
+
+TICK = 1.0  # seconds between two looks at the jobs
+
+
+def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], board: Board, made: Made) -> None:
+    """Submits the steps and follows them until all have ended.
+
+    A step's job has its address as the key: a line that is started again finds its jobs, and retries those that failed.
+
+    Raises:
+        ServiceError: a job has failed or was stopped.
+        UserError: the service refuses a job.
+    """
+    jobs: dict[str, str] = {}
+    for step in steps:
+        after = [jobs[one] for one in step.after if one in jobs]
+        found = client.submit(
+            step.verb,
+            step.words,
+            priority=config.priority,
+            after=after,
+            retries=config.retries,
+            key=f"line-{step.label}",
+        )
+        if found["state"] in ENDED - {State.SUCCEEDED}:
+            client.act(found["id"], "retry")
+        jobs[step.name] = found["id"]
+        board.set(step, "waiting", f"job {found['id']}")
+    left = list(steps)
+    while left:
+        for step in list(left):
+            job = client.job(jobs[step.name])
+            state = job["state"]
+            if state == State.SUCCEEDED:
+                made(step, jobs[step.name])
+                board.set(step, "done")
+                left.remove(step)
+            elif state in ENDED:
+                board.set(step, "stopped" if state == State.STOPPED else "failed", f"{job['id']}: {job['reason']}")
+                raise ServiceError(
+                    f"step {step.name}: job {job['id']} {state}: {job['reason']} (dragoman logs {job['id']}). The same "
+                    f"command goes on"
+                )
+            elif state in ACTIVE and board.seen[step.name].state != "running":
+                board.set(step, "running", f"job {job['id']}")
+        time.sleep(TICK if left else 0)

@@ -1,0 +1,224 @@
+"""A line's file: its steps, their words, and what each leaves for others.
+
+    vars:
+      corpus: [corpus=phrasebook, pair=en-de]
+    steps:
+      shards: {shard: ["${vars.corpus}"]}
+      teacher: {train: ["${vars.corpus}", "paths.shards=${shards.shards}"]}
+
+A step is a command with its words. `${STEP.OUTPUT}` is what another step leaves: `shards` of shard, `run` and `bundle`
+of train, `folder` and `pairs` of synthesize, `folder` of unpack. `${vars.NAME}` is a word, or a list of words where it
+stands alone. Other `${...}` are Hydra's. The line itself names what a step makes.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from model.errors import UserError, unknown
+from model.names import check_name
+from model.storage.places import is_address
+from services.version import version
+
+RECIPES = Path(__file__).parent / "recipes"
+REFERENCE = re.compile(r"\$\{([\w-]+)\.(\w+)\}")
+# Command -> the words by which the line names what a step makes, and the outputs that others may refer to. {home} is
+# paths.root, {name} the step's name with its address.
+MAKES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "shard": (("paths.shards={home}/shards/{name}",), {"shards": "{home}/shards/{name}"}),
+    "train": (("name={name}",), {"run": "{name}", "bundle": "{home}/runs/{name}/bundle"}),
+    "synthesize": (
+        ("synthesize.output={home}/corpora/{name}",),
+        {"folder": "{home}/corpora/{name}", "pairs": "{home}/corpora/{name}/pairs.jsonl"},
+    ),
+    "unpack": (("unpack.output={home}/corpora/{name}",), {"folder": "{home}/corpora/{name}"}),
+    **dict.fromkeys(("evaluate", "compare", "promote"), ((), {})),
+}
+# Command -> the file that stands for what it made: it names the sha256 of the rest, or is it.
+WITNESSES = {
+    "shard": ("{home}/shards/{name}/manifest.json",),
+    "train": ("{home}/runs/{name}/bundle/config.json",),
+    "synthesize": ("{home}/corpora/{name}/record.json", "{home}/corpora/{name}/pairs.jsonl"),
+}
+Written = tuple[str, list[str], list[str]]  # verb, words, `after`
+ADDRESS = 10  # hexadecimal digits
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of the line, its references filled in."""
+
+    name: str
+    verb: str
+    words: tuple[str, ...]  # as the command gets them
+    after: tuple[str, ...]  # the steps that it needs
+    address: str  # of the verb, its words, the files that they name, and the needed steps
+    outputs: Mapping[str, str]
+    witnesses: tuple[Path, ...]
+
+    @property
+    def label(self) -> str:
+        """Returns the name of what it makes: the same step of the same inputs has the same in every line."""
+        return f"{self.name}-{self.address}"
+
+
+def find_recipe(wanted: str) -> Path:
+    """Returns a file, or the recipe of that name that Dragoman brings.
+
+    Raises:
+        UserError: neither is there.
+    """
+    path, own = Path(wanted).expanduser(), RECIPES / f"{wanted}.yaml"
+    if path.is_file():
+        return path
+    if own.is_file():
+        return own
+    if path.suffix in (".yaml", ".yml") or "/" in wanted:
+        raise UserError(f"{wanted}: there is no such file")
+    raise unknown("line", wanted, sorted(one.stem for one in RECIPES.glob("*.yaml")))
+
+
+def read_line(path: Path, home: str, changes: Mapping[str, Any], digest: Callable[[Path], str]) -> list[Step]:
+    """Returns the steps of a file, each after those that it needs.
+
+    Args:
+        home: `paths.root`, where what the steps make will lie.
+        changes: variables that replace those of the file.
+        digest: of a file or folder that a word names.
+
+    Raises:
+        UserError: no line, an unknown verb, step, output or variable, a cycle, or a word that is the line's own.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise UserError(f"{path}: cannot be read ({' '.join(str(problem).split())})") from None
+    if (
+        not isinstance(content, dict)
+        or not set(content) <= {"vars", "steps"}
+        or not isinstance(content.get("steps"), dict)
+    ):
+        raise UserError(f"{path}: a line has `steps`, a command and its words each, and perhaps `vars`")
+    variables, steps = dict(content.get("vars") or {}), content["steps"]
+    for key in changes:
+        if key not in variables:
+            raise unknown(f"{path}: vars", key, variables)
+    variables |= changes
+    missing = [key for key, value in variables.items() if value is None]
+    if missing:
+        raise UserError(f"{path}: vars.{missing[0]} has no value: vars.{missing[0]}=...")
+    if not steps:
+        raise UserError(f"{path}: steps is empty")
+    written = {str(name): _written(path, str(name), step, variables) for name, step in steps.items()}
+    needs = {name: _needs(path, name, words, after, written) for name, (_, words, after) in written.items()}
+    try:
+        order = list(TopologicalSorter(needs).static_order())
+    except CycleError as problem:
+        raise UserError(f"{path}: the steps {' -> '.join(reversed(problem.args[1]))} need each other") from None
+    found: dict[str, Step] = {}
+    for name in order:
+        verb, words, _ = written[name]
+        found[name] = _filled(path, name, verb, words, [found[one] for one in needs[name]], home, digest)
+    return list(found.values())
+
+
+def _written(path: Path, name: str, step: Any, variables: Mapping[str, Any]) -> Written:
+    """Returns a step's verb, its words with the variables filled in, and the steps that it names under `after`."""
+    check_name(f"{path}: step", name)
+    verbs = [key for key in step if key != "after"] if isinstance(step, dict) else []
+    if len(verbs) != 1:
+        raise UserError(
+            f"{path}: step {name}: give one command with its words, such as train: [model=transformer_tiny]"
+        )
+    verb, given, after = str(verbs[0]), step[verbs[0]] or [], step.get("after") or []
+    if verb not in MAKES:
+        raise unknown(f"{path}: step {name}: command", verb, MAKES)
+    if not isinstance(given, list) or not isinstance(after, list):
+        raise UserError(f"{path}: step {name}: words and `after` are lists")
+    words: list[str] = []
+    for word in map(str, given):
+        alone = REFERENCE.fullmatch(word)
+        if alone and alone[1] == "vars" and isinstance(variables.get(alone[2]), list):
+            words += map(str, variables[alone[2]])
+        else:
+            words.append(REFERENCE.sub(lambda match: _variable(path, name, match, variables), word))
+    own = {one.partition("=")[0] for one in MAKES[verb][0]}
+    for word in words:
+        if word.lstrip("+").partition("=")[0] in own:
+            raise UserError(f"{path}: step {name}: {word}: the line names what a step makes; leave it out")
+    return verb, words, [str(one) for one in after]
+
+
+def _variable(path: Path, name: str, match: re.Match[str], variables: Mapping[str, Any]) -> str:
+    if match[1] != "vars":
+        return match[0]
+    if match[2] not in variables:
+        raise unknown(f"{path}: step {name}: vars", match[2], variables)
+    value = variables[match[2]]
+    if isinstance(value, list):
+        raise UserError(f"{path}: step {name}: vars.{match[2]} is a list of words, which stands alone")
+    return str(value)
+
+
+def _needs(
+    path: Path,
+    name: str,
+    words: Sequence[str],
+    after: Sequence[str],
+    written: Mapping[str, Written],
+) -> list[str]:
+    """Returns the steps that a step refers to or names; of `paths.*` and the like, which are Hydra's, none."""
+    for one in after:
+        if one not in written:
+            raise unknown(f"{path}: step {name}: after", one, written)
+    needed = [one for word in words for one, _ in REFERENCE.findall(word) if one in written]
+    for word in words:
+        for step, output in REFERENCE.findall(word):
+            if step in written and output not in MAKES[written[step][0]][1]:
+                raise unknown(f"{path}: step {name}: ${{{step}.{output}}}: output", output, MAKES[written[step][0]][1])
+    return list(dict.fromkeys([*needed, *after]))
+
+
+def _filled(
+    path: Path,
+    name: str,
+    verb: str,
+    words: Sequence[str],
+    needed: Sequence[Step],
+    home: str,
+    digest: Callable[[Path], str],
+) -> Step:
+    outputs = {(step.name, output): value for step in needed for output, value in step.outputs.items()}
+    filled = [REFERENCE.sub(lambda match: outputs.get((match[1], match[2]), match[0]), word) for word in words]
+    read = {value: digest(Path(value)) for value in map(_value, filled) if _is_input(value, home)}
+    own = [word.replace(home, "") for word in filled]  # the same in another home
+    facts = [verb, own, sorted(read.values()), sorted(step.label for step in needed), version()]
+    address = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:ADDRESS]
+    makes, gives = MAKES[verb]
+    fill = {"home": home, "name": f"{name}-{address}"}
+    return Step(
+        name,
+        verb,
+        (*filled, *(word.format(**fill) for word in makes)),
+        tuple(step.name for step in needed),
+        address,
+        {key: value.format(**fill) for key, value in gives.items()},
+        tuple(Path(one.format(**fill)) for one in WITNESSES.get(verb, ())),
+    )
+
+
+def _value(word: str) -> str:
+    return word.partition("=")[2]
+
+
+def _is_input(value: str, home: str) -> bool:
+    """Returns True for a file or folder that no step makes. A bare word, such as a model's name, is none."""
+    looks = "/" in value or "." in value
+    return looks and not is_address(value) and not value.startswith(home) and Path(value).expanduser().exists()

@@ -1,0 +1,129 @@
+"""A line's file: references, addresses, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from model.errors import UserError
+from services.lines.recipe import RECIPES, Step, find_recipe, read_line
+
+LINE = """
+vars:
+  corpus: [corpus=phrasebook, pair=en-de]
+  steps: 40
+steps:
+  student: {train: ["train.init_from=${teacher.bundle}",
+    "paths.shards=${shards.shards}", "train.max_steps=${vars.steps}"]}
+  shards: {shard: ["${vars.corpus}"]}
+  teacher: {train: ["paths.shards=${shards.shards}", "name2=${paths.root}"]}
+  promote: {promote: [], after: [student]}
+"""
+
+
+def read(tmp_path: Path, text: str = LINE, home: str = "/home", **changes: object) -> dict[str, Step]:
+    path = tmp_path / "line.yaml"
+    path.write_text(text, encoding="utf-8")
+    return {step.name: step for step in read_line(path, home, changes, lambda path: path.read_text())}
+
+
+def test_steps_come_after_those_that_they_need(tmp_path: Path) -> None:
+    steps = read(tmp_path)
+    assert list(steps) == ["shards", "teacher", "student", "promote"]
+    assert steps["student"].after == ("teacher", "shards")
+    assert steps["promote"].after == ("student",)
+
+
+def test_references_become_the_places_of_the_other_steps(tmp_path: Path) -> None:
+    steps = read(tmp_path)
+    shards, teacher = steps["shards"], steps["teacher"]
+    assert shards.words == ("corpus=phrasebook", "pair=en-de", f"paths.shards=/home/shards/{shards.label}")
+    assert teacher.words[1] == "name2=${paths.root}"  # Hydra's
+    assert steps["student"].words == (
+        f"train.init_from=/home/runs/{teacher.label}/bundle",
+        f"paths.shards=/home/shards/{shards.label}",
+        "train.max_steps=40",
+        f"name={steps['student'].label}",
+    )
+
+
+def test_a_step_has_another_address_where_what_goes_into_it_is_other(tmp_path: Path) -> None:
+    before, after = read(tmp_path), read(tmp_path, LINE.replace('"name2=${paths.root}"', "seed=2"))
+    assert before["shards"] == after["shards"]
+    assert before["teacher"].address != after["teacher"].address
+    assert before["student"].address != after["student"].address
+    assert before["promote"].address != after["promote"].address
+
+
+def test_a_variable_of_the_command_line_changes_the_steps_that_use_it(tmp_path: Path) -> None:
+    before, after = read(tmp_path), read(tmp_path, steps=50)
+    assert "train.max_steps=50" in after["student"].words
+    assert before["teacher"] == after["teacher"]
+    assert before["student"].address != after["student"].address
+
+
+def test_the_address_is_the_same_in_another_home(tmp_path: Path) -> None:
+    here, there = read(tmp_path), read(tmp_path, home="/elsewhere")
+    assert [step.address for step in here.values()] == [step.address for step in there.values()]
+
+
+def test_the_content_of_a_file_that_a_word_names_counts(tmp_path: Path) -> None:
+    text = f"steps: {{shards: {{shard: [corpus=tsv, corpus.train.file={tmp_path}/pairs.tsv]}}}}"
+    (tmp_path / "pairs.tsv").write_text("a\tb\n")
+    before = read(tmp_path, text)["shards"].address
+    (tmp_path / "pairs.tsv").write_text("a\tc\n")
+    assert read(tmp_path, text)["shards"].address != before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "steps: {a: {train: ['x=${b.run}']}, b: {train: ['x=${a.run}']}}",
+            "the steps (a -> b -> a|b -> a -> b) need each",
+        ),
+        ("steps: {a: {train: [], after: [a]}}", "the steps a -> a need each other"),
+        ("steps: {a: {train: [], after: [nosuch]}}", "step a: after: 'nosuch' is not known. Choices: a"),
+        ("steps: {a: {serve: []}}", "step a: command: 'serve' is not known. Choices: "),
+        ("steps: {a: {shard: [], train: []}}", "step a: give one command"),
+        ("steps: {a: [train]}", "step a: give one command"),
+        ("steps: {a: {train: 5}}", "step a: words and `after` are lists"),
+        ("steps: {a: {train: [name=mine]}}", "step a: name=mine: the line names what a step makes"),
+        ("steps: {a: {shard: [+paths.shards=x]}}", "the line names what a step makes"),
+        ("steps: {a: {train: ['x=${vars.nosuch}']}}", "step a: vars: 'nosuch' is not known"),
+        ("{vars: {l: [b=1]}, steps: {a: {train: ['x=${vars.l}']}}}", "vars.l is a list of words, which stands alone"),
+        ("{vars: {train: null}, steps: {a: {train: []}}}", "vars.train has no value"),
+        ("steps: {a: {shard: []}, b: {train: ['x=${a.run}']}}", "output: 'run' is not known. Choices: shards"),
+        ("steps: {../a: {shard: []}}", "step"),
+        ("steps: {}", "steps is empty"),
+        ("steps: [a]", "a line has `steps`"),
+        ("other: 5", "a line has `steps`"),
+        ("steps: {a: [", "cannot be read"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        read(tmp_path, text)
+
+
+def test_an_unknown_variable_of_the_command_line_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"vars: 'nosuch' is not known\. Choices: corpus, steps"):
+        read(tmp_path, nosuch=1)
+
+
+@pytest.mark.parametrize("recipe", sorted(path.stem for path in RECIPES.glob("*.yaml")))
+def test_the_shipped_recipes_can_be_read(recipe: str) -> None:
+    needed = {
+        "backtranslate": dict.fromkeys(("train", "valid", "test", "text"), "f.jsonl"),
+        "domain": {"domain": ["corpus=tsv"]},
+    }
+    steps = read_line(find_recipe(recipe), "/home", needed.get(recipe, {}), lambda path: "")
+    assert steps[-1].verb == "promote"
+
+
+def test_a_line_is_a_file_or_a_recipe(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"line: 'nosuch' is not known\. Choices: backtranslate, domain"):
+        find_recipe("nosuch")
+    with pytest.raises(UserError, match=r"nosuch.yaml: there is no such file"):
+        find_recipe("nosuch.yaml")
+    (tmp_path / "mine.yaml").touch()
+    assert find_recipe(str(tmp_path / "mine.yaml")) == tmp_path / "mine.yaml"
