@@ -56,8 +56,12 @@ class LoaderConfig:
     context_length: Count = 128  # language models: tokens per row; a batch has batch_tokens / context_length rows
     mlm_probability: Probability = 0.15  # masked models: share of the tokens to predict
     whole_words: bool = False  # masked models: mask all subwords of a word together
+    denoise: Literal["none", "infilling", "spans"] = "none"  # encoder-decoders: rewrite noised texts of each side
+    noise_share: Share = 0.3  # denoise: share of the tokens in spans; BART has 0.3, T5 0.15
+    span_length: Positive = 3.0  # denoise: mean tokens of a span
+    permute_sentences: bool = False  # infilling: also put the sentences of a text in a random order
     reader: Literal["mmap", "stream"] = "mmap"  # through the local disk, or chunk by chunk from the shards' address
-    side: Literal["source", "target"] | None = None  # language of parallel shards; null: shards of one language
+    side: Literal["source", "target"] | None = None  # language of parallel shards; null: the only one; denoise: both
 
 
 @dataclass
