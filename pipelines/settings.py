@@ -90,10 +90,44 @@ class EarlyStopping:
 
 
 @dataclass
+class PartModels:
+    """The models whose weights the parts of a network begin with, named as for `train.init_from`; null: random ones."""
+
+    embeddings: str | None = None
+    encoder: str | None = None
+    decoder: str | None = None
+    output: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Returns part -> model of the parts that have one."""
+        return {part: model for part, model in vars(self).items() if model}
+
+
+@dataclass
+class PartRates:
+    """Factors of the learning rate by part."""
+
+    embeddings: Positive = 1.0
+    encoder: Positive = 1.0
+    decoder: Positive = 1.0
+    output: Positive = 1.0
+
+    @property
+    def changed(self) -> dict[str, float]:
+        """Returns part -> factor of the parts that have another rate."""
+        return {part: factor for part, factor in vars(self).items() if factor != 1.0}
+
+
+@dataclass
 class TrainConfig:
     """The training; `every` fields count steps (updates)."""
 
     init_from: str | None = None  # initial weights: a bundle's path, a run's name or models:/NAME@ALIAS
+    init_parts: PartModels = field(default_factory=PartModels)  # instead: initial weights by part
+    init_vocabulary: Literal["same", "join"] = "same"  # join: from another vocabulary, the rows of common pieces
+    freeze: list[str] = field(default_factory=list)  # parts that are not trained
+    lr_scale: PartRates = field(default_factory=PartRates)
     teachers: list[str] = field(
         default_factory=list
     )  # translation: models named in the same way, whose mean is learned

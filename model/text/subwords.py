@@ -99,9 +99,8 @@ class SubwordTokenizer(Tokenizer):
     @cached_property
     def _scores(self) -> dict[str, float]:
         """Piece -> score of all pieces that text can have: BPE minus the merge's rank, unigram the log-probability."""
-        special = (PAD, UNK, BOS, EOS, MASK, SEP)
+        special = {PAD, UNK, BOS, EOS, MASK, SEP, *self.sentinels}
         model = self.processor
-        special = (*special, *self.sentinels)
         normal = [i for i in range(self.vocabulary) if i not in special and not model.is_byte(i)]
         return {model.id_to_piece(i): model.get_score(i) for i in normal}
 

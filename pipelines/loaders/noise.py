@@ -12,6 +12,7 @@ a row comes from its own random bits, by numbers that are the same with every ve
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -62,7 +63,8 @@ class Noise:
         kept = count - sum(lengths)
         places = np.sort(shuffled(kept + 1, bits)[: len(lengths)])  # the tokens kept before each span
         lengths = lengths[: len(places)]
-        pieces, begin = [], 0
+        pieces: list[Sequence[int] | Row] = []
+        begin = 0
         for number, (place, length) in enumerate(zip(places.tolist(), lengths, strict=True)):
             start = place + sum(lengths[:number])
             pieces += [row[begin:start], [MASK]]
@@ -79,7 +81,9 @@ class Noise:
         lengths = composition(noise, spans, bits)
         gaps = composition(count - noise + 2, spans + 1, bits)  # the first and the last may be empty
         gaps[0], gaps[-1] = gaps[0] - 1, gaps[-1] - 1
-        source, target, place = [], [], 0
+        source: list[Sequence[int] | Row] = []
+        target: list[Sequence[int] | Row] = []
+        place = 0
         for number, sentinel in enumerate(self.sentinels[:spans]):
             begin = place + gaps[number]
             source += [row[place:begin], [sentinel]]
@@ -139,7 +143,8 @@ def poisson(mean: float, drawn: float) -> int:
 def composition(total: int, parts: int, bits: np.random.Philox) -> list[int]:
     """Returns `parts` numbers from 1 on that sum to `total`; every choice is equally likely."""
     cuts = np.sort(shuffled(total - 1, bits)[: parts - 1]) + 1
-    return np.diff([0, *cuts.tolist(), total]).tolist()
+    bounds: list[int] = [0, *cuts.tolist(), total]
+    return [end - begin for begin, end in pairwise(bounds)]
 
 
 def shuffled(count: int, bits: np.random.Philox) -> NDArray[np.int64]:

@@ -187,7 +187,7 @@ def fingerprint(config: Config) -> dict[str, Any]:
 def plan(config: Config) -> Plan:
     """Finds the network's initial weights and its teachers once, before the ranks start."""
     pretrained_embeddings.keep(config)
-    warm_start.keep(config)
+    warm_start.keep(config, load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer))
     teachers.keep(config)
     return Plan(config.train.max_steps, "target tokens", config.cluster)
 
