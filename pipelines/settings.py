@@ -56,8 +56,12 @@ class LoaderConfig:
     context_length: Count = 128  # language models: tokens per row; a batch has batch_tokens / context_length rows
     mlm_probability: Probability = 0.15  # masked models: share of the tokens to predict
     whole_words: bool = False  # masked models: mask all subwords of a word together
+    denoise: Literal["none", "infilling", "spans"] = "none"  # encoder-decoders: rewrite noised texts of each side
+    noise_share: Share = 0.3  # denoise: share of the tokens in spans; BART has 0.3, T5 0.15
+    span_length: Positive = 3.0  # denoise: mean tokens of a span
+    permute_sentences: bool = False  # infilling: also put the sentences of a text in a random order
     reader: Literal["mmap", "stream"] = "mmap"  # through the local disk, or chunk by chunk from the shards' address
-    side: Literal["source", "target"] | None = None  # language of parallel shards; null: shards of one language
+    side: Literal["source", "target"] | None = None  # language of parallel shards; null: the only one; denoise: both
 
 
 @dataclass
@@ -86,10 +90,44 @@ class EarlyStopping:
 
 
 @dataclass
+class PartModels:
+    """The models whose weights the parts of a network begin with, named as for `train.init_from`; null: random ones."""
+
+    embeddings: str | None = None
+    encoder: str | None = None
+    decoder: str | None = None
+    output: str | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Returns part -> model of the parts that have one."""
+        return {part: model for part, model in vars(self).items() if model}
+
+
+@dataclass
+class PartRates:
+    """Factors of the learning rate by part."""
+
+    embeddings: Positive = 1.0
+    encoder: Positive = 1.0
+    decoder: Positive = 1.0
+    output: Positive = 1.0
+
+    @property
+    def changed(self) -> dict[str, float]:
+        """Returns part -> factor of the parts that have another rate."""
+        return {part: factor for part, factor in vars(self).items() if factor != 1.0}
+
+
+@dataclass
 class TrainConfig:
     """The training; `every` fields count steps (updates)."""
 
     init_from: str | None = None  # initial weights: a bundle's path, a run's name or models:/NAME@ALIAS
+    init_parts: PartModels = field(default_factory=PartModels)  # instead: initial weights by part
+    init_vocabulary: Literal["same", "join"] = "same"  # join: from another vocabulary, the rows of common pieces
+    freeze: list[str] = field(default_factory=list)  # parts that are not trained
+    lr_scale: PartRates = field(default_factory=PartRates)
     teachers: list[str] = field(
         default_factory=list
     )  # translation: models named in the same way, whose mean is learned

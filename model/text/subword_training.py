@@ -13,7 +13,7 @@ import numpy as np
 import sentencepiece
 
 from model.errors import UserError
-from model.text.subwords import BLOCK_TEXTS, COMPILED_AFTER, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
+from model.text.subwords import BLOCK_TEXTS, COMPILED_AFTER, SENTINEL, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
 from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
@@ -44,7 +44,7 @@ def train_subwords(config: TokenizerConfig, lines: Sequence[str]) -> SubwordToke
             unk_id=UNK,
             bos_id=BOS,
             eos_id=EOS,
-            control_symbols=list(SPECIAL_PIECES[MASK : SEP + 1]),
+            control_symbols=[*SPECIAL_PIECES[MASK : SEP + 1], *map(SENTINEL.format, range(config.sentinels))],
             max_sentence_length=LONGEST,
             num_threads=THREADS,
             minloglevel=3,

@@ -9,7 +9,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from threading import Lock
 from typing import Any
 
@@ -35,6 +35,7 @@ from model.text.word_table import SPACE, Words, WordTable, plain
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 BLOCK_TEXTS = 1 << 14  # encoded together: fewer find the table of words in a slow cache
+SENTINEL = "<extra_id_{}>"  # T5's names
 COMPILED_AFTER = 20_000  # texts; whoever encodes fewer is spared loading numba
 
 
@@ -47,6 +48,8 @@ class SubwordTokenizer(Tokenizer):
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self.model = model
         self.vocabulary: int = self.processor.vocab_size()
+        numbers = range(len(SPECIAL_PIECES), self.vocabulary)
+        self.sentinels = list(takewhile(self.processor.is_control, numbers))
 
     def __reduce__(self) -> tuple[Any, tuple[bytes]]:
         return type(self), (self.model,)
@@ -96,7 +99,7 @@ class SubwordTokenizer(Tokenizer):
     @cached_property
     def _scores(self) -> dict[str, float]:
         """Piece -> score of all pieces that text can have: BPE minus the merge's rank, unigram the log-probability."""
-        special = (PAD, UNK, BOS, EOS, MASK, SEP)
+        special = {PAD, UNK, BOS, EOS, MASK, SEP, *self.sentinels}
         model = self.processor
         normal = [i for i in range(self.vocabulary) if i not in special and not model.is_byte(i)]
         return {model.id_to_piece(i): model.get_score(i) for i in normal}

@@ -43,6 +43,7 @@ class TokenizerConfig:
     character_coverage: ShareAboveZero = 1.0  # bpe, unigram: share of the characters that must be representable
     byte_fallback: bool = False  # bpe, unigram: unknown characters as bytes instead of <unk>
     train_lines: Whole = 200_000  # lines of each side to train on, drawn from the whole corpus by the seed; 0: all
+    sentinels: Whole = 0  # bpe, unigram: special pieces <extra_id_0> ... for loader.denoise=spans; part of `vocabulary`
     same_as: str | None = None  # shards or a bundle whose tokenizer to use; null: train one
 
 
@@ -51,6 +52,7 @@ class Tokenizer(ABC):
 
     type: Stored
     vocabulary: int  # number of ids, with special ones
+    sentinels: Sequence[int] = ()  # ids that stand for spans (T5), in their order; no text has them
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -94,6 +94,12 @@ def check_config(config: TokenizerConfig) -> None:
     """
     if config.vocabulary <= len(SPECIAL):
         raise UserError(f"tokenizer.vocabulary={config.vocabulary}: the special ids alone need {len(SPECIAL)}")
+    if config.sentinels and config.type not in ("bpe", "unigram"):
+        raise UserError(
+            f"tokenizer.sentinels={config.sentinels}: for tokenizer.type=bpe and unigram, not {config.type}"
+        )
+    if config.vocabulary <= len(SPECIAL) + config.sentinels:
+        raise UserError(f"tokenizer.sentinels={config.sentinels}: fill tokenizer.vocabulary={config.vocabulary} alone")
     if not LEAST_COVERAGE <= config.character_coverage <= 1.0:
         such = f"expected {LEAST_COVERAGE} to 1.0"
         raise UserError(f"tokenizer.character_coverage={config.character_coverage}: {such}")

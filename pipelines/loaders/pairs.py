@@ -10,7 +10,7 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011), th
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,18 +67,27 @@ class LaneLoader(Lanes[TranslationBatch]):
             [*chunks, *(self._order_of.window(epoch, ahead, self.windows) if ahead < self.windows else [])]
         )
         self.reader.expect_all()
-        window = Window.of([self.reader.chunk(i) for i in chunks])
-        if self._samplers:
-            window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
-        if self._is_reversed(lane, epoch, number):
-            window = window.turned()
+        window = self.read(lane, epoch, number, chunks)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
         self._count_left_out(epoch, int(np.count_nonzero(~fitting)), first)
         window, parts = window.batches(rows[fitting], self.config.batch_tokens)
-        batches = PaddedBatches(window, parts, philox_order(len(parts), self.seed, epoch, number + 1, 2))
-        return Opened(len(batches), batches.batch)
+        order = philox_order(len(parts), self.seed, epoch, number + 1, 2)
+        return Opened(len(parts), self.batches(window, parts, order))
+
+    def read(self, lane: int, epoch: int, number: int, chunks: list[int]) -> Window:
+        """Returns the chunks' pairs, segmented anew and turned around if the settings ask for it."""
+        window = Window.of([self.reader.chunk(i) for i in chunks])
+        if self._samplers:
+            window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
+        return window.turned() if self._is_reversed(lane, epoch, number) else window
+
+    def batches(
+        self, window: Window, parts: list[slice], order: NDArray[np.int64]
+    ) -> Callable[[int], TranslationBatch]:
+        """Returns the batches, each of a part of the window, by their place in `order`."""
+        return PaddedBatches(window, parts, order).batch
 
     def _is_reversed(self, lane: int, epoch: int, number: int) -> bool:
         """Returns True if a window trains from target to source (a bidirectional start, Ding et al. 2021).

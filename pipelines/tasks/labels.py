@@ -15,7 +15,7 @@ from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.corpus.sharded import cutting, shard_command, training_file
 from pipelines.loaders.labelled import OF_LABELS, LabelledLoader, held_out_labelled
-from pipelines.tasks import encoder_start, warm_start
+from pipelines.tasks import warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.identity import check_shards, network_fingerprint
 from pipelines.tasks.labels_release import (
@@ -29,7 +29,7 @@ from pipelines.tasks.labels_release import (
     save_bundle,
     write,
 )
-from pipelines.tasks.network import needs_training, train_network
+from pipelines.tasks.network import needs_training, refuse_noise, train_network
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
@@ -110,6 +110,7 @@ def validate(config: Config) -> None:
 
 def refuse_other_settings(config: Config) -> None:
     """Raises UserError for settings of other kinds of model."""
+    refuse_noise(config)
     train = config.train
     if train.early_stopping.metric == "bleu" or train.bleu_every:
         key = "early_stopping.metric=bleu" if train.early_stopping.metric == "bleu" else "bleu_every"
@@ -143,7 +144,7 @@ def fingerprint(config: Config) -> dict[str, Any]:
 
 def plan(config: Config) -> Plan:
     """Finds the encoder's initial weights once, before the ranks start."""
-    encoder_start.keep(config, label_tokenizers(config))
+    warm_start.keep(config, label_tokenizers(config))
     return Plan(config.train.max_steps, "labels", config.cluster)
 
 

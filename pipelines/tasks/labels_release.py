@@ -26,7 +26,7 @@ from pipelines.evaluation.labels.comparison import compare as significance
 from pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
 from pipelines.evaluation.labels.plots import curves, pictures
 from pipelines.evaluation.translation import gate_split, held_out_lines
-from pipelines.tasks import encoder_start, warm_start
+from pipelines.tasks import warm_start
 from pipelines.tasks.base import Measured
 from pipelines.tasks.identity import origin_facts
 from pipelines.tracking.gate import set_name
@@ -72,7 +72,7 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> Head:
             f"model.head={network.head}: the shards in {config.shard_dir} have {labels.task}; model.head={labels.task} "
             f"learns them"
         )
-    encoder_start.initialise(config, network, tokenizers)
+    warm_start.initialise(config, network, tokenizers)
     return network
 
 

@@ -17,7 +17,7 @@ from model.networks.network import Network
 from model.plural import plural
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.text_batch import TextBatch
-from model.text.tokenizer import SPECIAL, Tokenizer
+from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
 from pipelines.corpus.sharded import cutting, shard_command, training_file
@@ -41,7 +41,7 @@ from pipelines.tasks.language_release import (
     text_tokenizer,
     write,
 )
-from pipelines.tasks.network import needs_training, train_network
+from pipelines.tasks.network import needs_training, refuse_noise, train_network
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
@@ -156,6 +156,7 @@ def validate(config: Config) -> None:
         )
     if config.train.teachers:
         raise UserError(f"train.teachers={config.train.teachers}: only translation models are taught; choose []")
+    refuse_noise(config)
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     refuse_unrunnable(config, network)
@@ -211,7 +212,8 @@ def fingerprint(config: Config) -> dict[str, Any]:
 
 def plan(config: Config) -> Plan:
     """Finds the network's initial weights once, before the ranks start."""
-    warm_start.keep(config)
+    tokenizer = text_tokenizer(config)
+    warm_start.keep(config, TokenizerPair(tokenizer, tokenizer))
     return Plan(config.train.max_steps, "tokens", config.cluster)
 
 

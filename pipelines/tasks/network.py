@@ -4,12 +4,14 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterable
 
+from model.errors import UserError
 from model.networks.architectures import architecture
 from model.networks.network import Network
 from model.runs import checkpoints
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
+from pipelines.tasks.parts import rates
 from pipelines.tasks.precision import settle_precision
 from pipelines.tasks.run import Run
 from pipelines.tracking.run import TrackedRun
@@ -45,8 +47,18 @@ def train_network(
             config.seed,
             held_out=held_out,
             bleu=bleu,
+            scales=rates(config, network),
         )
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+
+
+def refuse_noise(config: Config) -> None:
+    """Raises UserError for the noise of encoder-decoders, where no network of the kind reads it."""
+    if config.loader.denoise != "none":
+        raise UserError(
+            f"loader.denoise={config.loader.denoise}: only encoder-decoders are pre-trained so; choose none, or "
+            f"model=transformer_tiny"
+        )
 
 
 def needs_training(config: Config) -> bool:

@@ -27,6 +27,7 @@ from pipelines.corpus.pack.report import WITHOUT, missing
 from pipelines.corpus.sharded import shard_command
 from pipelines.evaluation.metrics import quick_bleu
 from pipelines.evaluation.translation import held_out as held_out_texts
+from pipelines.loaders.denoising import OF_DENOISING, DenoisingLoader, held_out_noised
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
 from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import Plan, Task
@@ -55,7 +56,7 @@ def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:
     reader = open_reader(config.shard_dir, "train", config.loader.reader)
     tokenizers = load_pair(config.shard_dir, reader.manifest.tokenizer)
     network = fresh_network(config, tokenizers)
-    pairs = LaneLoader(reader, config.loader, config.seed, ranks.rank, ranks.world)
+    pairs = make_loader(reader, config, ranks.rank, ranks.world)
     loader = teachers.taught(pairs, config) if config.train.teachers else pairs
     bleu = partial(validation_bleu, config, network, tokenizers, ranks)
     return train_network(config, ranks, run, network, loader, validation_batches(config, ranks), bleu)
@@ -80,7 +81,40 @@ def validation_batches(config: Config, ranks: Ranks) -> Callable[[], Iterable[Tr
     """Yields this rank's share of the validation batches, anew at each call."""
     reader = ShardReader(config.shard_dir, "valid")
     reader.expect_all()
+    if denoises(config):
+        return lambda: held_out_noised(reader, config.loader, ranks.rank, ranks.world)
     return lambda: held_out_batches(reader, config.loader.batch_tokens, ranks.rank, ranks.world)
+
+
+def denoises(config: Config) -> bool:
+    """Returns True for a training on noised texts of each side instead of pairs."""
+    return config.loader.denoise != "none"
+
+
+def make_loader(reader: ShardReader, config: Config, rank: int = 0, world: int = 1) -> LaneLoader:
+    """Returns the training split.
+
+    Raises:
+        UserError: settings of the section `loader` do not fit the shards or the ranks.
+    """
+    kind = DenoisingLoader if denoises(config) else LaneLoader
+    return kind(reader, config.loader, config.seed, rank, world)
+
+
+def check_denoising(config: Config) -> None:
+    """Raises UserError for settings that measure or teach translation in a training that learns none."""
+    if not denoises(config):
+        return
+    train = config.train
+    if train.early_stopping.metric == "bleu" or train.bleu_every:
+        key = (
+            "early_stopping.metric=bleu" if train.early_stopping.metric == "bleu" else f"bleu_every={train.bleu_every}"
+        )
+        raise UserError(
+            f"train.{key}: loader.denoise={config.loader.denoise} translates nothing; early stopping may watch the loss"
+        )
+    if train.teachers:
+        raise UserError(f"train.teachers={train.teachers}: not with loader.denoise={config.loader.denoise}; choose []")
 
 
 def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
@@ -122,9 +156,8 @@ def validate(config: Config) -> None:
             raise UserError(f"{config.shard_dir}: {missing(manifest, split)}: {command}")
     tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
-    LaneLoader(
-        open_reader(config.shard_dir, "train", config.loader.reader), config.loader, config.seed, 0, processes
-    ).close()
+    check_denoising(config)
+    make_loader(open_reader(config.shard_dir, "train", config.loader.reader), config, 0, processes).close()
     ShardReader(config.shard_dir, "valid")
     teachers.check(config)
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
@@ -144,13 +177,17 @@ def validate(config: Config) -> None:
 def fingerprint(config: Config) -> dict[str, Any]:
     """Returns the run's identity: everything that the weights after a given step depend on."""
     begun = {**pretrained_embeddings.identity(config), **warm_start.identity(config)}
-    return {**network_fingerprint(config, OF_PAIRS), **begun, **teachers.identity(config)}
+    return {
+        **network_fingerprint(config, OF_DENOISING if denoises(config) else OF_PAIRS),
+        **begun,
+        **teachers.identity(config),
+    }
 
 
 def plan(config: Config) -> Plan:
     """Finds the network's initial weights and its teachers once, before the ranks start."""
     pretrained_embeddings.keep(config)
-    warm_start.keep(config)
+    warm_start.keep(config, load_pair(config.shard_dir, read_manifest(config.shard_dir).tokenizer))
     teachers.keep(config)
     return Plan(config.train.max_steps, "target tokens", config.cluster)
 
@@ -173,5 +210,5 @@ TRANSLATION = Task(
     compare=compare,
     judge=judge,
     measure_more=measure_more,
-    replay=lambda config: replay_lanes(LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)),
+    replay=lambda config: replay_lanes(make_loader(ShardReader(config.shard_dir, "train"), config)),
 )

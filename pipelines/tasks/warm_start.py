@@ -1,7 +1,8 @@
-"""`train.init_from`: a network begins with another's weights instead of random ones.
+"""Starts from other models: a network begins with another's weights instead of random ones.
 
-The other is a bundle of the same network, except dropout, and of the same vocabulary (`tokenizer.same_as`). Its weights
-are stored in the run's directory (init.safetensors) at the run's first start.
+`train.init_from` gives the whole network: a bundle of the same network, except dropout, and of the same vocabulary
+(`tokenizer.same_as`). Parts and other vocabularies are in `part_start.py`. The weights are stored in the run's
+directory (init.safetensors) at the run's first start.
 """
 
 import logging
@@ -16,11 +17,9 @@ from model.errors import UserError
 from model.networks.architectures import model_config
 from model.networks.network import Network
 from model.runs.paths import FIRST_WEIGHTS
-from model.shards.manifest import read_manifest
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
-from pipelines.corpus.sharded import shard_command, training_file
-from pipelines.tasks import kept
+from pipelines.tasks import kept, part_start, parts
 
 logger = logging.getLogger(__name__)
 
@@ -29,24 +28,43 @@ MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
 
 
 def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> None:
-    """Gives `network` the weights that the configuration asks for; without any it keeps its random ones.
+    """Gives `network` the weights that the configuration asks for, and freezes the parts that it names.
+
+    Without any it keeps its random ones.
 
     Raises:
         UserError: nothing has that name, the bundle has another network or vocabulary, or word vectors are set too.
     """
-    wanted = config.train.init_from
-    if wanted is None:
-        return
-    if config.embeddings.references:
-        raise UserError(f"{KEY}={wanted}: brings embeddings of its own; leave embeddings.source and .target out")
+    if by_parts := part_start.references(config):
+        weights = load_file(config.run_dir / FILE) if kept_record(config) else part_start.weights(config, tokenizers)
+        refuse_embeddings(config, "embeddings" in by_parts, "train.init_parts.embeddings")
+        part_start.fill_parts(config, network, weights)
+    elif config.train.init_from:
+        refuse_embeddings(config, True, f"{KEY}={config.train.init_from}")
+        fill(network, *whole(config, tokenizers))
+    parts.freeze(config, network)
+
+
+def refuse_embeddings(config: Config, brings: bool, told: str) -> None:
+    """Raises UserError if both another model and word vectors give the tables."""
+    if brings and config.embeddings.references:
+        raise UserError(f"{told}: brings embeddings of its own; leave embeddings.source and .target out")
+
+
+def whole(config: Config, tokenizers: TokenizerPair) -> tuple[Mapping[str, Any], str]:
+    """Returns the weights of a whole network, and where they come from.
+
+    Raises:
+        UserError: nothing has that name, or the bundle has another network or vocabulary.
+    """
     if kept_record(config):
-        fill(network, load_file(config.run_dir / FILE), str(config.run_dir / FILE))
-        return
-    directory = config.bundle_dir(wanted, KEY)
+        return load_file(config.run_dir / FILE), str(config.run_dir / FILE)
+    told = f"{KEY}={config.train.init_from}"
+    directory = config.bundle_dir(config.train.init_from, KEY)
     facts = read_facts(directory)
     check_files(directory, facts["files"])
-    check_fit(config, facts, tokenizers, f"{KEY}={wanted}")
-    fill(network, load_file(directory / WEIGHTS), f"{KEY}={wanted}")
+    check_fit(config, facts, tokenizers, told)
+    return load_file(directory / WEIGHTS), told
 
 
 def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPair, told: str) -> None:
@@ -60,11 +78,7 @@ def check_fit(config: Config, facts: Mapping[str, Any], tokenizers: TokenizerPai
         if key not in MAY_DIFFER and key in theirs and theirs[key] != ours[key]:
             raise UserError(f"{told}: was trained with model.{key}={theirs[key]}, this network has {ours[key]}")
     if vocabularies(facts["tokenizer"]) != vocabularies(tokenizers.describe()):
-        file = training_file(read_manifest(config.shard_dir), config.corpus.train.file)
-        raise UserError(
-            f"{told}: its tokenizer is not that of the shards in {config.shard_dir}. Make shards with its tokenizer: "
-            f"{shard_command(*file, f'tokenizer.same_as={config.train.init_from}', beside=config.paths.shards)}"
-        )
+        raise UserError(part_start.other_vocabulary(config, told))
 
 
 def vocabularies(record: Mapping[str, Any]) -> dict[str, str]:
@@ -72,11 +86,18 @@ def vocabularies(record: Mapping[str, Any]) -> dict[str, str]:
     return {entry["side"]: entry["sha256"] for entry in record["files"]}
 
 
-def keep(config: Config) -> None:
+def keep(config: Config, tokenizers: TokenizerPair) -> None:
     """Stores the initial weights of a new run and says what they are."""
-    wanted = config.train.init_from
-    if wanted is None or kept_record(config):
+    if not asked(config) or kept_record(config):
         return
+    if part_start.references(config):
+        taken = part_start.take(config, tokenizers)
+        record: dict[str, Any] = {"asked": asked(config), "parts": {part: one.record for part, one in taken.items()}}
+        kept.write(config.run_dir / FILE, part_start.merged(taken), record)
+        for line in part_start.describe(config, taken):
+            logger.info(line)
+        return
+    wanted = config.train.init_from
     directory = config.bundle_dir(wanted, KEY)
     digest = bundle_hash(directory)
     record = {"reference": wanted, "digest": digest, "run": read_facts(directory).get("run")}
@@ -84,18 +105,31 @@ def keep(config: Config) -> None:
     logger.info(f"{KEY}: the network begins with the weights of {wanted} ({digest[:12]})")
 
 
+def asked(config: Config) -> dict[str, Any]:
+    """Returns the settings that the initial weights depend on; empty if they are random."""
+    train = config.train
+    found: dict[str, Any] = {"init_from": train.init_from} if train.init_from else {}
+    if train.init_parts.named:
+        found["init_parts"] = train.init_parts.named
+    return {**found, "init_vocabulary": "join"} if train.init_vocabulary == "join" else found
+
+
 def kept_record(config: Config) -> dict[str, Any] | None:
-    """Returns the run's record of its initial weights; None if it has none, or from another reference."""
+    """Returns the run's record of its initial weights; None if it has none, or from other references."""
     record = kept.note(config.run_dir / FILE)
-    return record if record and record["reference"] == config.train.init_from else None
+    if record is None:
+        return None
+    return record if record.get("asked", {"init_from": record.get("reference")}) == asked(config) else None
 
 
 def identity(config: Config) -> dict[str, Any]:
-    """Returns the setting's part of the run's identity; empty without it."""
-    return {"init_from": config.train.init_from} if config.train.init_from else {}
+    """Returns the settings' part of the run's identity; empty without them."""
+    train = config.train
+    frozen: dict[str, Any] = {"freeze": sorted(train.freeze)} if train.freeze else {}
+    return {**asked(config), **frozen, **({"lr_scale": train.lr_scale.changed} if train.lr_scale.changed else {})}
 
 
 def facts(config: Config) -> dict[str, Any]:
     """Returns the bundle's facts about the network's initial weights; empty if they were random."""
-    record = kept_record(config) if config.train.init_from else None
+    record = kept_record(config) if asked(config) else None
     return {"init": record} if record else {}

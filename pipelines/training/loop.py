@@ -96,14 +96,18 @@ class Trainer:
         seed: int,
         held_out: Callable[[], Iterable[Batch]],
         bleu: Callable[[], float] | None = None,
+        scales: Mapping[nn.Parameter, float] | None = None,
     ) -> None:
-        """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together."""
+        """`held_out` yields this rank's share of the validation batches; `bleu` is called on every rank together.
+
+        `scales` has the factors of the learning rate of parameters that do not have the rate itself.
+        """
         keep_few_products()  # unless a command has done so
         self.config, self.run_dir, self.ranks, self.seed, self.lanes = config, run, ranks, seed, lanes
         self.network = network.to(ranks.device)
         self.objective = Objective(network, loss, config.loss)
         self.loader, self.held_out, self.bleu = loader, held_out, bleu
-        self.optimizer = make_optimizer(config.optimizer, network, config.precision)
+        self.optimizer = make_optimizer(config.optimizer, network, config.precision, scales)
         self.parameters = [p for p in network.parameters() if p.requires_grad]
         decay = config.optimizer.ema_decay
         self.average = MovingAverage(decay, network) if decay else None
@@ -219,7 +223,7 @@ class Trainer:
         finite = math.isfinite(norm) and math.isfinite(loss)
         if finite:
             for group in self.optimizer.param_groups:
-                group["lr"] = lr
+                group["lr"] = lr * group["scale"]
             self.optimizer.step()
             if self.average:
                 self.average.update(self.progress.step)

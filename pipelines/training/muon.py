@@ -4,7 +4,7 @@ Letters: N matrices of one shape, R rows, C columns.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -22,20 +22,22 @@ class Muon(torch.optim.Optimizer):
     A step is scaled to the root mean square of Adam's, so that one rate and one schedule serve both. torch's own Muon
     computes in bfloat16 everywhere and processes the matrices one by one.
 
-    `adam` has the other parameters; `work` is the computing type. `packed` has the rows of each matrix in a parameter
-    that holds several, such as queries above keys above values: treated as one matrix, the part with the largest
-    gradient would leave the others short steps.
+    `matrices` may be groups of them, each with its factor of the rate (`scale`); `adam` has the other parameters;
+    `work` is the computing type. `packed` has the rows of each matrix in a parameter that holds several, such as
+    queries above keys above values: treated as one matrix, the part with the largest gradient would leave the others
+    short steps.
     """
 
     def __init__(
         self,
-        matrices: Sequence[nn.Parameter],
+        matrices: Iterable[nn.Parameter] | Iterable[dict[str, Any]],
         adam: torch.optim.Optimizer,
         weight_decay: float,
         work: torch.dtype,
         packed: Mapping[Tensor, Sequence[int]] | None = None,
     ) -> None:
-        super().__init__([{"params": list(matrices), "weight_decay": weight_decay}], {"lr": adam.defaults["lr"]})
+        super().__init__(matrices, {"lr": adam.defaults["lr"], "weight_decay": weight_decay, "scale": 1.0})
+        self._groups = len(self.param_groups)
         self._adam, self._work, self._packed = adam, work, packed or {}
         adam.state = self.state
         self.param_groups += adam.param_groups  # the same objects: setting a rate sets it for both
@@ -43,8 +45,14 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]  # no closure, no loss
         """Updates everything that has a gradient."""
-        group = self.param_groups[0]
+        for group in self.param_groups[: self._groups]:
+            self._step_group(group)
+        self._adam.step()
+
+    def _step_group(self, group: dict[str, Any]) -> None:
         trained = [p for p in group["params"] if p.grad is not None]
+        if not trained:
+            return
         alike: defaultdict[torch.Size, list[tuple[Tensor, Tensor]]] = defaultdict(list)  # shape -> (matrix, momentum)
         for p, momentum in zip(trained, self._momenta(trained), strict=True):
             rows = list(self._packed.get(p, [len(p)]))
@@ -57,7 +65,6 @@ class Muon(torch.optim.Optimizer):
                 torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
             length = ADAMS_LENGTH * max(shape) ** 0.5  # a semi-orthogonal matrix has a root mean square of 1/sqrt(max)
             torch._foreach_add_(matrices, list(changes.to(matrices[0].dtype)), alpha=-group["lr"] * length)
-        self._adam.step()
 
     def _momenta(self, matrices: Sequence[Tensor]) -> list[Tensor]:
         """Returns Nesterov's look-ahead from the running means of the gradients, which include this step's."""

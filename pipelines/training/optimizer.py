@@ -1,7 +1,7 @@
 """Optimizer, learning-rate schedules, loss scaling and the moving average of the weights."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +36,18 @@ def learning_rate(config: OptimizerConfig, step: int, schedule_steps: int) -> fl
     return config.min_lr + (config.lr - config.min_lr) * left
 
 
-def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Precision = "fp32") -> torch.optim.Optimizer:
+def make_optimizer(
+    config: OptimizerConfig,
+    network: nn.Module,
+    precision: Precision = "fp32",
+    scales: Mapping[nn.Parameter, float] | None = None,
+) -> torch.optim.Optimizer:
     """Returns an optimizer with fused kernels for every parameter that is not frozen.
 
     Weight decay excludes the tables, like biases and norms: embeddings, learned positions and the output layer, tied or
     not. Muon takes the remaining matrices, each of `packed_rows` by itself if `split_packed` is set, and computes in
-    bfloat16 if the network does; Adam has the rest.
+    bfloat16 if the network does; Adam has the rest. The parameters of each factor in `scales` are a group with that
+    `scale`; the others have 1.
     """
     tables = {id(p) for name, p in network.named_parameters() if name == "output.weight"}
     for module in network.modules():
@@ -53,12 +59,23 @@ def make_optimizer(config: OptimizerConfig, network: nn.Module, precision: Preci
     spared = [p for p in trained if id(p) not in chosen]
     rates: dict[str, Any] = {"lr": config.lr, "betas": (config.betas[0], config.betas[1]), "eps": config.eps}
     if config.kind == "muon":
-        adam = torch.optim.Adam(spared, **rates, fused=True)
+        adam = torch.optim.Adam(scaled(spared, scales or {}), **rates, fused=True)
         work = torch.bfloat16 if precision == "bf16" else torch.float32
-        return Muon(matrices, adam, config.weight_decay, work, packed_rows(network) if config.split_packed else {})
+        own = scaled(matrices, scales or {})
+        return Muon(own, adam, config.weight_decay, work, packed_rows(network) if config.split_packed else {})
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
-    groups = [{"params": matrices, "weight_decay": config.weight_decay}, {"params": spared, "weight_decay": 0.0}]
-    return kind(groups, **rates, fused=True)
+    decayed = scaled(matrices, scales or {}, weight_decay=config.weight_decay)
+    return kind([*decayed, *scaled(spared, scales or {}, weight_decay=0.0)], **rates, fused=True)
+
+
+def scaled(
+    parameters: Iterable[nn.Parameter], scales: Mapping[nn.Parameter, float], **settings: float
+) -> list[dict[str, Any]]:
+    """Returns a group of an optimizer for each factor of the learning rate; there is always one of factor 1."""
+    groups: dict[float, list[nn.Parameter]] = {1.0: []}
+    for parameter in parameters:
+        groups.setdefault(scales.get(parameter, 1.0), []).append(parameter)
+    return [{"params": members, "scale": factor, **settings} for factor, members in groups.items()]
 
 
 def packed_rows(network: nn.Module) -> dict[Tensor, list[int]]:

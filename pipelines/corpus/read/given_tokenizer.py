@@ -64,6 +64,7 @@ def find_tokenizer(
         )
     content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
     found = replace(settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content)
+    found = replace(found, sentinels=len(pair.source.sentinels))
     return GivenTokenizer(pair, found)
 
 

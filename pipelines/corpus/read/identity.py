@@ -17,6 +17,7 @@ from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 # Keys added later, with the value that applies if they are missing, so that older shards still match.
 _LATER: dict[str, Any] = {
     "same_as": None,
+    "sentinels": 0,
     "lowercase": False,
     "punctuation": True,
     "segmenter": "auto",

@@ -1,0 +1,149 @@
+"""Denoising as a training of encoder-decoders: batches, exact resume, proof, and a translation that begins with it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from model.bundles.directory import read_facts
+from model.errors import UserError
+from model.shards.reader import ShardReader
+from model.text.tokenizer import EOS, MASK, PAD
+from pipelines import entries, train
+from pipelines.config import Config
+from pipelines.loaders.denoising import DenoisingLoader, held_out_noised
+from pipelines.shard import shard
+from pipelines.tasks import launch
+from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
+
+NOISED = ["loader.denoise=infilling", "loader.batch_tokens=512"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    shard(config(folder, *corpus(folder, "toy", 1), "tokenizer.sentinels=8"))
+    assert train.task(config(folder, *NOISED, "name=whole")) == 0
+    return folder
+
+
+def reader_of(settings: Config) -> ShardReader:
+    return ShardReader(settings.shard_dir, "train")
+
+
+def texts(home: Path) -> dict[int, list[int]]:
+    """2 x record + side -> the ids of that side."""
+    found = {}
+    for chunk in reader_of(config(home)):
+        for number, (ids, bounds) in enumerate(
+            ((chunk.source, chunk.source_offsets), (chunk.target, chunk.target_offsets))
+        ):
+            for place in range(chunk.records):
+                row = ids[int(bounds[place]) : int(bounds[place + 1])].tolist()
+                found[2 * (chunk.first_id + place) + number] = row
+    return found
+
+
+@pytest.mark.parametrize(("side", "expected"), [("null", {0, 1}), ("source", {0}), ("target", {1})])
+def test_each_side_is_rewritten_once_an_epoch_with_other_noise_in_the_next(
+    home: Path, side: str, expected: set[int]
+) -> None:
+    settings, known = config(home, *NOISED, f"loader.side={side}", "loader.lanes=1"), texts(home)
+    loader = DenoisingLoader(reader_of(settings), settings.loader, seed=1)
+    epochs: list[dict[int, list[int]]] = [{}, {}]
+    while True:
+        epoch = loader.state()["lanes"]["0"]["epoch"]
+        batch = loader.step()[0]
+        epoch = loader.state()["lanes"]["0"]["epoch"]
+        if epoch == 2:
+            break
+        for number, source, target in zip(batch.ids.tolist(), batch.source, batch.target_out, strict=True):
+            assert number not in epochs[epoch], "once an epoch"
+            assert target[target != PAD].tolist() == known[number]
+            epochs[epoch][number] = source[source != PAD].tolist()
+    loader.close()
+    assert epochs[0].keys() == epochs[1].keys() == {number for number in known if number % 2 in expected}
+    assert epochs[0] != epochs[1]
+    assert all(row[-1] == EOS for row in epochs[0].values())
+    masked = sum(MASK in row for row in epochs[0].values())
+    assert masked > 0.8 * len(epochs[0])
+
+
+def test_any_number_of_ranks_reads_the_same_batches_and_a_digest_covers_the_noise(home: Path) -> None:
+    settings = config(home, *NOISED, "loader.lanes=2")
+    alone = DenoisingLoader(reader_of(settings), settings.loader, seed=1)
+    pair = [DenoisingLoader(reader_of(settings), settings.loader, 1, rank, 2) for rank in range(2)]
+    for _ in range(5):
+        together = [loader.step()[0] for loader in pair]
+        assert [batch.digest() for batch in alone.step()] == [batch.digest() for batch in together]
+    batch = together[0]
+    assert batch.padded_to(16).digest() == batch.digest()
+    source = batch.source.clone()
+    source[0, 0] = MASK + 3
+    assert type(batch)(**{**vars(batch), "source": source}).digest() != batch.digest()
+    for loader in (alone, *pair):
+        loader.close()
+
+
+def test_a_resumed_run_ends_with_the_same_weights_and_its_journal_is_proved(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = home / "artifacts" / "runs"
+    assert train.task(config(home, *NOISED, "name=parts", "train.max_steps=2", "train.schedule_steps=4")) == 0
+    assert train.task(config(home, *NOISED, "name=parts", "train.schedule_steps=4")) == 0
+    assert same(weights(home, "parts"), weights(home, "whole"))
+    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}", "verify.recompute=LAST"]
+    assert entries.main(["verify", "parts", *places]) == 0
+    told = capsys.readouterr().out
+    assert "nothing differs" in told and "4, each once, their batches as replayed from the shards" in told
+    journal = runs / "parts" / "steps.jsonl"
+    batches = [[json.loads(line)["batch"] for line in path.read_text().splitlines() if '"batch"' in line]
+               for path in (journal, runs / "whole" / "steps.jsonl")]  # fmt: skip
+    assert batches[0] == batches[1] and len(set(batches[0])) == 4
+
+
+def test_held_out_noise_is_the_same_each_time_and_for_every_seed(home: Path) -> None:
+    settings = config(home, *NOISED)
+    reader = ShardReader(settings.shard_dir, "valid")
+    first, again = ([batch.source.tolist() for batch in held_out_noised(reader, settings.loader)] for _ in range(2))
+    ranks = [[batch.source.tolist() for batch in held_out_noised(reader, settings.loader, r, 2)] for r in range(2)]
+    assert first == again
+    assert sorted(ranks[0] + ranks[1]) == sorted(first)
+
+
+def test_a_translation_begins_with_a_denoised_network(home: Path) -> None:
+    still = ["train.max_steps=1", "train.optimizer.lr=1e-30", "train.evaluate_every=1", "train.checkpoint_every=1"]
+    assert train.task(config(home, "name=begun", "train.init_from=whole", *still)) == 0
+    assert same(weights(home, "begun"), weights(home, "whole"))
+    assert read_facts(home / "artifacts" / "runs" / "begun" / "bundle")["init"]["reference"] == "whole"
+
+
+def test_spans_are_learned_too(home: Path) -> None:
+    spans = ["loader.denoise=spans", "loader.noise_share=0.15", "name=spans"]
+    assert train.task(config(home, *spans)) == 0
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["train.bleu_every=4"], "train.bleu_every=4: loader.denoise=infilling translates nothing"),
+        (["train.early_stopping.metric=bleu"], "early_stopping.metric=bleu: loader.denoise=infilling translates"),
+        (["train.teachers=[whole]"], r"train.teachers=\['whole'\]: not with loader.denoise"),
+        (["loader.both_directions=1"], "loader.both_directions=1: not with loader.denoise"),
+        (["loader.noise_share=0"], "loader.noise_share=0: leaves the text as it is"),
+        (["model=gpt_tiny", "loader.side=source"], "loader.denoise=infilling: only encoder-decoders"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(home: Path, overrides: list[str], told: str) -> None:
+    sizes = [] if "model=gpt_tiny" in overrides else None
+    settings = config(home, *NOISED, "name=refused", *overrides, **({} if sizes is None else {"sizes": sizes}))
+    with pytest.raises(UserError, match=told):
+        launch.check(settings)
+    assert not (home / "artifacts" / "runs" / "refused").exists()
+
+
+def test_two_vocabularies_are_refused(home: Path, tmp_path: Path) -> None:
+    apart = [*corpus(home, "apart", 4), "tokenizer.joint=false", f"paths.shards={tmp_path}/apart", "model.tie=none"]
+    shard(config(home, *apart))
+    with pytest.raises(UserError, match=r"loader.denoise=infilling: .* one vocabulary for both sides. Choices: token"):
+        launch.check(config(home, *apart, *NOISED, "name=refused"))

@@ -1,0 +1,191 @@
+"""Starts by named parts, frozen parts and rates by part."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model.bundles.directory import read_facts
+from model.errors import UserError
+from model.networks.architectures import ARCHITECTURES, any_network, model_config
+from model.shards.manifest import read_manifest
+from model.text.tokenizers import load_pair
+from pipelines import entries, train
+from pipelines.config import Config
+from pipelines.settings import OptimizerConfig
+from pipelines.shard import shard
+from pipelines.tasks import launch
+from pipelines.tasks.part_start import common
+from pipelines.tasks.parts import PARTS, parameters
+from pipelines.training.optimizer import make_optimizer
+from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
+
+STACK = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1", "model.norm=post"]
+ALIKE = ["model.activation=gelu", "model.positions=learned", "model.max_positions=256"]
+STILL = ["train.max_steps=1", "train.optimizer.lr=1e-30", "train.evaluate_every=1", "train.checkpoint_every=1"]
+
+
+def alone(home: Path, model: str, side: str, *more: str, sizes: list[str] = STACK) -> Config:
+    words = [f"model={model}", f"loader.side={side}", "model.max_positions=256", "train.loss.label_smoothing=0",
+             "loader.context_length=16", "evaluate.split=valid", *more]  # fmt: skip
+    if model == "gpt_tiny":
+        words += ["model.activation=gelu", "model.positions=learned"]
+    return config(home, *words, sizes=sizes)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a masked model of the sources and a causal one of the targets."""
+    folder = tmp_path_factory.mktemp("home")
+    shard(config(folder, *corpus(folder, "toy", 1)))
+    assert train.task(alone(folder, "bert_tiny", "source", "name=masked")) == 0
+    assert train.task(alone(folder, "gpt_tiny", "target", "name=causal")) == 0
+    return folder
+
+
+PARTLY = [f"train.init_parts.{part}" for part in ("embeddings=masked", "encoder=masked", "decoder=causal")]
+
+
+def test_a_masked_model_starts_the_encoder_and_a_causal_one_the_decoder(home: Path) -> None:
+    assert train.task(config(home, "name=both", *PARTLY, *ALIKE, *STILL)) == 0
+    ours, masked, causal = (weights(home, run) for run in ("both", "masked", "causal"))
+    assert torch.equal(ours["output.weight"], masked["output.weight"])
+    for name, theirs in ((n, t) for n, t in masked.items() if n.startswith(("layers.", "positions."))):
+        name = name.replace("layers.", "encoder.").replace("positions.", "source_positions.")
+        assert torch.equal(ours[name], theirs), name
+    for name, theirs in ((n, t) for n, t in causal.items() if n.startswith(("layers.", "positions."))):
+        name = name.replace("layers.", "decoder.").replace("positions.", "target_positions.")
+        assert torch.equal(ours[name], theirs), name
+    told = read_facts(home / "artifacts" / "runs" / "both" / "bundle")["init"]["parts"]
+    assert {part: one["reference"] for part, one in told.items()} == {
+        "embeddings": "masked", "encoder": "masked", "decoder": "causal",
+    }  # fmt: skip
+
+
+def test_a_run_by_parts_goes_on_and_is_proved(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*PARTLY, *ALIKE, "train.freeze=[encoder]", "train.lr_scale.decoder=0.5", "train.optimizer.ema_decay=0.5"]
+    words += ["train.schedule_steps=4", "train.optimizer.kind=muon"]
+    assert train.task(config(home, "name=whole", *words)) == 0
+    assert train.task(config(home, "name=parts", *words, "train.max_steps=2")) == 0
+    assert train.task(config(home, "name=parts", *words)) == 0
+    assert same(weights(home, "parts"), weights(home, "whole"))
+    before, after = weights(home, "masked"), weights(home, "whole")
+    assert torch.equal(after["encoder.0.feed_forward.inner.weight"], before["layers.0.feed_forward.inner.weight"])
+    assert not torch.equal(after["output.weight"], before["output.weight"])
+    places = [f"paths.root={home}/artifacts", f"paths.shards={config(home).shard_dir}", "verify.recompute=ALL"]
+    assert entries.main(["verify", "parts", *places]) == 0
+    assert "nothing differs" in capsys.readouterr().out
+    with pytest.raises(UserError, match="freeze was"):
+        launch.check(config(home, "name=parts", *words, "train.freeze=[]"))
+
+
+def test_vocabularies_are_joined_piece_by_piece(home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert train.task(config(home, "name=first")) == 0
+    other = [*corpus(home, "other", 2), f"paths.shards={tmp_path}/other", "tokenizer.vocabulary=70"]
+    shard(config(home, *other))
+    begun = config(home, "name=joined", *other, "train.init_from=first", "train.init_vocabulary=join", *STILL)
+    with caplog.at_level("INFO"):
+        assert train.task(begun) == 0
+    here, there = (load_pair(c.shard_dir, read_manifest(c.shard_dir).tokenizer).source for c in (begun, config(home)))
+    pairs = common(here, there)
+    assert 6 < len(pairs) < min(here.vocabulary, there.vocabulary)
+    ours, theirs = weights(home, "joined"), weights(home, "first")
+    table, other_table = ours["output.weight"], theirs["output.weight"]
+    for mine, their in pairs:
+        assert torch.equal(table[mine], other_table[their])
+    assert here.pieces([pairs[-1][0]]) == there.pieces([pairs[-1][1]])
+    new = sorted(set(range(here.vocabulary)) - {mine for mine, _ in pairs})
+    assert table[new].std() > 0.1, "rows of new pieces are random"
+    assert torch.equal(ours["encoder.0.feed_forward.inner.weight"], theirs["encoder.0.feed_forward.inner.weight"])
+    rows = read_facts(begun.run_dir / "bundle")["init"]["parts"]["embeddings"]["rows"]["target_embedding"]
+    assert rows == {"kept": len(pairs), "new": len(new), "dropped": there.vocabulary - len(pairs)}
+    assert f"{len(pairs)} rows kept, {len(new)} new, {there.vocabulary - len(pairs)} dropped" in caplog.text
+
+
+def test_a_vocabulary_without_a_common_piece_is_refused(home: Path, tmp_path: Path) -> None:
+    letters, files = "ΑΒΓΔΕΖΗΘΙΚΛΜ", []
+    for number, split in enumerate(("train", "valid", "test")):
+        for side in ("source", "target"):
+            lines = [letters[n % 12] + letters[n // 12] + letters[number] + "Ω" * (side == "source") for n in range(40)]
+            (tmp_path / f"{split}.{side}").write_text("\n".join(lines) + "\n")
+            files.append(f"corpus.{split}.{side}={tmp_path}/{split}.{side}")
+    words = [
+        "corpus.name=greek",
+        *files,
+        "tokenizer=characters",
+        f"paths.shards={tmp_path}/greek",
+        "corpus.leaks=source",
+    ]
+    shard(config(home, *words))
+    with pytest.raises(
+        UserError, match=r"its vocabulary has no piece of the one of .*greek. Choices: leave embeddings"
+    ):
+        launch.check(
+            config(home, *words, "name=refused", "train.init_parts.embeddings=first", "train.init_vocabulary=join")
+        )
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (["train.init_parts.encoder=masked", "model.feed_forward=24"],
+         r"init_parts.encoder=masked: encoder.0.feed_forward.inner.bias is \(16,\) there and \(24,\) in this network"),
+        (["train.init_parts.encoder=masked", "model.encoder_layers=2"], r"encoder.1.* is none there and \("),
+        (["train.init_parts.encoder=masked", "model.norm=pre"], "with model.norm=post, this network has pre"),
+        (["train.init_parts.output=masked"], "the output layer is the table of embeddings"),
+        (["train.init_parts.encoder=nowhere"], "train.init_parts.encoder: 'nowhere' is neither a bundle's directory"),
+        (["train.init_parts.encoder=masked", "train.init_from=masked"], "starts the whole network; choose one"),
+        (["train.init_vocabulary=join"], "train.init_vocabulary=join: needs train.init_from or train.init_parts"),
+        (["train.freeze=[embeddings,encoder,decoder]"], "freeze=.*: nothing is left to train; leave a part out"),
+        (["train.freeze=[head]"], "train.freeze: 'head' is not known.*decoder, embeddings, encoder, output"),
+        (["train.lr_scale.encoder=0.1", "train.freeze=[encoder]"], "train.freeze names this part too"),
+        (["train.lr_scale.embeddings=0.1", "train.lr_scale.output=0.2"], "is shared with a part of factor 0.1"),
+        (["train.init_parts.embeddings=masked", "embeddings.source=words"], "embeddings.source and .target out"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_and_leaves_nothing(home: Path, overrides: list[str], told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        train.task(config(home, "name=refused", *ALIKE, *overrides))
+    assert not (home / "artifacts" / "runs" / "refused").exists()
+
+
+def test_a_factor_of_zero_is_no_factor(home: Path) -> None:
+    with pytest.raises(UserError, match=r"train.lr_scale.*=0.*above 0"):
+        launch.check(config(home, "name=refused", "train.lr_scale.encoder=0.0"))
+
+
+@pytest.mark.parametrize("name", sorted(PARTS))
+def test_every_parameter_has_a_part(name: str) -> None:
+    with torch.device("meta"):
+        network = any_network(model_config({"architecture": name}), 30, 30)
+    found = [parameter for prefixes in PARTS[name].values() for _, parameter in parameters(network, prefixes)]
+    assert {id(one) for one in found} == {id(one) for one in network.parameters()}
+
+
+def test_every_network_is_in_the_table() -> None:
+    assert PARTS.keys() == {name for name, row in ARCHITECTURES.items() if row.kind != "vectors"}
+
+
+@pytest.mark.parametrize("kind", ["adam", "adamw", "muon"])
+def test_a_part_learns_at_its_factor_of_the_rate(kind: str) -> None:
+    torch.manual_seed(1)
+    network = torch.nn.Sequential(torch.nn.Linear(8, 8, bias=False), torch.nn.Linear(8, 8, bias=False))
+    first, second = network[0].weight, network[1].weight
+    optimizer = make_optimizer(OptimizerConfig(kind=kind), network, scales={second: 0.25})  # type: ignore[arg-type]
+    before = first.detach().clone(), second.detach().clone()
+    first.grad = torch.ones_like(first)
+    second.grad = torch.ones_like(second)
+    for group in optimizer.param_groups:
+        group["lr"] = 0.01 * group["scale"]
+    optimizer.step()
+    moved = [(now.detach() - then).norm() for now, then in zip((first, second), before, strict=True)]
+    assert moved[1] / moved[0] == pytest.approx(0.25, rel=1e-3)
+
+
+def test_the_record_of_a_run_names_the_settings(home: Path) -> None:
+    record = json.loads((home / "artifacts" / "runs" / "whole" / "run.json").read_text())
+    assert record["freeze"] == ["encoder"] and record["lr_scale"] == {"decoder": 0.5}
+    assert record["init_parts"] == {"embeddings": "masked", "encoder": "masked", "decoder": "causal"}
+    assert load_file(home / "artifacts" / "runs" / "whole" / "init.safetensors")
