@@ -20,8 +20,14 @@ def table(rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(columns(rows))
 
 
+def jobs(found: Sequence[Mapping[str, Any]], counts: Mapping[str, int], now: float) -> str:
+    """Returns the text of `dragoman jobs`: the jobs, and the number in each state."""
+    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no jobs"
+    return f"{table(job_rows(found, now))}\n{told}"
+
+
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
-    """Returns the rows of `dragoman jobs`."""
+    """Returns one row per job."""
     head: Sequence[object] = ("JOB", "STATE", "OWNER", "VERB", "RUN", "PRIORITY", "WORKERS", "SINCE", "REASON")
     rows = [head]
     for job in jobs:

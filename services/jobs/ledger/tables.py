@@ -49,6 +49,8 @@ class Job(Base):
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]
     run: Mapped[str] = mapped_column(String(160), default="")  # its name; empty until it is planned
+    model: Mapped[str] = mapped_column(String(160), default="")  # registered model that it changes; empty: none
+    tags: Mapped[list[str]]  # of its owner, to find it by
     priority: Mapped[int] = mapped_column(default=0)
     after: Mapped[list[str]]
     follows: Mapped[bool] = mapped_column(default=False)  # True if `after` names any
