@@ -45,6 +45,7 @@ FILTERS = tuple(Wanted.__annotations__)
 class Detail(JobHistory):
     """A job with its history."""
 
+    notices: list[dict[str, Any]]
     attempts: list[dict[str, Any]]
     changes: list[dict[str, Any]]
 
@@ -98,6 +99,7 @@ class JobClient:
         priority: str = "normal",
         after: Sequence[str] = (),
         tags: Sequence[str] = (),
+        notify: Sequence[str] = (),
         retries: int = 0,
         max_hours: float | None = None,
         by: float | None = None,
@@ -107,6 +109,7 @@ class JobClient:
         body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
         body |= {
             "tags": list(tags),
+            "notify": list(notify),
             "retries": retries,
             "max_hours": max_hours,
             "by": by,

@@ -67,6 +67,12 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
+    if job["notices"]:
+        told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
+        told += [
+            (one["target"], one["event"], clock(one["sent"]), one["tries"], one["error"]) for one in job["notices"]
+        ]
+        parts.append(table(told))
     changes = [
         (clock(one["at"]), one["actor"], (state := one["after"] or one["action"]), reason_beyond(state, one["reason"]))
         for one in job["changes"]

@@ -79,6 +79,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
         priority=config.priority,
         after=config.after,
         tags=config.tags,
+        notify=config.notify,
         retries=config.retries,
         max_hours=config.max_hours or None,
         by=table.moment(config.by) if config.by else None,

@@ -16,7 +16,7 @@ from sqlalchemy.sql.base import ExecutableOption
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
-from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
@@ -73,6 +73,7 @@ class Ledger:
         priority: int = 0,
         after: Sequence[str] = (),
         tags: Sequence[str] = (),
+        notify: Sequence[str] = (),
         retries: int = 0,
         max_seconds: float | None = None,
         deadline: float | None = None,
@@ -93,6 +94,7 @@ class Ledger:
             "after": list(after),
             "follows": bool(after),
             "tags": list(tags),
+            "notify": list(notify),
             "retries": retries,
             "max_seconds": max_seconds,
         }
@@ -286,6 +288,11 @@ class Ledger:
     def attempts(self, name: str) -> list[Attempt]:
         with self.database.read() as session:
             return list(session.scalars(select(Attempt).where(Attempt.job == name).order_by(Attempt.number)))
+
+    def notices(self, name: str) -> list[Notice]:
+        """Returns what was told of a job, oldest first."""
+        with self.database.read() as session:
+            return list(session.scalars(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id)))
 
     def changes(
         self, after: int = 0, job: str | None = None, owner: str | None = None, limit: int = 1000

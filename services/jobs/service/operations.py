@@ -18,6 +18,7 @@ from services.jobs.service import schemas
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.loop import Loop
+from services.jobs.service.targets import check_target
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
 
@@ -71,6 +72,8 @@ class Operations:
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
         check_words(body.verb, body.overrides)
+        for target in body.notify:
+            check_target(target, self.config.notify)
         for other in body.after:
             self.job(person, other)
         try:
@@ -81,6 +84,7 @@ class Operations:
                 priority=PRIORITIES[body.priority],
                 after=body.after,
                 tags=body.tags,
+                notify=body.notify,
                 retries=body.retries,
                 max_seconds=body.max_hours * 3600 if body.max_hours else None,
                 deadline=body.by,

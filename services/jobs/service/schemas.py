@@ -6,8 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from services.jobs.ledger.tables import Change
+from services.jobs.ledger.tables import Change, Notice
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
+from services.jobs.service.targets import shown
 from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
 
@@ -38,6 +39,7 @@ class Submission(PlanRequest):
     priority: Priority = "normal"
     after: Annotated[list[JobId], Field(max_length=100)] = []
     tags: Annotated[list[Tag], Field(max_length=20)] = []
+    notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
     key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same key gives the same job
@@ -157,9 +159,27 @@ class ChangeView(View):
         return view
 
 
+class NoticeView(BaseModel):
+    """A message to a target about a job; the target is shown without its path."""
+
+    event: str
+    target: str
+    created: float
+    tries: int
+    sent: float | None
+    due: float | None  # the next try; null: delivered, or given up
+    error: str
+
+    @classmethod
+    def of(cls, notice: Notice) -> "NoticeView":
+        values = {name: getattr(notice, name) for name in cls.model_fields if name != "target"}
+        return cls(target=shown(notice.target), **values)
+
+
 class JobDetail(JobHistory):
     """A job with its whole history."""
 
+    notices: list[NoticeView]
     attempts: list[AttemptView]
     changes: list[ChangeView]
 
