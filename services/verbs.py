@@ -180,7 +180,7 @@ def take_json(name: str, words: Sequence[str]) -> tuple[bool, list[str]]:
     stands_for = VERBS[name].json
     if not stands_for:
         able = ", ".join(verb for verb, row in VERBS.items() if row.json)
-        raise UserError(f"{name}: {OPTION}: it prints no rows and no record; these do: {able}")
+        raise UserError(f"{OPTION}: it prints no rows and no record; these do: {able}")
     if stands_for == ROWS:
         return True, rest
     first = next((place for place, word in enumerate(rest) if word.startswith("-")), len(rest))

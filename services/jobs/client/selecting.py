@@ -23,11 +23,11 @@ def read_filters(verb: str, words: Sequence[str]) -> Wanted:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"dragoman {verb}: {word}: a filter is written KEY=VALUE, such as state=failed or since=2d")
+            raise UserError(f"{word}: a filter is written KEY=VALUE, such as state=failed or since=2d")
         if key not in FILTERS:
-            raise unknown(f"dragoman {verb}: filter", key, FILTERS)
+            raise unknown("filter", key, FILTERS)
         if not value:
-            raise UserError(f"dragoman {verb}: {key}= is empty; leave it out for all")
+            raise UserError(f"{key}= is empty; leave it out for all")
         if key in LISTS:
             values = value.split(",")
             for one in values if key == "state" else ():
@@ -48,9 +48,9 @@ def select(verb: str, service: JobClient, words: Sequence[str]) -> list[dict[str
     words = [word for word in words if word not in (DRY_RUN, YES)]
     names, filters = [one for one in words if "=" not in one], [one for one in words if "=" in one]
     if option := next((one for one in names if one.startswith("-")), None):
-        raise UserError(f"dragoman {verb}: {option}: no such option; there are {DRY_RUN} and {YES}")
+        raise UserError(f"{option}: no such option; there are {DRY_RUN} and {YES}")
     if names and filters:
-        raise UserError(f"dragoman {verb}: {names[0]} {filters[0]}: give ids or filters, not both")
+        raise UserError(f"{names[0]} {filters[0]}: give ids or filters, not both")
     if not words:
         raise UserError(
             f"say which job: dragoman {verb} JOB ... (dragoman jobs lists them), or state=waiting name=NAME*"
@@ -66,14 +66,16 @@ def confirm(verb: str, jobs: Sequence[dict[str, Any]], words: Sequence[str]) -> 
     Raises:
         UserError: there is no terminal to ask at.
     """
+    if not jobs:
+        print(f"{verb}: no job fits", file=sys.stderr)
+        return True
     if DRY_RUN in words:
         return False
-    if YES in words or not any("=" in word for word in words) or not jobs:
+    if YES in words or not any("=" in word for word in words):
         return True
     if not sys.stdin.isatty():
         raise UserError(
-            f"dragoman {verb}: {plural(len(jobs), 'job')}: there is no terminal to ask at; add {YES}, "
-            f"or {DRY_RUN} to see which"
+            f"{plural(len(jobs), 'job')}: there is no terminal to ask at; add {YES}, or {DRY_RUN} to see which"
         )
     for job in jobs:
         print(f"{job['id']}  {job['state']}  {job['owner']}  {job['run'] or job['verb']}", file=sys.stderr)

@@ -169,7 +169,7 @@ def _told(session: Session, changes: Sequence[Change]) -> Iterator[tuple[Job, Ev
         event = ENDS.get(State(change.after)) if change.action == "state" and change.after else None
         if change.action == "state" and change.after == State.YIELDING and change.actor == "scheduler":
             event = "preempted"
-        if event is None:
+        if event is None or change.actor == "planner":  # a refused submission was told as such to who submitted it
             continue
         job = session.scalars(select(Job).options(*SHORT).where(Job.id == change.job)).one_or_none()
         if job is not None:

@@ -130,6 +130,8 @@ def test_each_kind_of_target_is_told_once_in_its_own_shape(
     notifier = Notifier(ledger, config, "http://pages:8300/")
     old = ended(ledger, started(ledger, f"{url}/old"))
     assert looked(notifier, clock) == 0  # what happened before there were notices is not told
+    refused = ledger.submit("anna", "train", [], notify=[f"{url}/refused"])
+    ledger.change(refused, State.FAILED, "planner", "no such key")
     job = ended(ledger, started(ledger, f"{url}/hook", f"slack:{url}/slack", f"teams:{url}/teams"))
     assert [looked(notifier, clock), looked(notifier, clock), looked(Notifier(ledger, config, ""), clock)] == [4, 0, 0]
     posts = {path: (headers, json.loads(body)) for path, headers, body in received.posts}
