@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,14 @@ from model.errors import UserError
 from services.jobs.client import entries, selecting, verbs
 from services.jobs.client.client import JobClient
 from services.jobs.http.parts import Parts
+from services.jobs.ledger.database import MIGRATIONS, Database
 from services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.service.loop import Loop
 from services.jobs.states import PRIORITIES, State
 from services.jobs.up.app import create_app
+from services.store import database as store
+from services.store.upgrade import upgrade
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -196,3 +200,21 @@ def test_the_client_has_the_same_filters_as_the_command_line(loop: Loop) -> None
     with verbs.JobClient("http://127.0.0.1:8300", owner="anna") as service:
         assert [one["tags"] for one in service.every_job(state=["waiting"], tag=["x"])] == [["x"]]
         assert len(list(service.every_job(most=2))) == 2
+
+
+def test_jobs_of_an_earlier_ledger_are_found_by_their_models(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    with contextlib.closing(store.Database(url, "service.ledger")) as old:
+        upgrade(old, MIGRATIONS, "0008")
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        needed = [name for _, name, _, required, *_ in connection.execute("pragma table_info(jobs)") if required]
+        row = {name: 0 for name in needed if name != "seq"}
+        row |= {"id": "j-1", "owner": "anna", "words": "[]", "after": "[]", "choices": "[1]", "state": "succeeded"}
+        row |= {"plan": json.dumps({"model": "words"})}
+        marks = ",".join("?" * len(row))
+        connection.execute(f"insert into jobs ({','.join(row)}) values ({marks})", list(row.values()))
+        connection.commit()
+    with contextlib.closing(Database(url)) as database:
+        ledger = Ledger(database)
+        assert found(ledger, model="words") == [1]
+        assert (ledger.jobs()[0].tags, ledger.jobs()[0].notify) == ([], [])
