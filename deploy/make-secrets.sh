@@ -14,6 +14,8 @@ make() { # NAME, its content on standard input
 for name in postgres_password ledger_password ray_token jobs_admin_token jobs_metrics_token grafana_password; do
     [ -e "$folder/$name" ] || random | make "$name"
 done
+# Where alerts go; nobody listens at this address. Write that of a chat or a pager into the file.
+[ -e "$folder/alert_url" ] || echo http://127.0.0.1:9/ | make alert_url
 # The login of MLflow, in the file that its clients read (~/.mlflow/credentials).
 if [ ! -e "$folder/mlflow_credentials" ]; then
     printf '[mlflow]\nmlflow_tracking_username = dragoman\nmlflow_tracking_password = %s\n' "$(random)" |

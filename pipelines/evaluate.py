@@ -6,12 +6,14 @@ dragoman evaluate evaluate.bundle=RUN evaluate.against=OTHER_RUN   language mode
 dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
 """
 
+import contextlib
 import logging
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from conf import compose
+from conf import compose, showing
 from model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from model.bundles.ensemble import load_ensemble
 from model.errors import UserError
@@ -30,9 +32,12 @@ def task(config: Config) -> int:
     Raises:
         UserError: an unknown name or split, or bundles of different kinds.
     """
-    _, comparison = evaluate(config)
-    if comparison:
-        print("", comparison, sep="\n")
+    with contextlib.redirect_stdout(sys.stderr) if showing.wants_json() else contextlib.nullcontext():
+        measured, comparison = evaluate(config)
+        if comparison:
+            print("", comparison, sep="\n")
+    if showing.wants_json():
+        showing.show([{"split": config.evaluate.split, "scores": dict(measured.scores)}], str)
     return compose.OK
 
 

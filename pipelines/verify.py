@@ -31,7 +31,7 @@ def task(config: VerifyRoot) -> int:
     checks = verify(config)
     same = all(one.result != "differs" for one in checks)
     if config.verify.format == "json":
-        print(json.dumps({"run": config.name, "same": same, "checks": [asdict(one) for one in checks]}, indent=2))
+        print(json.dumps({"run": config.name, "same": same, "checks": [asdict(one) for one in checks]}))
     else:
         for one in checks:
             print(f"{one.what:<7}  {one.result:<12}  {one.detail}")

@@ -13,11 +13,12 @@ from conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
 from conf.groups import VARIABLE
 from conf.interrupts import interruptible
 from conf.own import checked_folder, read_settings
+from conf.showing import as_json
 from model.environment import restore_environment
 from model.errors import UserError, unknown
 from services import completion
 from services.help import general_help, verb_help
-from services.verbs import VERBS, run_verb
+from services.verbs import VERBS, run_verb, take_json
 from services.version import version
 
 
@@ -59,8 +60,9 @@ def _dispatch(argv: list[str]) -> int:
         print(verb_help(name, verb))
         return OK
     with remembered(rest):
-        rest = with_own_settings(rest)
-        return run_verb(name, rest)
+        wanted, rest = take_json(name, with_own_settings(rest))
+        with as_json(wanted):
+            return run_verb(name, rest)
 
 
 def with_own_settings(words: Sequence[str]) -> list[str]:

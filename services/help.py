@@ -15,6 +15,8 @@ class VerbRow(Protocol):
     def usage(self) -> str: ...
     @property
     def sections(self) -> tuple[str, ...]: ...
+    @property
+    def json(self) -> str: ...
 
 
 def general_help(verbs: Mapping[str, VerbRow]) -> str:
@@ -30,6 +32,7 @@ usage: dragoman VERB [key=value ...]
 Everything after the verb is configuration: corpus=multi30k model=transformer_tiny train.max_steps=4000
   dragoman VERB --help               the keys of a verb, with their defaults
   dragoman VERB ... --cfg job        the whole configuration, as it would be used
+  dragoman VERB ... --json           rows and records as JSON, one object a line, for the verbs that list or show
   dragoman VERB --config FILE        with your own settings from a YAML file, the command line's over them
   dragoman VERB --config-dir FOLDER  with your own FOLDER/experiment/NAME.yaml, FOLDER/model/NAME.yaml (DRAGOMAN_CONF)
   dragoman --version
@@ -41,7 +44,11 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configurati
 
 def verb_help(name: str, verb: VerbRow) -> str:
     """Returns the page of `dragoman VERB --help`: usage, choices of each group, default values with their comments."""
-    parts = [f"dragoman {name}: {verb.help}", "", f"usage: dragoman {name} {verb.usage}"]
+    parts = [
+        f"dragoman {name}: {verb.help}",
+        "",
+        f"usage: dragoman {name} {verb.usage}{' [--json]' if verb.json else ''}",
+    ]
     for section in verb.sections:
         choices = groups.choices(section)
         if len(choices) > 1:

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from conf.showing import OPTION
+from model.errors import UserError
+
 
 class Verb(NamedTuple):
     """A command: the module whose `main(argv) -> exit code` it runs, a line of help, and the parts of its help page."""
@@ -17,14 +20,18 @@ class Verb(NamedTuple):
     help: str
     usage: str
     sections: tuple[str, ...]  # the configuration sections that it reads first of all
+    json: str = ""  # it has --json: ROWS, or the setting that --json stands for
 
 
-def _verb(module: str, help: str, sections: str = "", words: str = "") -> Verb:
-    return Verb(module, help, f"{words} [key=value ...]".lstrip(), tuple(sections.split()))
+ROWS = "rows"  # its rows and records go through conf/showing.py
 
 
-def _job(help: str, words: str = "JOB") -> Verb:
-    return _verb("services.jobs.client.entries", help, "jobs", words)
+def _verb(module: str, help: str, sections: str = "", words: str = "", json: str = "") -> Verb:
+    return Verb(module, help, f"{words} [key=value ...]".lstrip(), tuple(sections.split()), json)
+
+
+def _job(help: str, words: str = "JOB", json: str = ROWS) -> Verb:
+    return _verb("services.jobs.client.entries", help, "jobs", words, json)
 
 
 _pipeline, _model = partial(_verb, "pipelines.entries"), partial(_verb, "services.entries")
@@ -32,9 +39,12 @@ VERBS: dict[str, Verb] = {
     "shard": _pipeline("pack a corpus into shards", "corpus tokenizer shards cluster"),
     "train": _pipeline("train a model on shards; the same name again resumes", "model train loader cluster tracking"),
     "verify": _pipeline(
-        "prove that a run saw the batches of an undisturbed one, and kept its weights", "verify", "RUN"
+        "prove that a run saw the batches of an undisturbed one, and kept its weights",
+        "verify",
+        "RUN",
+        json="verify.format=json",
     ),
-    "evaluate": _pipeline("score a trained model on a held-out set", "evaluate decode alignment registry"),
+    "evaluate": _pipeline("score a trained model on a held-out set", "evaluate decode alignment registry", json=ROWS),
     "compare": _pipeline(
         "train networks with equal budgets and compare them on one page",
         "compare train evaluate cluster",
@@ -45,12 +55,23 @@ VERBS: dict[str, Verb] = {
     "sync": _verb("pipelines.sync", "send records that wait on disk to MLflow", "tracking"),
     "synthesize": _pipeline("translate shards into a corpus for another model, and keep its best pairs", "synthesize"),
     "unpack": _verb("pipelines.unpack", "turn shards back into text", "shards"),
-    "translate": _model("translate a text, files or standard input, no server", "translate decode alignment", "[TEXT]"),
-    "generate": _model("continue texts with a language model, no server", "generate registry", "[TEXT]"),
-    "next": _model("show the likeliest next tokens of a text, step by step", "guess registry", "[TEXT]"),
-    "fill": _model("show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]"),
-    "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]"),
-    "score": _model("compute log-probabilities of pairs or texts, no server", "score"),
+    "translate": _model(
+        "translate a text, files or standard input, no server",
+        "translate decode alignment",
+        "[TEXT]",
+        json="translate.format=json",
+    ),
+    "generate": _model(
+        "continue texts with a language model, no server", "generate registry", "[TEXT]", json="generate.format=json"
+    ),
+    "next": _model(
+        "show the likeliest next tokens of a text, step by step", "guess registry", "[TEXT]", json="guess.format=json"
+    ),
+    "fill": _model(
+        "show the likeliest tokens for each [MASK] of a text", "guess registry", "[TEXT]", json="guess.format=json"
+    ),
+    "embed": _model("turn texts into vectors, no server", "embed registry", "[TEXT]", json="embed.format=json"),
+    "score": _model("compute log-probabilities of pairs or texts, no server", "score", json="score.format=json"),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
     "clients": _verb(
@@ -58,49 +79,71 @@ VERBS: dict[str, Verb] = {
         "ask a server with every client of other services that is installed",
         "clients",
         "[URL]",
+        json="clients.format=json",
     ),
     "neighbours": _verb(
-        "services.commands.query", "find the words nearest to a word, by its vector", "query", "WORD..."
+        "services.commands.query",
+        "find the words nearest to a word, by its vector",
+        "query",
+        "WORD...",
+        json="query.format=json",
     ),
-    "analogy": _verb("services.commands.query", "find the words that are to C as B is to A", "query", "A B C..."),
+    "analogy": _verb(
+        "services.commands.query",
+        "find the words that are to C as B is to A",
+        "query",
+        "A B C...",
+        json="query.format=json",
+    ),
     "export": _verb(
         "services.commands.export", "write word vectors in other programs' formats", "export", "[FORMAT...]"
     ),
     "inspect": _verb(
-        "services.commands.inspect", "show the content and origin of a shard, bundle or checkpoint", "inspect", "PATH"
+        "services.commands.inspect",
+        "show the content and origin of a shard, bundle or checkpoint",
+        "inspect",
+        "PATH",
+        json="inspect.format=json",
     ),
-    "runs": _verb("services.commands.runs", "list the runs: state, score, age, size", "runs"),
-    "models": _verb("services.commands.models", "list the registered versions: alias, score, age, size", "tracking"),
-    "clean": _verb("services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", "clean"),
+    "runs": _verb("services.commands.runs", "list the runs: state, score, age, size", "runs", json=ROWS),
+    "models": _verb(
+        "services.commands.models", "list the registered versions: alias, score, age, size", "tracking", json=ROWS
+    ),
+    "clean": _verb(
+        "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", "clean", json=ROWS
+    ),
     "keys": _verb(
         "services.commands.keys",
         "manage the API keys of `dragoman serve`: add, list, show, revoke",
         "keys",
         "[add NAME | list | show NAME | revoke NAME]",
+        json=ROWS,
     ),
     "memory": _verb(
         "services.commands.memory",
         "manage the translation memory of `dragoman serve`: list, import, export, clear",
         "memory",
         "[list | import FILE.tmx | export FILE.tmx | clear]",
+        json=ROWS,
     ),
     "up": _verb("services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
     "submit": _job("plan a verb and queue it as a job", "VERB"),
     "jobs": _job("list the jobs (-f: live)", "[-f]"),
     "job": _job("show a job and its history"),
     "why": _job("show what a job waits for, and until when"),
-    "logs": _job("show a job's output (-f: follow it)", "JOB [-f]"),
+    "logs": _job("show a job's output (-f: follow it)", "JOB [-f]", json=""),
     "stop": _job("stop a job"),
     "yield": _job("make a job release its resources and resume later"),
     "retry": _job("queue an ended job again"),
     "priority": _job("set a job's priority", "JOB low|normal|high"),
     "rm": _job("delete an ended job"),
-    "report": _job("write a report of a job as one HTML page"),
+    "report": _job("write a report of a job as one HTML page", json=""),
     "sweep": _verb(
         "services.sweeps.entries",
         "search over settings: trials are jobs, bad ones stop early",
         "sweep jobs",
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)'",
+        json=ROWS,
     ),
     "line": _verb(
         "services.lines.entries",
@@ -114,6 +157,7 @@ VERBS: dict[str, Verb] = {
         "cause faults in this machine's service and measure its recovery",
         "jobs",
         "[FAULT...]",
+        json=ROWS,
     ),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none]"),
     "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER]"),
@@ -122,13 +166,32 @@ VERBS: dict[str, Verb] = {
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
     ),
     "doctor": _verb(
-        "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking"
+        "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS
     ),
     "demo": _verb("services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
 TEXT_FIRST = {"translate", "generate", "next", "fill", "embed"}  # commands that take a text on the command line
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.client.entries", "services.commands.query"}
+
+
+def take_json(name: str, words: Sequence[str]) -> tuple[bool, list[str]]:
+    """Returns whether `--json` is among the words, and the words without it, with the setting that it stands for.
+
+    Raises:
+        UserError: the command has no such option.
+    """
+    rest = [word for word in words if word != OPTION]
+    if len(rest) == len(words):
+        return False, rest
+    stands_for = VERBS[name].json
+    if not stands_for:
+        able = ", ".join(verb for verb, row in VERBS.items() if row.json)
+        raise UserError(f"{OPTION}: it prints no rows and no record; these do: {able}")
+    if stands_for == ROWS:
+        return True, rest
+    first = next((place for place, word in enumerate(rest) if word.startswith("-")), len(rest))
+    return False, [*rest[:first], stands_for, *rest[first:]]
 
 
 def run_verb(name: str, words: Sequence[str]) -> int:

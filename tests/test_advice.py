@@ -64,6 +64,7 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     *("install", "uninstall", "cpus", "gpus", "key", "segmenter", "words", "experiment", "language", "labels"),
     "query.in",  # the short form of query.sentence
     "corpus.fields",  # a section that is given as a whole
+    *("state", "since"),  # filters of dragoman jobs, stop and rm
 }
 
 

@@ -70,7 +70,7 @@ def test_every_service_is_built_from_a_stage_or_named_with_a_version(
 ) -> None:
     ours = {"s3", "buckets", "mlflow", "ray-head", "ray-worker", "jobs", "endpoint"}
     assert {name for name, service in composition["services"].items() if "build" in service} == ours
-    assert set(composition["services"]) - ours == {"postgres", "prometheus", "grafana"}
+    assert set(composition["services"]) - ours == {"postgres", "prometheus", "alertmanager", "grafana"}
     for name, service in composition["services"].items():
         if "build" in service:
             assert service["build"]["target"] in stages, name

@@ -53,6 +53,23 @@ def test_each_alert_fires_for_its_trouble_and_none_while_all_is_well(promtool: s
     assert fired == alerts()
 
 
+def test_alerts_reach_a_receiver_whose_address_is_a_secret() -> None:
+    """No Alertmanager is at hand: its file is compared with what the composition mounts and Prometheus names."""
+    composition = yaml.safe_load((DEPLOY.parent / "docker-compose.yml").read_text(encoding="utf-8"))
+    told = yaml.safe_load(RULES.with_name("prometheus.yml").read_text(encoding="utf-8"))["alerting"]["alertmanagers"]
+    host, _, port = told[0]["static_configs"][0]["targets"][0].partition(":")
+    service = composition["services"][host]
+    assert service["ports"][0].endswith(f":{port}")
+    file = service["command"][0].partition("=")[2]
+    folder, _, mounted = service["volumes"][0].partition(":")
+    assert file.startswith(mounted.partition(":")[0])
+    found = yaml.safe_load((DEPLOY.parent / folder / Path(file).name).read_text(encoding="utf-8"))
+    receivers = {one["name"]: one for one in found["receivers"]}
+    assert {found["route"]["receiver"], *(one["receiver"] for one in found["route"]["routes"])} == set(receivers)
+    (webhook,) = receivers["people"]["webhook_configs"]
+    assert [f"/run/secrets/{name}" for name in service["secrets"]] == [webhook["url_file"]]
+
+
 def test_what_an_alert_says_to_do_is_written_down() -> None:
     page = (DEPLOY.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
     assert alerts() <= set(re.findall(r"`(Dragoman\w+)`", page))

@@ -36,6 +36,7 @@ PROGRAMS = {
     "echo",
     "export",
     "install",
+    "jq",
     "kubectl",
     "make",
     "mlflow",

@@ -16,8 +16,8 @@ PUBLIC_ONLY = "DRAGOMAN_PUBLIC_HOSTS"
 METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32")))
 
 
-def check_host(number: str) -> None:
-    """Refuses an IP address that must not be fetched from.
+def check_host(number: str, public: bool | None = None) -> None:
+    """Refuses an IP address that must not be reached. `public`: only public ones may be; None: as the variable says.
 
     Raises:
         UserError: it is a metadata service's, or private when only public ones are allowed.
@@ -26,7 +26,9 @@ def check_host(number: str) -> None:
     address = getattr(found, "ipv4_mapped", None) or found
     if any(address in network for network in METADATA if network.version == address.version):
         raise UserError(f"{number}: the address of a metadata service; nothing is fetched from there")
-    if os.environ.get(PUBLIC_ONLY) and not address.is_global:
+    if public and not address.is_global:
+        raise UserError(f"{number}: a private host, and only public ones are allowed here")
+    if public is None and os.environ.get(PUBLIC_ONLY) and not address.is_global:
         raise UserError(f"{number}: a private host, and {PUBLIC_ONLY} allows public ones only")
 
 

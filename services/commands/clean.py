@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from conf import compose
+from conf import compose, showing
 from model.errors import UserError
 from model.ranges import Amount, check_ranges
 from services.commands.run_folders import age, extent, run_folders, size
@@ -60,22 +60,22 @@ def clean(config: CleanConfig) -> int:
     check_ranges("clean", config)
     found = [*old_runs(config), *old_bundles(config), *dead_sessions(Path(config.ray))]
     if not found:
-        print("nothing to clean")
+        showing.show([], lambda: "nothing to clean")
         return compose.OK
     rows = [[one.kind, str(one.path), age(one.changed), size(one.bytes)] for one in found]
-    print(table([["WHAT", "FOLDER", "AGE", "SIZE"], *rows]))
     total = f"{len(found)} folders, {size(sum(one.bytes for one in found))}"
-    print(total, flush=True)
+    records = [{"kind": one.kind, "path": str(one.path), "changed": one.changed, "bytes": one.bytes} for one in found]
+    showing.show(records, lambda: f"{table([['WHAT', 'FOLDER', 'AGE', 'SIZE'], *rows])}\n{total}")
     if config.ask:
         if not sys.stdin.isatty():
             raise UserError(
                 "clean.ask: nothing was deleted: there is no terminal to ask at; clean.ask=false deletes without asking"
             )
         if input("Delete them? [y/N] ").strip().lower() not in ("y", "yes"):
-            print("nothing was deleted")
+            showing.show([], lambda: "nothing was deleted")
             return compose.OK
     left = [one for one in found if not _delete_folder(one)]
-    print(f"deleted: {len(found) - len(left)} of {total}")
+    showing.show([], lambda: f"deleted: {len(found) - len(left)} of {total}")
     return compose.FAILED if left else compose.OK
 
 

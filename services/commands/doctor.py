@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib.metadata
-import json
 import logging
 import os
 import platform
@@ -16,6 +15,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from conf import compose
+from conf.showing import show
 from model import landlock
 from model.addresses import mask_address
 from model.columns import columns
@@ -59,13 +59,11 @@ class DoctorRoot:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns exit code 0, or 1 if something is missing. `--json` prints the report for programs."""
-    as_json = "--json" in argv
-    words = [word for word in argv if word != "--json"]
-    return compose.run(lambda root: doctor(root, as_json), DoctorRoot, words, "doctor")
+    """Returns exit code 0, or 1 if something is missing."""
+    return compose.run(doctor, DoctorRoot, argv, "doctor")
 
 
-def doctor(root: DoctorRoot, as_json: bool) -> int:
+def doctor(root: DoctorRoot) -> int:
     """Prints all findings."""
     questions: list[Callable[[], list[Finding]]] = [
         programs,
@@ -79,10 +77,8 @@ def doctor(root: DoctorRoot, as_json: bool) -> int:
         lambda: [port("serve.port", str(root.serve["host"]), int(root.serve["port"]))],
     ]
     findings = [finding for ask in questions for finding in ask()]
-    if as_json:
-        print(json.dumps({finding.name: {"state": finding.state, "text": finding.text} for finding in findings}))
-    else:
-        print("\n".join(columns([(finding.state, finding.name, finding.text) for finding in findings])))
+    report = {finding.name: {"state": finding.state, "text": finding.text} for finding in findings}
+    show([report], lambda: "\n".join(columns([(one.state, one.name, one.text) for one in findings])))
     return compose.FAILED if any(finding.state == "missing" for finding in findings) else compose.OK
 
 

@@ -65,7 +65,7 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
     if config.verify:
         facts["verified"] = f"{check(path)} files have the sha256 that they should have"
     if config.format == "json":
-        print(json.dumps(facts, indent=2, ensure_ascii=False))
+        print(json.dumps(facts, ensure_ascii=False))
     else:
         print(as_text(facts))
     return compose.OK

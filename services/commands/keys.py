@@ -3,9 +3,10 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from conf import compose
+from conf.showing import show
 from model.errors import UserError, unknown
 from model.languages import check_language
 from model.ranges import Count, check_ranges
@@ -56,10 +57,12 @@ def keys(config: KeysConfig, words: Sequence[str]) -> int:
                 check_language(language, "keys.languages")
             languages = config.languages or None
             priority = PRIORITIES[config.priority]
-            print(store.add(names[0], config.characters, config.requests, languages, priority))
+            key = store.add(names[0], config.characters, config.requests, languages, priority)
+            show([{"name": names[0], "key": key}], lambda: key)
         elif action == "revoke":
             store.revoke(names[0])
-            print(f"revoked {names[0]}; servers refuse it within seconds")
+            told = f"revoked {names[0]}; servers refuse it within seconds"
+            show([{"name": names[0], "state": "revoked"}], lambda: told)
         elif not store.there():
             raise UserError(f"keys.database: {config.database} has no keys yet; `dragoman keys add NAME` makes one")
         elif action == "show":
@@ -72,20 +75,33 @@ def keys(config: KeysConfig, words: Sequence[str]) -> int:
 
 
 def _list(store: KeyStore) -> None:
-    rows = [["NAME", "STATE", "AGE", "THIS MONTH", *HEAD]]
+    rows, records = [["NAME", "STATE", "AGE", "THIS MONTH", *HEAD]], []
     for key in store.all():
         month = next((used.characters for used in store.months(key.digest) if used.period == month_of(time.time())), 0)
         rows.append([key.name, _state(key), age(key.created), str(month), *_limits(key)])
-    print(table(rows))
+        records.append({**_record(key), "month": month})
+    show(records, lambda: table(rows))
 
 
 def _show(store: KeyStore, name: str) -> None:
     key = next((one for one in store.all() if one.name == name), None)
     if key is None:
         raise unknown("key", name, [one.name for one in store.all()])
-    print(table([["NAME", "STATE", "AGE", *HEAD], [key.name, _state(key), age(key.created), *_limits(key)]]))
-    months = [[used.period, str(used.characters), str(used.requests)] for used in store.months(key.digest)]
-    print(table([["MONTH", "CHARACTERS", "REQUESTS"], *months]) if months else "never used")
+    first = table([["NAME", "STATE", "AGE", *HEAD], [key.name, _state(key), age(key.created), *_limits(key)]])
+    used = store.months(key.digest)
+    months = [[one.period, str(one.characters), str(one.requests)] for one in used]
+    second = table([["MONTH", "CHARACTERS", "REQUESTS"], *months]) if months else "never used"
+    by_month = [{"month": one.period, "characters": one.characters, "requests": one.requests} for one in used]
+    show([{**_record(key), "months": by_month}], lambda: f"{first}\n{second}")
+
+
+def _record(key: StoredKey) -> dict[str, Any]:
+    """Returns a key's facts, without the key."""
+    return {
+        **{"name": key.name, "state": _state(key), "created": key.created, "revoked": key.revoked},
+        **{"characters": key.characters, "requests": key.requests, "languages": key.languages},
+        "priority": key.priority,
+    }
 
 
 def _state(key: StoredKey) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from lxml import etree
 
 from conf import compose
+from conf.showing import show
 from model.errors import UserError, unknown
 from model.files import atomic_open
 from model.inputs.kinds import kind_of
@@ -60,10 +61,14 @@ def memory(config: MemoryConfig, words: Sequence[str]) -> int:
             _export(store, Path(names[0]), pair, config.origin)
         elif action == "clear":
             source, target = pair or (None, None)
-            print(f"deleted: {store.clear(source, target, config.origin)} units")
+            deleted = store.clear(source, target, config.origin)
+            show([{"deleted": deleted}], lambda: f"deleted: {deleted} units")
         else:
-            rows = [[f"{one[0]}-{one[1]}", one[2] or "everybody", one[3], str(one[4])] for one in store.counts()]
-            print(table([["PAIR", "FOR", "FROM", "UNITS"], *rows]))
+            found = store.counts()
+            rows = [[f"{one[0]}-{one[1]}", one[2] or "everybody", one[3], str(one[4])] for one in found]
+            names = ("source", "target", "owner", "origin", "units")
+            records = [dict(zip(names, one, strict=True)) for one in found]
+            show(records, lambda: table([["PAIR", "FOR", "FROM", "UNITS"], *rows]))
     finally:
         keys.close()
     return compose.OK
@@ -77,7 +82,9 @@ def _import(store: MemoryStore, path: Path, pair: tuple[str, str] | None) -> Non
     count = store.put(_units(path, pair), path.name)
     if not count:
         raise UserError(f"memory import: {path} has no unit of {'-'.join(pair) if pair else 'two languages'}")
-    print(f"{count} units from {path}; servers know them within seconds")
+    show(
+        [{"imported": count, "path": str(path)}], lambda: f"{count} units from {path}; servers know them within seconds"
+    )
 
 
 def _units(path: Path, pair: tuple[str, str] | None) -> Iterator[Unit]:
@@ -116,7 +123,7 @@ def _export(store: MemoryStore, path: Path, pair: tuple[str, str] | None, origin
                         variant = etree.SubElement(unit, "tuv", {LANGUAGE: language})
                         etree.SubElement(variant, "seg").text = "".join(filter(_is_xml, text))
                     xml.write(unit, pretty_print=True)
-    print(f"{len(rows)} units in {path}")
+    show([{"exported": len(rows), "path": str(path)}], lambda: f"{len(rows)} units in {path}")
 
 
 def _is_xml(letter: str) -> bool:

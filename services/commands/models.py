@@ -1,10 +1,11 @@
 """`dragoman models`: lists the registered versions of all models, with alias, score, age, size and run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from conf import compose
+from conf.showing import show as show_records
 from model.storage.mirror import local_folder
 from services.commands.run_folders import age, headline, size
 from services.jobs.client.table import table
@@ -38,18 +39,29 @@ def show(registry: Registry) -> int:
         UserError: there is no registry, or it does not answer.
     """
     found, aliases = registry.list_versions(), registry.aliases()
-    rows = [
-        [
-            one.name,
-            str(one.version),
-            ", ".join(aliases.get((one.name, str(one.version)), [])) or "-",
-            headline(one.tags),
-            age(one.creation_timestamp / 1000),
-            size(int(one.tags["bundle_bytes"])) if "bundle_bytes" in one.tags else "-",
-            one.tags.get("run_name", "-"),
-        ]
+    records = [
+        {
+            **{"name": one.name, "version": int(one.version)},
+            **{"aliases": aliases.get((one.name, str(one.version)), []), "score": headline(one.tags)},
+            **{"created": one.creation_timestamp / 1000, "bytes": _bytes(one.tags), "run": one.tags.get("run_name")},
+        }
         for one in found
     ]
-    head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
-    print(table([head, *rows]) if rows else f"no models in the registry at {registry}; `dragoman train` registers one")
+
+    def text() -> str:
+        rows = [
+            [
+                *(one["name"], str(one["version"]), ", ".join(one["aliases"]) or "-", one["score"]),
+                *(age(one["created"]), "-" if one["bytes"] is None else size(one["bytes"]), one["run"] or "-"),
+            ]
+            for one in records
+        ]
+        head = ["MODEL", "VERSION", "ALIAS", "SCORE", "AGE", "SIZE", "RUN"]
+        return table([head, *rows]) if rows else f"no models in the registry at {registry}; `dragoman train` makes one"
+
+    show_records(records, text)
     return compose.OK
+
+
+def _bytes(tags: Mapping[str, str]) -> int | None:
+    return int(tags["bundle_bytes"]) if "bundle_bytes" in tags else None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import compose
+from conf import compose, showing
 from model.plural import plural
 from model.storage.mirror import local_folder
 from services.commands.run_folders import age, run_folders, size
@@ -40,9 +40,16 @@ def show(runs: Path, shards: bool = False) -> int:
     """Prints one line per run, last changed first; with `shards` also the records of shardings."""
     found = run_folders(runs)
     shown = [run for run in found if shards or not run.is_sharding]
+    records = [
+        {
+            **{"name": run.path.name, "path": str(run.path), "state": run.state, "score": run.score},
+            **{"changed": run.changed, "bytes": run.bytes, "version": run.version},
+        }
+        for run in shown
+    ]
     rows = [[run.path.name, run.state, run.score, age(run.changed), size(run.bytes), run.version] for run in shown]
     head = ["RUN", "STATE", "SCORE", "AGE", "SIZE", "VERSION"]
-    print(table([head, *rows]) if rows else f"no runs in {runs}")
-    if len(shown) < len(found):
+    showing.show(records, lambda: table([head, *rows]) if rows else f"no runs in {runs}")
+    if len(shown) < len(found) and not showing.wants_json():
         print(f"and {plural(len(found) - len(shown), 'record')} of shardings (runs.shards=true)")
     return compose.OK

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
 from services.jobs.kueue_settings import KueueConfig
+from services.jobs.notify_settings import NotifyConfig
 from services.telemetry.traceparent import check_address
 
 
@@ -47,6 +48,7 @@ class ServiceConfig:
     preempt_after: Amount = 120.0  # time that a job runs from its first step before it yields to a higher priority
     patience: Amount = 86_400.0  # a job that has waited this long goes first, one at a time; 0: never
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
+    notify: NotifyConfig = field(default_factory=NotifyConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner

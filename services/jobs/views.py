@@ -19,6 +19,8 @@ class Job(TypedDict):
     why: str  # what a waiting job waits for now; `reason` belongs to the last change of its state
     priority: int
     run: str
+    model: str  # the registered model that it changes; empty: none
+    tags: list[str]
     submitted: float
     changed: float
     started: float | None

@@ -108,17 +108,28 @@ def best_of(values: Sequence[float], direction: str) -> float:
     return min(values) if direction == "minimize" else max(values)
 
 
+def records(study: optuna.Study, metric: str) -> list[dict[str, Any]]:
+    """Returns the trials, the best first; `value` is the metric's."""
+    begun = [one for one in study.trials if one.state != TrialState.WAITING]
+    rest = [one for one in begun if one.number not in {trial.number for trial in finished(study)}]
+    state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
+    return [
+        {
+            **{"trial": one.number, "job": one.user_attrs.get("job"), "state": state.get(one.state, "runs")},
+            **{"metric": metric, "value": one.value, "settings": dict(one.params)},
+        }
+        for one in [*finished(study), *rest]
+    ]
+
+
 def table(study: optuna.Study, metric: str) -> list[list[str]]:
     """Returns one row per trial, the best first, for display."""
     varied = sorted({key for one in study.trials for key in one.params})
     rows = [["TRIAL", "JOB", "STATE", metric, *varied]]
-    begun = [one for one in study.trials if one.state != TrialState.WAITING]
-    rest = [one for one in begun if one.number not in {trial.number for trial in finished(study)}]
-    for one in [*finished(study), *rest]:
-        value = f"{one.value:.5g}" if one.value is not None else "-"
-        state = {TrialState.COMPLETE: "complete", TrialState.PRUNED: "pruned", TrialState.FAIL: "failed"}
-        cells = [shown(one.params.get(key, "-")) for key in varied]
-        rows.append([str(one.number), one.user_attrs.get("job", "-"), state.get(one.state, "runs"), value, *cells])
+    for one in records(study, metric):
+        value = f"{one['value']:.5g}" if one["value"] is not None else "-"
+        cells = [shown(one["settings"].get(key, "-")) for key in varied]
+        rows.append([str(one["trial"]), one["job"] or "-", one["state"], value, *cells])
     return rows
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import optuna
 
-from conf import compose
+from conf import compose, showing
 from conf.interrupts import held_signals
 from model.errors import interrupt_in
 from model.runs.record import read_tracked, write_tracked
@@ -22,7 +22,7 @@ from services.sweeps.pictures import draw
 from services.sweeps.search import Search, release
 from services.sweeps.settings import SweepRoot
 from services.sweeps.space import Space
-from services.sweeps.study import finished, most_trials, open_study, quiet_optuna
+from services.sweeps.study import finished, most_trials, open_study, quiet_optuna, records
 from services.sweeps.study import table as rows
 
 logger = logging.getLogger(__name__)
@@ -48,8 +48,9 @@ def sweep(root: SweepRoot, space: Space) -> int:
             search = Search(client, study, space, root.sweep, most=most, common=common)
             search.run()
             best = finished(study)[0]
-            print(table.table(rows(study, root.sweep.metric)))
-            print(f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}", flush=True)
+            told = f"best: {' '.join(f'{key}={value}' for key, value in best.params.items())}"
+            metric = root.sweep.metric
+            showing.show(records(study, metric), lambda: f"{table.table(rows(study, metric))}\n{told}")
             outcome = release(search, best) if root.sweep.promote else ""
             if outcome:
                 logger.info("%s: registered, and shown to the gate", outcome)

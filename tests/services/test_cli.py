@@ -1,6 +1,7 @@
 """The command line: verbs, help, exit codes."""
 
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -10,8 +11,10 @@ from types import ModuleType
 
 import pytest
 
+from model.runs.paths import RECORD
 from services import cli
 from services.help import general_help, verb_help
+from services.verbs import take_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "ray", "mlflow", "hydra", "omegaconf", "numpy", "fastapi")
@@ -78,6 +81,23 @@ def test_a_verbs_help_shows_its_keys_and_choices() -> None:
     assert "max_steps:" in page
     assert "usage: dragoman inspect PATH" in verb_help("inspect", cli.VERBS["inspect"])
     assert "method: 3cosadd" in verb_help("analogy", cli.VERBS["analogy"])
+
+
+def test_json_is_for_the_verbs_that_list_or_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cli.main(["shard", "--json"]) == 2
+    assert "shard: --json: it prints no rows and no record; these do: verify, evaluate" in capsys.readouterr().err
+    assert take_json("neighbours", ["dog", "query.k=3", "--json"]) == (False, ["dog", "query.k=3", "query.format=json"])
+    assert take_json("jobs", ["--json", "-f"]) == (True, ["-f"])
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    (tmp_path / "runs" / "demo").mkdir(parents=True)
+    (tmp_path / "runs" / "demo" / RECORD).write_text("{}")
+    assert cli.main(["runs", "--json"]) == 0
+    (one,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (one["name"], one["state"], one["bytes"]) == ("demo", "begun", 2)
+    assert cli.main(["runs"]) == 0
+    assert capsys.readouterr().out.startswith("RUN   STATE")
 
 
 def test_an_unknown_verb_is_the_users_mistake_with_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from conf import compose
+from conf import compose, showing
 from model.durations import duration
 from model.errors import UserError, unknown
 from services.jobs.client import table
@@ -23,9 +23,10 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         service.set_quota(names[0], bounds.get("cpus"), bounds.get("gpus"))
     elif values:
         raise UserError("say whose: dragoman quota OWNER cpus=8 gpus=none")
+    found = service.quotas()
     rows: list[Sequence[object]] = [("OWNER", "CPUS", "GPUS")]
-    rows += [(one["owner"], _shown(one["cpus"]), _shown(one["gpus"])) for one in service.quotas()]
-    print(table.table(rows))
+    rows += [(one["owner"], _shown(one["cpus"]), _shown(one["gpus"])) for one in found]
+    showing.show(found, lambda: table.table(rows))
     return compose.OK
 
 
@@ -36,9 +37,10 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         if len(names) != 2:
             raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER")
         service.give_model(*names)
+    found = service.models()
     rows: list[Sequence[object]] = [("MODEL", "OWNER", "SINCE")]
-    rows += [(one["name"], one["owner"], table.clock(one["since"])) for one in service.models()]
-    print(table.table(rows))
+    rows += [(one["name"], one["owner"], table.clock(one["since"])) for one in found]
+    showing.show(found, lambda: table.table(rows))
     return compose.OK
 
 
@@ -47,22 +49,23 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     names, values = _split("token", words, ("owner", "role"))
     match names:
         case []:
+            found = service.tokens()
             rows: list[Sequence[object]] = [("NAME", "OWNER", "ROLE", "SINCE", "REVOKED")]
             rows += [
                 (one["name"], one["owner"], one["role"], table.clock(one["created"]), table.clock(one["revoked"]))
-                for one in service.tokens()
+                for one in found
             ]
-            print(table.table(rows))
+            showing.show(found, lambda: table.table(rows))
         case ["issue", name] if "owner" in values:
             role = values.get("role", "submitter")
             if role not in ROLES:
                 raise unknown("role", role, ROLES)
-            print(service.issue(name, values["owner"], role))
+            _show_token(name, service.issue(name, values["owner"], role))
         case ["rotate", name]:
-            print(service.rotate(name))
+            _show_token(name, service.rotate(name))
         case ["revoke", name]:
             service.revoke(name)
-            print(f"{name}: revoked")
+            showing.show([{"name": name, "state": "revoked"}], lambda: f"{name}: revoked")
         case _:
             usage = f"token issue NAME owner=OWNER role={'|'.join(ROLES)}, token rotate NAME, or token revoke NAME"
             raise UserError(f"say dragoman token, {usage}")
@@ -83,8 +86,12 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     ]
     total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "startup", "away")}
     rows.append(("all", "", "", total["attempts"], f"{total['tokens']:,}", *_times(total)))
-    print(table.table(rows))
+    showing.show(found, lambda: table.table(rows))
     return compose.OK
+
+
+def _show_token(name: str, token: str) -> None:
+    showing.show([{"name": name, "token": token}], lambda: token)
 
 
 def _times(one: dict[str, float]) -> tuple[str, str, str]:

@@ -11,21 +11,41 @@ import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import httpx
+from typing_extensions import TypedDict
 
 from model.errors import ServiceError, UserError
 from services.jobs.views import Job, JobHistory
 from services.telemetry.traceparent import TraceParent
 
 PATIENCE = 60.0  # seconds of retrying a lost connection
+LARGEST = 500  # jobs of a page
 SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
+
+
+class Wanted(TypedDict, total=False):
+    """Filters of jobs and their order, as the REST interface has them."""
+
+    state: Sequence[str]
+    owner: str
+    verb: str
+    name: str  # of the run, with * for any characters
+    model: str  # the registered model, or the network
+    tag: Sequence[str]  # all of them
+    since: str  # submitted then or later: an age (30min, 12h, 2d, 1w) or a date
+    until: str
+    sort: str  # submitted, changed, name, owner, model, state, priority, spent; - before it: the largest first
+
+
+FILTERS = tuple(Wanted.__annotations__)
 
 
 class Detail(JobHistory):
     """A job with its history."""
 
+    notices: list[dict[str, Any]]
     attempts: list[dict[str, Any]]
     changes: list[dict[str, Any]]
 
@@ -78,6 +98,8 @@ class JobClient:
         *,
         priority: str = "normal",
         after: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        notify: Sequence[str] = (),
         retries: int = 0,
         max_hours: float | None = None,
         by: float | None = None,
@@ -85,7 +107,14 @@ class JobClient:
     ) -> Job:
         """Submits a job. A lost connection makes no second job, and neither does the same `key` again."""
         body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
-        body |= {"retries": retries, "max_hours": max_hours, "by": by, "key": key or secrets.token_hex(16)}
+        body |= {
+            "tags": list(tags),
+            "notify": list(notify),
+            "retries": retries,
+            "max_hours": max_hours,
+            "by": by,
+            "key": key or secrets.token_hex(16),
+        }
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
@@ -103,10 +132,20 @@ class JobClient:
             pause = min(1.0, 1.5 * pause)
         return job
 
-    def jobs(self, states: Sequence[str] = (), cursor: int | None = None, limit: int = 50) -> dict[str, Any]:
+    def jobs(self, cursor: int | None = None, limit: int = 50, **wanted: Unpack[Wanted]) -> dict[str, Any]:
         """Returns a page: `jobs`, newest first, `next` as the cursor, `counts`, `newest` to follow changes from."""
-        query = {"state": list(states), "limit": limit, **({"cursor": cursor} if cursor else {})}
+        query = {"limit": limit, **({"cursor": cursor} if cursor else {}), **wanted}
         return self._json("GET", "/v1/jobs", params=query)
+
+    def every_job(self, most: int | None = None, **wanted: Unpack[Wanted]) -> Iterator[Job]:
+        """Yields the wanted jobs, at most `most`, page by page."""
+        cursor = None
+        while most is None or most > 0:
+            found = self.jobs(cursor, LARGEST if most is None else min(most, LARGEST), **wanted)
+            yield from found["jobs"]
+            most = None if most is None else most - len(found["jobs"])
+            if (cursor := found["next"]) is None:
+                return
 
     def job(self, name: str) -> Detail:
         return self._json("GET", f"/v1/jobs/{_name(name)}")  # type: ignore[return-value]  # as above

@@ -9,13 +9,15 @@ from typing import Any
 
 from conf import compose
 from model.errors import UserError, unknown
-from services.jobs.client import verbs
+from services.jobs.client import selecting, verbs
 from services.jobs.client.settings import JobsConfig
 from services.jobs.planning.refusals import ELASTIC, VERBS
 from services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
-FOLLOW = ("-f", "--follow")
+OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
+    ("stop", "rm"), (selecting.DRY_RUN, selecting.YES)
+)
 
 
 @dataclass
@@ -29,14 +31,19 @@ class Root:
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
-    rest = [word for word in words if not is_ours(word)]
-    first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in FOLLOW), len(words))
+    rest = (
+        [word for word in words if not OURS.match(word)]
+        if verb != "submit"
+        else [word for word in words if not is_ours(word)]
+    )
+    own = OWN_OPTIONS.get(verb, ())
+    first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in own), len(words))
     options = words[first:]  # --cfg job shows a submission's settings as the job would have them
     settings = [word for word in words[:first] if OURS.match(word) or (options and verb == "submit" and "=" in word)]
 
     def ask(root: Root) -> int:
         if options:
-            raise UserError(f"{options[0]}: the commands of jobs take -f and --cfg job")
+            raise UserError(f"{options[0]}: {verb} takes {', '.join((*own, '--cfg job'))}")
         with verbs.client(root.jobs, address(root)) as client:
             return verbs.VERBS[verb](root.jobs, client, rest)
 

@@ -15,6 +15,8 @@ class JobsConfig:
     owner: str | None = None  # null: this user; counts where the service requires no token
     priority: Literal["low", "normal", "high"] = "normal"
     after: list[str] = field(default_factory=list)  # jobs that must succeed before
+    tags: list[str] = field(default_factory=list)  # to find the job by
+    notify: list[str] = field(default_factory=list)  # targets to tell: mailto:WHO, https://..., slack:https://...
     retries: Whole = 0  # failures after which the job is retried
     max_hours: Amount = 0.0  # of running; 0: unlimited
     by: str | None = None  # 08:00, or 2030-01-31T08:00: the deadline

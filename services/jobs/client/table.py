@@ -20,8 +20,14 @@ def table(rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(columns(rows))
 
 
+def jobs(found: Sequence[Mapping[str, Any]], counts: Mapping[str, int], now: float) -> str:
+    """Returns the text of `dragoman jobs`: the jobs, and the number in each state."""
+    told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items())) or "no jobs"
+    return f"{table(job_rows(found, now))}\n{told}"
+
+
 def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[object]]:
-    """Returns the rows of `dragoman jobs`."""
+    """Returns one row per job."""
     head: Sequence[object] = ("JOB", "STATE", "OWNER", "VERB", "RUN", "PRIORITY", "WORKERS", "SINCE", "REASON")
     rows = [head]
     for job in jobs:
@@ -61,6 +67,12 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
+    if job["notices"]:
+        told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
+        told += [
+            (one["target"], one["event"], clock(one["sent"]), one["tries"], one["error"]) for one in job["notices"]
+        ]
+        parts.append(table(told))
     changes = [
         (clock(one["at"]), one["actor"], (state := one["after"] or one["action"]), reason_beyond(state, one["reason"]))
         for one in job["changes"]

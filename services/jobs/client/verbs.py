@@ -5,18 +5,22 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from conf import compose
+from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, table
-from services.jobs.client.client import Detail, JobClient
+from services.jobs.client import admin, selecting, table
+from services.jobs.client.client import LARGEST, Detail, JobClient
 from services.jobs.client.settings import JobsConfig
 from services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
+from services.jobs.views import Job
 from services.telemetry.traceparent import read_environment
 
 logger = logging.getLogger(__name__)
+FOLLOW = ("-f", "--follow")
 Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
 
@@ -40,13 +44,14 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     verb, *overrides = submitted(words)
     if config.plan == "only":
         by = table.moment(config.by) if config.by else None
-        print(table.plan(service.plan(verb, overrides, by)))
+        found_plan = service.plan(verb, overrides, by)
+        showing.show([found_plan], lambda: table.plan(found_plan))
         return compose.OK
     found = enter(config, service, verb, overrides)
     job = found["id"]
     if found["plan"]:
         logger.info("%s", table.plan(found["plan"]))
-    print(job)
+    showing.show([found], lambda: job)
     logger.info("follow it: dragoman logs %s -f    why it waits: dragoman why %s", job, job)
     return compose.OK
 
@@ -73,6 +78,8 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
         overrides,
         priority=config.priority,
         after=config.after,
+        tags=config.tags,
+        notify=config.notify,
         retries=config.retries,
         max_hours=config.max_hours or None,
         by=table.moment(config.by) if config.by else None,
@@ -85,28 +92,35 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
 
 
 def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Prints the table of jobs; with -f it is updated until Ctrl-C."""
-    follow = _flag(words)
+    """Prints the wanted jobs; with -f until Ctrl-C, again after each change. As JSON only changed jobs come again."""
+    follow, shown = _flag(words), dict[str, Job]()
+    wanted = selecting.read_filters("jobs", [word for word in words if word not in FOLLOW])
     while True:
-        found = service.jobs(limit=min(500, config.show))
-        text = table.table(table.job_rows(found["jobs"], time.time()))
-        counts = ", ".join(f"{count} {state}" for state, count in sorted(found["counts"].items())) or "no jobs"
-        if follow and sys.stdout.isatty():
+        first = service.jobs(limit=min(LARGEST, config.show), **wanted)
+        found = first["jobs"]
+        if len(found) < config.show and first["next"]:
+            found = list(service.every_job(config.show, **wanted))
+        if follow and sys.stdout.isatty() and not showing.wants_json():
             print("\x1b[H\x1b[2J", end="")
-        print(f"{text}\n{counts}", flush=True)
+        fresh = [one for one in found if shown.get(one["id"]) != one]
+        showing.show(fresh, partial(table.jobs, found, first["counts"], time.time()))
         if not follow:
             return compose.OK
-        next(iter(service.events(after=found["newest"])))
+        shown |= {one["id"]: one for one in fresh}
+        next(iter(service.events(after=first["newest"])))
         time.sleep(0.5)
 
 
 def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    print(table.detail(service.job(_name("job", words))))
+    found = service.job(_name("job", words))
+    showing.show([found], lambda: table.detail(found))
     return compose.OK
 
 
 def why(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    print(table.why(service.why(_name("why", words))))
+    name = _name("why", words)
+    found = service.why(name)
+    showing.show([{"id": name, **found}], lambda: table.why(found))
     return compose.OK
 
 
@@ -124,23 +138,29 @@ def logs(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Stops a job and waits until it has ended."""
-    name = _name("stop", words)
-    if service.job(name)["state"] not in ENDED:
-        service.act(name, "stop")
-    deadline = time.monotonic() + config.stop_timeout
-    while (state := service.job(name)["state"]) not in ENDED and time.monotonic() < deadline:
-        time.sleep(0.2)
-    print(f"{name}: {state}")
-    return compose.OK if state in ENDED else compose.FAILED
+    """Stops jobs and waits until they have ended; of those that filters choose, the ones that have not ended."""
+    chosen = selecting.select("stop", service, words)
+    if any("=" in word for word in words):
+        chosen = [one for one in chosen if one["state"] not in ENDED]
+    if not selecting.confirm("stop", chosen, words):
+        return _untouched("stop", chosen)
+    for one in chosen:
+        if one["state"] not in ENDED:
+            _try(partial(service.act, one["id"], "stop"))
+    deadline, done = time.monotonic() + config.stop_timeout, True
+    for one in chosen:
+        while (found := service.job(one["id"]))["state"] not in ENDED and time.monotonic() < deadline:
+            time.sleep(0.2)
+        _show_state(found)
+        done = done and found["state"] in ENDED
+    return compose.OK if done else compose.FAILED
 
 
 def act(verb: str) -> Verb:
     """Returns the command `yield` or `retry`."""
 
     def run(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-        found = service.act(_name(verb, words), verb)
-        print(f"{found['id']}: {found['state']}")
+        _show_state(service.act(_name(verb, words), verb))
         return compose.OK
 
     return run
@@ -154,15 +174,24 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     if plain[1] not in PRIORITIES:
         raise unknown("priority", plain[1], PRIORITIES)
     found = service.act(plain[0], "priority", priority=plain[1])
-    print(f"{found['id']}: {PRIORITY_NAMES[found['priority']]}")
+    showing.show([found], lambda: f"{found['id']}: {PRIORITY_NAMES[found['priority']]}")
     return compose.OK
 
 
 def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    name = _name("rm", words)
-    service.remove(name)
-    print(f"{name}: removed")
-    return compose.OK
+    """Deletes ended jobs; of those that filters choose, the ones that have ended."""
+    chosen = selecting.select("rm", service, words)
+    if any("=" in word for word in words):
+        chosen = [one for one in chosen if one["state"] in ENDED]
+    if not selecting.confirm("rm", chosen, words):
+        return _untouched("rm", chosen)
+    done = True
+    for one in chosen:
+        if _try(partial(service.remove, one["id"])):
+            showing.show([{"id": one["id"], "state": "removed"}], partial(str, f"{one['id']}: removed"))
+        else:
+            done = False
+    return compose.OK if done else compose.FAILED
 
 
 def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -181,6 +210,27 @@ VERBS: dict[str, Verb] = {
 }
 
 
+def _try(act: Callable[[], object]) -> bool:
+    """Returns False if the service refuses, and says why: one job does not keep the others from their turn."""
+    try:
+        act()
+    except UserError as problem:
+        logger.warning("%s", problem)
+        return False
+    return True
+
+
+def _show_state(found: Job) -> None:
+    showing.show([found], lambda: f"{found['id']}: {found['state']}")
+
+
+def _untouched(verb: str, chosen: Sequence[dict[str, Any]]) -> int:
+    """Shows the jobs that a command would act on."""
+    showing.show(chosen, lambda: table.table(table.job_rows(chosen, time.time())))
+    logger.info("%s: nothing was changed", verb)
+    return compose.OK
+
+
 def _plain(words: Sequence[str]) -> list[str]:
     return [word for word in words if "=" not in word and not word.startswith("-")]
 
@@ -193,4 +243,4 @@ def _name(verb: str, words: Sequence[str]) -> str:
 
 
 def _flag(words: Sequence[str]) -> bool:
-    return any(word in ("-f", "--follow") for word in words)
+    return any(word in FOLLOW for word in words)

@@ -1,5 +1,6 @@
 """The command `drill`: works on this machine's service, prints a table, and writes drill.json here."""
 
+import json
 import logging
 import re
 import secrets
@@ -7,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conf import compose
+from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
 from model.plural import plural
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
             with ended_by_signals(scene):
                 result = drill(scene, names or list(FAULTS))
         atomic_write(REPORT, result.json())
-        print(told(result))
+        showing.show([json.loads(result.json())], lambda: told(result))
         logger.info("written: %s", REPORT)
         return compose.FAILED if result.problems else compose.OK
 

@@ -10,7 +10,7 @@ from services.jobs.http.problems import PROBLEMS
 from services.jobs.service import schemas
 from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.report import report
-from services.jobs.states import PRIORITIES, State
+from services.jobs.states import PRIORITIES
 from services.jobs.views import Job, JobHistory, columns, job_view
 from services.telemetry.telemetry import current
 from services.telemetry.traceparent import parse
@@ -35,16 +35,9 @@ async def submit(here: Here, request: Request, person: Submitter, body: schemas.
 
 
 @router.get("/jobs")
-async def jobs(
-    here: Here,
-    person: Viewer,
-    state: Annotated[list[State] | None, Query(max_length=20)] = None,
-    owner: schemas.Owner | None = None,
-    cursor: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
-) -> schemas.JobPage:
-    """Returns jobs, the newest first, one page at a time."""
-    return await run_in_threadpool(here.operations.page, person, state or (), owner, cursor, limit)
+async def jobs(here: Here, person: Viewer, asked: Annotated[schemas.ListQuery, Query()]) -> schemas.JobPage:
+    """Returns the wanted jobs, one page at a time."""
+    return await run_in_threadpool(here.operations.page, person, asked)
 
 
 @router.get("/jobs/{id}")
@@ -53,6 +46,7 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     found = here.operations.job(person, id)
     detail: schemas.JobDetail = {
         **columns(found, JobHistory),  # type: ignore[typeddict-item]  # named by it
+        "notices": [schemas.NoticeView.of(one) for one in here.ledger.notices(id)],
         "attempts": [schemas.AttemptView.model_validate(one) for one in here.ledger.attempts(id)],
         "changes": here.operations.changes(person, id),
     }

@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
 from services.jobs.ledger.database import Database
+from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
-from services.jobs.ledger.tables import Attempt, Change, Job
+from services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
@@ -71,6 +72,8 @@ class Ledger:
         *,
         priority: int = 0,
         after: Sequence[str] = (),
+        tags: Sequence[str] = (),
+        notify: Sequence[str] = (),
         retries: int = 0,
         max_seconds: float | None = None,
         deadline: float | None = None,
@@ -87,7 +90,14 @@ class Ledger:
         """
         now = self.now()
         values: dict[str, Any] = {"owner": owner, "verb": verb, "words": list(words), "priority": priority}
-        values |= {"after": list(after), "follows": bool(after), "retries": retries, "max_seconds": max_seconds}
+        values |= {
+            "after": list(after),
+            "follows": bool(after),
+            "tags": list(tags),
+            "notify": list(notify),
+            "retries": retries,
+            "max_seconds": max_seconds,
+        }
         values |= {"deadline": deadline, "key": key, "trace": trace, "choices": [], "admin": admin}
         values |= {"state": State.SUBMITTED, "submitted": now, "changed": now}
         values["id"] = f"{self.database.prefix}-{time.time_ns():x}"  # until it has its number
@@ -240,23 +250,23 @@ class Ledger:
             return list(session.scalars(select_jobs(query, states, owner, before)))
 
     def rows(
-        self,
-        columns: Sequence[str],
-        states: Collection[str] = (),
-        owner: str | None = None,
-        before: int | None = None,
-        limit: int | None = None,
-    ) -> Sequence[Row[Any]]:
-        """Returns these columns of jobs, newest first, chosen as in `jobs`: for lists, without mapped objects."""
-        query = select(*(JOBS.c[name] for name in columns)).order_by(JOBS.c.seq.desc()).limit(limit)
+        self, columns: Sequence[str], wanted: Filter, cursor: int | None = None, limit: int | None = None
+    ) -> tuple[Sequence[Row[Any]], int | None]:
+        """Returns these columns of the wanted jobs, without mapped objects, and the cursor of the next ones."""
+        query = select(*(JOBS.c[name] for name in columns)).where(*wanted.conditions()).order_by(*wanted.order())
+        if cursor is not None and wanted.by_age:
+            query = query.where(JOBS.c.seq < cursor if wanted.descending else JOBS.c.seq > cursor)
         with self.database.read() as session:
-            return session.execute(select_jobs(query, states, owner, before)).all()
+            found = session.execute(query.offset(None if wanted.by_age else cursor).limit(limit)).all()
+        if limit is None or len(found) < limit:
+            return found, None
+        return found, found[-1].seq if wanted.by_age else (cursor or 0) + limit
 
-    def counts(self, owner: str | None = None) -> dict[str, int]:
-        """Returns the number of jobs in each state."""
+    def counts(self, wanted: Filter | None = None) -> dict[str, int]:
+        """Returns the number of jobs in each state; of the wanted ones, whatever their state."""
         query = select(JOBS.c.state, func.count()).group_by(JOBS.c.state)
-        if owner is not None:
-            query = query.where(JOBS.c.owner == owner)
+        if wanted is not None:
+            query = query.where(*wanted.conditions(state=False))
         with self.database.read() as session:
             return {str(state): count for state, count in session.execute(query)}
 
@@ -278,6 +288,11 @@ class Ledger:
     def attempts(self, name: str) -> list[Attempt]:
         with self.database.read() as session:
             return list(session.scalars(select(Attempt).where(Attempt.job == name).order_by(Attempt.number)))
+
+    def notices(self, name: str) -> list[Notice]:
+        """Returns what was told of a job, oldest first."""
+        with self.database.read() as session:
+            return list(session.scalars(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id)))
 
     def changes(
         self, after: int = 0, job: str | None = None, owner: str | None = None, limit: int = 1000

@@ -49,6 +49,9 @@ class Job(Base):
     verb: Mapped[str] = mapped_column(String(32))
     words: Mapped[list[str]]
     run: Mapped[str] = mapped_column(String(160), default="")  # its name; empty until it is planned
+    model: Mapped[str] = mapped_column(String(160), default="")  # registered model that it changes; empty: none
+    tags: Mapped[list[str]]  # of its owner, to find it by
+    notify: Mapped[list[str]]  # targets of notices, beside those of its owner
     priority: Mapped[int] = mapped_column(default=0)
     after: Mapped[list[str]]
     follows: Mapped[bool] = mapped_column(default=False)  # True if `after` names any
@@ -120,6 +123,31 @@ class Change(Base):
     after: Mapped[str | None] = mapped_column(String(160))
     attempt: Mapped[int | None]
     reason: Mapped[str] = mapped_column(Text, default="")
+
+
+class Notice(Base):
+    """A message to one target about a job; see `notifier`. It outlives the job."""
+
+    __tablename__ = "notices"
+    __table_args__ = (
+        Index("uq_notices_job", "job", "attempt", "event", "target", unique=True),
+        Index("ix_notices_due", "due"),
+    )
+
+    id: Mapped[str] = mapped_column(String(40), primary_key=True)  # the same for every try
+    job: Mapped[str] = mapped_column(String(40))
+    attempt: Mapped[int]
+    event: Mapped[str] = mapped_column(String(16))
+    target: Mapped[str] = mapped_column(String(500))
+    owner: Mapped[str] = mapped_column(String(160))
+    verb: Mapped[str] = mapped_column(String(32))
+    run: Mapped[str] = mapped_column(Text)
+    text: Mapped[str] = mapped_column(Text)
+    created: Mapped[float]
+    due: Mapped[float | None]  # the next try; null: delivered, or given up
+    tries: Mapped[int] = mapped_column(default=0)
+    sent: Mapped[float | None]
+    error: Mapped[str] = mapped_column(Text, default="")  # of the last try
 
 
 class Token(Base):

@@ -154,7 +154,7 @@ class Intake:
                 return
             found = plan["seconds"].get(str(plan["choices"][0]))
             planned = {"plan": plan, "choices": plan["choices"], "cpus": plan["cpus"], "gpus": plan["gpus"]}
-            planned |= {"run": plan["claims"], "seconds_low": found and found["low"]}
+            planned |= {"run": plan["claims"], "model": plan.get("model", ""), "seconds_low": found and found["low"]}
             planned |= {"seconds_high": found and found["high"]}
         with self.ledger.database.write() as session:
             if planned:

@@ -1,6 +1,6 @@
 """The requests of people to the service, each checked: the job's owner, and the state that allows it."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import HTTPException
@@ -18,6 +18,7 @@ from services.jobs.service import schemas
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.loop import Loop
+from services.jobs.service.targets import check_target
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
 
@@ -43,19 +44,16 @@ class Operations:
             raise UnknownJobError(name)
         return job
 
-    def page(
-        self, person: Person, states: Collection[State], owner: str | None, before: int | None, limit: int
-    ) -> schemas.JobPage:
-        """Returns jobs by age, the newest first, and the number of jobs in each state."""
-        whose = self.only(person, owner)
+    def page(self, person: Person, asked: schemas.ListQuery) -> schemas.JobPage:
+        """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
+        wanted = asked.filter(self.only(person, asked.owner), self.ledger.now())
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
-        found = self.ledger.rows(("seq", *views.COLUMNS), states, whose, before, limit)
+        found, following = self.ledger.rows(("seq", *views.COLUMNS), wanted, asked.cursor, asked.limit)
         jobs = [views.job_view(row) for row in found]
         waits = self.waits_for(jobs)
         for job in jobs:
             job["why"] = waits.get(job["id"], "")
-        following = found[-1].seq if len(found) == limit else None
-        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(whose), newest=newest)
+        return schemas.JobPage(jobs=jobs, next=following, counts=self.ledger.counts(wanted), newest=newest)
 
     def waits_for(self, jobs: Sequence[views.Job]) -> dict[str, str]:
         """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
@@ -74,6 +72,8 @@ class Operations:
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
         """Creates a job. Raises UserError or HTTPException (429) if it is refused."""
         check_words(body.verb, body.overrides)
+        for target in body.notify:
+            check_target(target, self.config.notify)
         for other in body.after:
             self.job(person, other)
         try:
@@ -83,6 +83,8 @@ class Operations:
                 body.overrides,
                 priority=PRIORITIES[body.priority],
                 after=body.after,
+                tags=body.tags,
+                notify=body.notify,
                 retries=body.retries,
                 max_seconds=body.max_hours * 3600 if body.max_hours else None,
                 deadline=body.by,

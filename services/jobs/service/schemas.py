@@ -5,14 +5,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.jobs.ledger.access import OTHERS, Person, Role
-from services.jobs.ledger.tables import Change
+from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
+from services.jobs.ledger.tables import Change, Notice
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
-from services.jobs.states import Priority
+from services.jobs.service.targets import shown
+from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
 
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
+Tag = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
+Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
 
 
 class Strict(BaseModel):
@@ -34,6 +38,8 @@ class Submission(PlanRequest):
 
     priority: Priority = "normal"
     after: Annotated[list[JobId], Field(max_length=100)] = []
+    tags: Annotated[list[Tag], Field(max_length=20)] = []
+    notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
     key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same key gives the same job
@@ -72,8 +78,37 @@ class View(BaseModel):
     model_config = ConfigDict(from_attributes=True)
 
 
+class JobQuery(Strict):
+    """The wanted jobs and their order; `name` is of the run, with * for any characters."""
+
+    state: Annotated[list[State], Field(max_length=20)] = []
+    owner: Owner | None = None
+    verb: Annotated[str, Field(max_length=32)] | None = None
+    name: Annotated[str, Field(max_length=200)] | None = None
+    model: Owner | None = None
+    tag: Annotated[list[Tag], Field(max_length=20)] = []
+    since: Moment | None = None  # submitted then or later
+    until: Moment | None = None
+    sort: Annotated[str, Field(pattern=SORT)] = NEWEST_FIRST
+
+    def filter(self, owner: str | None, now: float) -> Filter:
+        """Returns it with the owner that the person may see. Raises UserError for an impossible moment."""
+        times = {key: moment_of(key, text, now) for key in ("since", "until") if (text := getattr(self, key))}
+        return Filter(**{**self.model_dump(include=KEYS), "owner": owner, **times})
+
+
+KEYS = {"state", "verb", "name", "model", "tag", "sort"}  # the same in a query and a filter
+
+
+class ListQuery(JobQuery):
+    """A page of jobs."""
+
+    cursor: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+
 class JobPage(BaseModel):
-    """Jobs, newest first, and the cursor of the next page; null at the end."""
+    """Jobs in the wanted order, and the cursor of the next page; null at the end."""
 
     jobs: list[Job]
     next: int | None
@@ -124,9 +159,27 @@ class ChangeView(View):
         return view
 
 
+class NoticeView(BaseModel):
+    """A message to a target about a job; the target is shown without its path."""
+
+    event: str
+    target: str
+    created: float
+    tries: int
+    sent: float | None
+    due: float | None  # the next try; null: delivered, or given up
+    error: str
+
+    @classmethod
+    def of(cls, notice: Notice) -> "NoticeView":
+        values = {name: getattr(notice, name) for name in cls.model_fields if name != "target"}
+        return cls(target=shown(notice.target), **values)
+
+
 class JobDetail(JobHistory):
     """A job with its whole history."""
 
+    notices: list[NoticeView]
     attempts: list[AttemptView]
     changes: list[ChangeView]
 

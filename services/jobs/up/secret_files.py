@@ -45,6 +45,8 @@ def secrets_of(root: UpRoot) -> list[Path]:
         *service.tokens.values(),
         service.token_file,
         service.kueue.token_file,
+        service.notify.secret,
+        service.notify.mail.password,
         root.jobs.key_file,
         *(root.serve[name] for name in ("keys", "hook", "documents")),
         *(os.environ.get(name) for name in ("RAY_AUTH_TOKEN_PATH", "DRAGOMAN_KEY_FILE", "PGPASSFILE")),

@@ -35,7 +35,9 @@ from services.jobs.service.clock import SteadyClock
 from services.jobs.service.intake import Intake
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
+from services.jobs.service.notifier import Notifier
 from services.jobs.service.outbox import Outbox
+from services.jobs.service.targets import check_settings
 from services.jobs.service.tracking import Tracking
 from services.jobs.settings import ServiceConfig
 from services.jobs.up import subprocesses
@@ -60,6 +62,7 @@ def up(root: UpRoot, words: Sequence[str]) -> int:
         ServiceError: the ledger cannot be opened.
     """
     root.service.check()
+    check_settings(root.service.notify)
     home = Path(root.paths["root"]).absolute()
     with contextlib.ExitStack() as stack:
         stack.callback(os.umask, os.umask(0o077))  # for everything started here, and so for every job
@@ -136,6 +139,9 @@ def _run(
             outbox = Outbox(parts.ledger, parts.tracking)
             outbox.start()
             stack.callback(outbox.stop)
+        notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"])
+        notifier.start()
+        stack.callback(notifier.stop)
         parts.observer.start()
         stack.callback(parts.observer.stop)
         loop.start()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bench.busy import busy_core
+from conf.showing import as_json
 from model import precision
 from model.precision import Rates
 from services.commands import doctor as verb
@@ -33,9 +34,9 @@ def test_the_report_names_what_the_machine_offers(
     monkeypatch.setattr(machine, "free_disk", lambda path: (100.0, 40.0) if path == tmp_path else (4.0, 0.25))
     monkeypatch.setattr(machine, "gpus", lambda: ["a card, 80 GiB"])
     monkeypatch.setattr(precision, "measure", lambda: Rates(50.0, 100.0))
-    assert (
-        doctor(root(paths={"root": str(tmp_path), "cache": str(tmp_path)}), as_json=True) == 0
-    )  # a note is nothing that is missing
+    with as_json():
+        code = doctor(root(paths={"root": str(tmp_path), "cache": str(tmp_path)}))
+    assert code == 0  # a note is nothing that is missing
     report = {name: (entry["state"], entry["text"]) for name, entry in json.loads(capsys.readouterr().out).items()}
     assert report["cores"] == ("ok", "3 of 64 (a processor)")
     assert report["busy cores"][0] == "note"
@@ -69,7 +70,7 @@ def test_the_report_says_what_training_will_take(
 
 def test_something_missing_is_exit_code_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(verb, "LIBRARIES", ("torch", "no-such-library"))
-    assert doctor(root(), as_json=False) == 1
+    assert doctor(root()) == 1
     assert "no-such-library: not installed" in capsys.readouterr().out
 
 

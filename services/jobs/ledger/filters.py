@@ -1,0 +1,97 @@
+"""Chooses and orders jobs: the one definition for the command line, the REST interface and the Python client."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, get_args
+
+from sqlalchemy import ColumnElement, String, cast, or_
+
+from model.errors import UserError
+from services.jobs.ledger.statements import JOBS
+from services.jobs.states import State
+
+SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "priority", "spent"]
+SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)
+SORT = rf"^-?({'|'.join(SORT_KEYS)})$"
+NEWEST_FIRST = "-submitted"
+COLUMNS: dict[str, ColumnElement[object]] = {"submitted": JOBS.c.seq, "name": JOBS.c.run}  # others have the key's name
+AGE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(s|min|h|d|w)")
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+@dataclass(frozen=True)
+class Filter:
+    """The wanted jobs and their order. An empty field admits all."""
+
+    state: Collection[State] = ()
+    owner: str | None = None
+    verb: str | None = None
+    name: str | None = None  # of the run or the shards; * stands for any characters
+    model: str | None = None  # the registered model, or the network of the submission
+    tag: Collection[str] = ()  # all of them
+    since: float | None = None  # submitted then or later, seconds since 1970
+    until: float | None = None  # submitted then or earlier
+    sort: str = NEWEST_FIRST  # a key of SORT_KEYS; with - before it the largest come first
+
+    @property
+    def descending(self) -> bool:
+        return self.sort.startswith("-")
+
+    @property
+    def by_age(self) -> bool:
+        """Returns True if the cursor of a list is a job's `seq`; otherwise it is the number of jobs before."""
+        return self.sort.lstrip("-") == "submitted"
+
+    def conditions(self, state: bool = True) -> list[ColumnElement[bool]]:
+        """Returns the conditions; without that of the state if `state` is False."""
+        found: list[ColumnElement[bool]] = []
+        if state and self.state:
+            found.append(JOBS.c.state.in_(sorted(self.state)))
+        for key in ("owner", "verb"):
+            if (value := getattr(self, key)) is not None:
+                found.append(JOBS.c[key] == value)
+        if self.name is not None:  # `run` is a kind, a blank and the name or the folder
+            wanted = _pattern(self.name)
+            found.append(
+                or_(JOBS.c.run.like(f"run {wanted}", escape="\\"), JOBS.c.run.like(f"%/{wanted}", escape="\\"))
+            )
+        if self.model is not None:
+            found.append(or_(JOBS.c.model == self.model, _holds(JOBS.c.words, f"model={self.model}")))
+        found += [_holds(JOBS.c.tags, tag) for tag in self.tag]
+        if self.since is not None:
+            found.append(JOBS.c.submitted >= self.since)
+        if self.until is not None:
+            found.append(JOBS.c.submitted <= self.until)
+        return found
+
+    def order(self) -> list[ColumnElement[object]]:
+        """Returns the order; jobs that are equal in it come by age, newest first."""
+        key = self.sort.lstrip("-")
+        column = COLUMNS[key] if key in COLUMNS else JOBS.c[key]
+        return [column.desc() if self.descending else column.asc(), JOBS.c.seq.desc()]
+
+
+def moment_of(key: str, text: str, now: float) -> float:
+    """Returns the seconds since 1970 of an age (`90 s`, `30min`, `12h`, `2d`, `1w`) or of a date, with or without hour.
+
+    Raises:
+        UserError: the text is neither; names the key.
+    """
+    if (age := AGE.fullmatch(text.strip())) is not None:
+        return now - float(age[1]) * UNITS[age[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise UserError(f"{key}={text}: say an age such as 30min, 12h, 2d, 1w, or a date such as 2030-01-31") from None
+
+
+def _pattern(text: str) -> str:
+    """Returns LIKE's pattern for a name in which only * has a meaning."""
+    return re.sub(r"([\\%_])", r"\\\1", text).replace("*", "%")
+
+
+def _holds(column: ColumnElement[object], value: str) -> ColumnElement[bool]:
+    """Returns the condition that a list of words, stored as JSON, holds the word."""
+    return cast(column, String).contains(f'"{value}"', autoescape=True)

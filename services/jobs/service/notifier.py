@@ -1,0 +1,178 @@
+"""Tells people what becomes of their jobs.
+
+A notice is a row of the ledger before it is sent, one for each job, attempt, event and target. However often the
+service is killed, and however many services share the ledger, a delivered notice is not sent again. One whose answer
+was lost is tried again under the same id, by which the receiver knows it (Standard Webhooks, `webhook-id`).
+"""
+
+import logging
+import secrets
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+from sqlalchemy import Select, String, cast, delete, exists, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from model.durations import duration
+from model.errors import ServiceError, reason
+from services.jobs.ledger.ledger import SHORT, Ledger
+from services.jobs.ledger.tables import Change, Job, Meta, Notice
+from services.jobs.notify_settings import Event, NotifyConfig
+from services.jobs.service.targets import Message, RefusedError, send, shown
+from services.jobs.states import State
+
+LOCK = 7_100_116  # advisory lock of writing notices
+CURSOR = "noticed"  # key of `meta`: the last change that notices were made of
+TICK = 1.0  # seconds between two looks
+AT_ONCE = 8  # deliveries
+BATCH = 500  # changes, or jobs, of one look
+SETTLED = 2.0  # seconds
+CHECK_EVERY = 15.0  # seconds between two searches for stuck and late jobs
+PAUSES = (5.0, 30.0, 300.0, 1800.0, 7200.0, 28_800.0)  # seconds before each further try; after the last it is given up
+KEPT = 30 * 86_400.0  # seconds for which notices stay
+ENDS = {State.SUCCEEDED: "succeeded", State.FAILED: "failed", State.LOST: "failed"}
+logger = logging.getLogger(__name__)
+
+
+class Notifier:
+    """The notices of one ledger. `pages` is the address of the service's pages."""
+
+    def __init__(self, ledger: Ledger, config: NotifyConfig, pages: str) -> None:
+        self.ledger, self.config, self.pages = ledger, config, pages.rstrip("/")
+        self._next_check = 0.0
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread; the next service sends the rest."""
+        self._ending.set()
+        self._thread.join(2 * self.config.timeout)
+
+    def look(self) -> int:
+        """Makes notices of what has happened, and sends those that are due; returns how many were delivered."""
+        self._enter()
+        due = self._claim()
+        if not due:
+            return 0
+        with ThreadPoolExecutor(min(AT_ONCE, len(due)), "notice") as pool:
+            return sum(pool.map(self._deliver, due))
+
+    def _run(self) -> None:
+        while not self._ending.wait(TICK):
+            try:
+                self.look()
+            except SQLAlchemyError as problem:  # the next look tries again
+                logger.debug("the ledger does not answer: %s", problem)
+            except Exception:  # the next look may succeed
+                logger.exception("a look at the notices failed")
+
+    def _enter(self) -> None:
+        """Writes the notices of what has happened since the last look."""
+        with self.ledger.database.write() as session:
+            if not self.ledger.database.alone(session, LOCK):
+                return
+            cursor = session.get(Meta, CURSOR)
+            if cursor is None:  # a ledger without notices: tell of what happens from now on
+                session.add(Meta(key=CURSOR, value=str(self.ledger.newest_change())))
+                return
+            query = select(Change).where(Change.id > int(cursor.value)).order_by(Change.id).limit(BATCH)
+            if not self.ledger.database.is_sqlite:  # a change of a lower number may be committed later
+                query = query.where(Change.at < self.ledger.now() - SETTLED)
+            changes = session.scalars(query).all()
+            for job, event, attempt, text in [*_told(session, changes), *self._overdue(session)]:
+                self._add(session, job, event, attempt, text)
+            if changes:
+                cursor.value = str(changes[-1].id)
+            session.execute(delete(Notice).where(Notice.created < self.ledger.now() - KEPT))
+
+    def _overdue(self, session: Session) -> Iterator[tuple[Job, Event, int, str]]:
+        """Yields jobs that wait for long, or run for longer than was promised."""
+        now = self.ledger.now()
+        if now < self._next_check:
+            return
+        self._next_check = now + CHECK_EVERY
+        stuck = Job.state == State.WAITING, Job.waiting_since < now - self.config.stuck
+        for job in session.scalars(self._untold("stuck").where(*stuck)):
+            waits = duration(now - (job.waiting_since or now))
+            yield job, "stuck", job.attempt, f"has waited for {waits}: dragoman why {job.id}"
+        late = Job.state == State.RUNNING, Job.started + Job.seconds_high < now
+        for job in session.scalars(self._untold("forecast").where(*late)):
+            ran, promised = duration(now - (job.started or now)), duration(job.seconds_high or 0)
+            yield job, "forecast", job.attempt, f"has run for {ran}; at most {promised} were expected"
+
+    def _untold(self, event: Event) -> Select[Job]:
+        """Returns the query for jobs with targets, and without a notice of this event."""
+        told = exists().where(Notice.job == Job.id, Notice.attempt == Job.attempt, Notice.event == event)
+        asked = or_(cast(Job.notify, String) != "[]", Job.owner.in_(self.config.owners))
+        return select(Job).options(*SHORT).where(asked, ~told).limit(BATCH)
+
+    def _add(self, session: Session, job: Job, event: Event, attempt: int, text: str) -> None:
+        if event not in self.config.events:
+            return
+        now = self.ledger.now()
+        for target in dict.fromkeys([*job.notify, *self.config.owners.get(job.owner, ())]):
+            key = {"job": job.id, "attempt": attempt, "event": event, "target": target}
+            if session.scalars(select(Notice.id).filter_by(**key)).first() is None:
+                name = job.run.partition(" ")[2].rpartition("/")[2]
+                what = f"{job.owner}'s {job.verb} {name}".rstrip()
+                told = {"owner": job.owner, "verb": job.verb, "run": job.run, "text": f"{what} ({job.id}) {text}"}
+                session.add(Notice(id=f"msg_{secrets.token_hex(12)}", **key, **told, created=now, due=now, tries=0))
+        session.flush()
+
+    def _claim(self) -> list[Notice]:
+        """Returns the notices that are due. Each counts as tried: another service, or the next one, waits its pause."""
+        now, claimed = self.ledger.now(), []
+        query = select(Notice).where(Notice.due <= now).order_by(Notice.due).limit(4 * AT_ONCE)
+        with self.ledger.database.write() as session:
+            for one in session.scalars(query.with_for_update(skip_locked=True)):
+                one.tries += 1
+                one.due = now + PAUSES[one.tries - 1] if one.tries <= len(PAUSES) else None
+                claimed.append(one)
+        return claimed
+
+    def _deliver(self, one: Notice) -> bool:
+        try:
+            send(one.target, self._message(one), self.config)
+        except (RefusedError, ServiceError) as problem:
+            values = {"error": reason(problem)[:300]}
+            last = isinstance(problem, RefusedError) or one.due is None
+            logger.warning(
+                "job %s: %s was not told that it is %s: %s%s",
+                *(one.job, shown(one.target), one.event, values["error"], "; given up" if last else ""),
+            )
+            self._set(one, **values, **({"due": None} if last else {}))
+            return False
+        self._set(one, sent=self.ledger.now(), due=None, error="")
+        return True
+
+    def _set(self, one: Notice, **values: object) -> None:
+        with self.ledger.database.write() as session:
+            session.execute(update(Notice).where(Notice.id == one.id).values(**values))
+
+    def _message(self, one: Notice) -> Message:
+        link = f"{self.pages}/jobs/{one.job}"
+        when = datetime.fromtimestamp(one.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        data = {"job": one.job, "attempt": one.attempt, "owner": one.owner, "verb": one.verb, "run": one.run}
+        event = {"type": f"job.{one.event}", "timestamp": when, "data": {**data, "text": one.text, "url": link}}
+        return Message(one.id, f"{one.job}: {one.event}", one.text, link, event)
+
+
+def _told(session: Session, changes: Sequence[Change]) -> Iterator[tuple[Job, Event, int, str]]:
+    """Yields what changes of state tell of: ends, and trainings that make room for another job."""
+    for change in changes:
+        event = ENDS.get(State(change.after)) if change.action == "state" and change.after else None
+        if change.action == "state" and change.after == State.YIELDING and change.actor == "scheduler":
+            event = "preempted"
+        if event is None or change.actor == "planner":  # a refused submission was told as such to who submitted it
+            continue
+        job = session.scalars(select(Job).options(*SHORT).where(Job.id == change.job)).one_or_none()
+        if job is not None:
+            why = change.reason.removeprefix(f"{change.after}: ")
+            state = "makes room" if event == "preempted" else event
+            yield job, event, change.attempt or 0, state if why in ("", change.after) else f"{state}: {why}"  # type: ignore[misc]  # an Event

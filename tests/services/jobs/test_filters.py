@@ -1,0 +1,220 @@
+"""The filters of jobs, on both databases, over REST, and from the command line."""
+
+import contextlib
+import io
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conf import showing
+from model.errors import UserError
+from services.jobs.client import entries, selecting, verbs
+from services.jobs.client.client import JobClient
+from services.jobs.http.parts import Parts
+from services.jobs.ledger.database import MIGRATIONS, Database
+from services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.service.loop import Loop
+from services.jobs.states import PRIORITIES, State
+from services.jobs.up.app import create_app
+from services.store import database as store
+from services.store.upgrade import upgrade
+from tests.services.jobs.processes import make_loop, words
+
+# Starlette's client would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+
+
+def found(ledger: Ledger, **wanted: Any) -> list[int]:
+    """The numbers of the wanted jobs, read two at a time."""
+    numbers: list[int] = []
+    cursor = None
+    while True:
+        rows, cursor = ledger.rows(("seq",), Filter(**wanted), cursor, 2)
+        numbers += [row.seq for row in rows]
+        if cursor is None:
+            return numbers
+
+
+@pytest.fixture
+def filled(ledger: Ledger) -> Ledger:
+    """Five jobs; the clock stands at 100 for the first, at 200 for the second, and so on."""
+    given = [
+        ("anna", "train", ["model=rnnenc"], "run demo", ["nightly"], "low"),
+        ("ben", "train", ["model=rnnenc_reversed"], "run demo_2", ["nightly", "paper"], "high"),
+        ("anna", "shard", [], "shards /srv/shards/demo", [], "normal"),
+        ("carl", "train", [], "run /srv/else/demo-x", ["night"], "normal"),
+        ("anna", "train", ["model=bert_tiny"], "run other", [], "normal"),
+    ]
+    for number, (owner, verb, overrides, run, tags, priority) in enumerate(given, 1):
+        ledger.now = lambda number=number: 100.0 * number  # type: ignore[misc]
+        job = ledger.submit(owner, verb, overrides, tags=tags, priority=PRIORITIES[priority])  # type: ignore[index]
+        model = "words" if number == 5 else ""
+        ledger.change(job, State.PLANNED, "planner", "", run=run, model=model, plan={})
+    ledger.change(ledger.jobs()[0], State.STOPPED, "anna", "")
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        ({}, [5, 4, 3, 2, 1]),
+        ({"state": [State.STOPPED]}, [5]),
+        ({"state": [State.STOPPED, State.PLANNED], "owner": "anna"}, [5, 3, 1]),
+        ({"verb": "shard"}, [3]),
+        ({"name": "demo"}, [3, 1]),
+        ({"name": "demo_*"}, [2]),
+        ({"name": "demo*"}, [4, 3, 2, 1]),
+        ({"name": "%"}, []),
+        ({"model": "rnnenc"}, [1]),
+        ({"model": "words"}, [5]),
+        ({"tag": ["nightly"]}, [2, 1]),
+        ({"tag": ["nightly", "paper"]}, [2]),
+        ({"tag": ["night"]}, [4]),
+        ({"since": 300.0}, [5, 4, 3]),
+        ({"since": 200.0, "until": 300.0}, [3, 2]),
+        ({"sort": "submitted"}, [1, 2, 3, 4, 5]),
+        ({"sort": "-priority"}, [2, 5, 4, 3, 1]),
+        ({"sort": "owner"}, [5, 3, 1, 2, 4]),
+        ({"sort": "state", "owner": "anna"}, [3, 1, 5]),
+    ],
+)
+def test_filters_choose_and_order_jobs_page_by_page(filled: Ledger, wanted: dict[str, Any], numbers: list[int]) -> None:
+    assert found(filled, **wanted) == numbers
+
+
+def test_every_key_sorts_and_counts_ignore_the_state(filled: Ledger) -> None:
+    for key in SORT_KEYS:
+        assert sorted(found(filled, sort=key)) == [1, 2, 3, 4, 5]
+    assert filled.counts(Filter(owner="anna", state=[State.STOPPED])) == {"planned": 2, "stopped": 1}
+
+
+def test_a_moment_is_an_age_or_a_date() -> None:
+    assert moment_of("since", "2d", 1e6) == 1e6 - 172_800
+    assert moment_of("since", "90 s", 1e6) == 1e6 - 90
+    assert moment_of("since", "1970-01-02T00:00:00+00:00", 0.0) == 86_400
+    with pytest.raises(UserError, match="until=soon: say an age"):
+        moment_of("until", "soon", 0.0)
+
+
+@pytest.fixture
+def loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loop]:
+    """A service that the job commands reach, with two waiting jobs and one that was stopped."""
+    from fastapi.testclient import TestClient
+
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    loop.capacity = loop.executor.capacity()
+    app = create_app(Parts(loop.ledger, loop.scheduler.access, loop, loop.config, loop.home, False))
+
+    class Client(JobClient):
+        def __init__(self, address: str, *more: Any, **settings: Any) -> None:
+            super().__init__(address, *more, **settings)
+            with contextlib.closing(self._http) as real:
+                self._http = TestClient(app, base_url=address, headers=real.headers)
+
+    monkeypatch.setattr(verbs, "JobClient", Client)
+    for name, tags in (("a", ["x"]), ("b", []), ("c", ["x"])):
+        loop.ledger.submit("anna", "train", words(loop.home, name, 3), tags=tags)
+    loop._take()
+    loop.ledger.change(loop.ledger.jobs()[0], State.STOPPED, "anna", "")
+    yield loop
+    loop.ledger.database.close()
+
+
+def run(*argv: str, json: bool = False) -> int:
+    with showing.as_json(json):
+        return entries.main([*argv, "jobs.service=http://127.0.0.1:8300"])
+
+
+def records(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_lists_and_records_are_json_a_line_each(loop: Loop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("jobs", "state=waiting", "sort=submitted", json=True) == 0
+    first, second = records(capsys)
+    assert [one["run"].rpartition("/")[2] for one in (first, second)] == ["a", "b"]
+    assert first["tags"] == ["x"]
+    for verb, key in (("job", "attempts"), ("why", "kind")):
+        assert run(verb, first["id"], json=True) == 0
+        (one,) = records(capsys)
+        assert one["id"] == first["id"] and key in one
+    assert run("stop", first["id"], second["id"], json=True) == 0
+    assert [(one["id"], one["state"]) for one in records(capsys)] == [(one["id"], "stopped") for one in (first, second)]
+    for verb in ("bill", "quota", "owner", "token"):
+        assert run(verb, json=True) == 0
+        assert records(capsys) == []
+
+
+def test_jobs_of_a_filter_are_shown_first_and_then_stopped_and_removed(
+    loop: Loop,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert run("stop", "tag=x", "--dry-run") == 0
+    assert capsys.readouterr().out.count("waiting") == 1  # the other job of this tag has ended
+    assert loop.ledger.counts() == {"waiting": 2, "stopped": 1}
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert run("stop", "tag=x") == 2
+    assert "1 job: there is no terminal to ask at; add --yes" in capsys.readouterr().err
+    assert run("stop", "tag=x", "--yes") == 0
+    assert loop.ledger.counts() == {"waiting": 1, "stopped": 2}
+    capsys.readouterr()
+    assert run("rm", "owner=anna", "--yes", json=True) == 0
+    assert [one["state"] for one in records(capsys)] == ["removed", "removed"]
+    assert loop.ledger.counts() == {"waiting": 1}
+    waiting = loop.ledger.jobs()[0].id
+    assert run("rm", waiting) == 1
+    assert "stop it first" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("jobs stat=failed", "filter: 'stat' is not known. Did you mean 'state'?"),
+        ("jobs state=faild", "state: 'faild' is not known. Did you mean 'failed'?"),
+        ("jobs failed", "failed: a filter is written KEY=VALUE"),
+        ("jobs owner=", "owner= is empty"),
+        ("jobs since=yesterday", "since=yesterday: say an age"),
+        ("jobs sort=size", "sort"),
+        ("stop", "say which job: dragoman stop JOB"),
+        ("stop j-1 state=waiting", "give ids or filters, not both"),
+        ("stop --force j-1", "--force: no such option"),
+        ("rm nosuch", "job 'nosuch' is not known"),
+    ],
+)
+def test_wrong_filters_are_named(loop: Loop, line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(*line.split()) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_client_has_the_same_filters_as_the_command_line(loop: Loop) -> None:
+    from services.jobs.service.schemas import JobQuery
+
+    assert set(JobQuery.model_fields) == set(selecting.FILTERS)
+    with verbs.JobClient("http://127.0.0.1:8300", owner="anna") as service:
+        assert [one["tags"] for one in service.every_job(state=["waiting"], tag=["x"])] == [["x"]]
+        assert len(list(service.every_job(most=2))) == 2
+
+
+def test_jobs_of_an_earlier_ledger_are_found_by_their_models(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    with contextlib.closing(store.Database(url, "service.ledger")) as old:
+        upgrade(old, MIGRATIONS, "0008")
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        needed = [name for _, name, _, required, *_ in connection.execute("pragma table_info(jobs)") if required]
+        row = {name: 0 for name in needed if name != "seq"}
+        row |= {"id": "j-1", "owner": "anna", "words": "[]", "after": "[]", "choices": "[1]", "state": "succeeded"}
+        row |= {"plan": json.dumps({"model": "words"})}
+        marks = ",".join("?" * len(row))
+        connection.execute(f"insert into jobs ({','.join(row)}) values ({marks})", list(row.values()))
+        connection.commit()
+    with contextlib.closing(Database(url)) as database:
+        ledger = Ledger(database)
+        assert found(ledger, model="words") == [1]
+        assert (ledger.jobs()[0].tags, ledger.jobs()[0].notify) == ([], [])

@@ -1,0 +1,276 @@
+"""Notices: received by servers of our own, signed, tried again, never sent twice; and what targets may not be."""
+
+import base64
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from email import message_from_string
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import ServiceError, UserError
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job
+from services.jobs.notify_settings import MailConfig, NotifyConfig
+from services.jobs.service import targets
+from services.jobs.service.notifier import CHECK_EVERY, PAUSES, Notifier
+from services.jobs.service.targets import RefusedError, check_settings, check_target, shown, signature
+from services.jobs.states import State
+
+KEY = b"a key of twenty-four byte"
+
+
+@dataclass
+class Received:
+    """What the servers received, and the statuses that they answer with first."""
+
+    posts: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    mails: list[tuple[str, str]] = field(default_factory=list)  # receiver, text
+    answers: list[int] = field(default_factory=list)
+    http: int = 0  # ports
+    smtp: int = 0
+
+
+@pytest.fixture
+def received() -> Iterator[Received]:
+    """An HTTP server and a mail server on the loopback interface."""
+    found = Received()
+
+    class Http(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            found.posts.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
+            self.send_response(found.answers.pop(0) if found.answers else 204)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None: ...
+
+    class Smtp(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            to, say = "", lambda text: self.wfile.write(f"{text}\r\n".encode())
+            say("220 here")
+            while line := self.rfile.readline().decode().strip():
+                word = line.split(":")[0].upper()
+                if word == "RCPT TO":
+                    to = line.partition("<")[2].rstrip(">")
+                    say("550 nobody" if to.startswith("nobody") else "250 ok")
+                elif word == "DATA":
+                    say("354 go on")
+                    lines = iter(lambda: self.rfile.readline().decode(), ".\r\n")
+                    found.mails.append((to, "".join(lines)))
+                    say("250 ok")
+                else:
+                    say("221 bye" if word == "QUIT" else "250 ok")
+
+    with ExitStack() as stack:
+        for kind, handler in ((ThreadingHTTPServer, Http), (socketserver.ThreadingTCPServer, Smtp)):
+            server: Any = stack.enter_context(kind(("127.0.0.1", 0), handler))  # type: ignore[operator]  # of both
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            setattr(found, "http" if handler is Http else "smtp", server.server_address[1])
+        yield found
+
+
+@pytest.fixture
+def config(tmp_path: Path, received: Received) -> NotifyConfig:
+    (tmp_path / "key").write_text(f"whsec_{base64.b64encode(KEY).decode()}\n")
+    mail = MailConfig(server=f"127.0.0.1:{received.smtp}", security="none", sender="jobs@example.org")
+    return NotifyConfig(secret=str(tmp_path / "key"), hosts=["127.0.0.1"], mail=mail, timeout=20)
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.at = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+
+@pytest.fixture
+def clock(ledger: Ledger) -> Clock:
+    ledger.now = found = Clock()  # type: ignore[assignment]
+    return found
+
+
+def looked(notifier: Notifier, clock: Clock, later: float = 3.0) -> int:
+    """Looks after `later` seconds: on PostgreSQL a change is told of after a moment."""
+    clock.at += later
+    return notifier.look()
+
+
+def started(ledger: Ledger, *notify: str, owner: str = "anna") -> Job:
+    job = ledger.submit(owner, "train", [], notify=notify)
+    job = ledger.change(job, State.PLANNED, "planner", "", run="run demo", seconds_high=50.0, plan={})
+    job = ledger.change(job, State.WAITING, "planner", "")
+    with ledger.database.write() as session:
+        job = ledger.begin(session, job, 1, "scheduler", "fits")
+    return ledger.mark_started(job)
+
+
+def ended(ledger: Ledger, job: Job, state: State = State.FAILED, why: str = "exit code 1") -> Job:
+    return ledger.end(job, state, str(state), why, why, 1)
+
+
+def test_each_kind_of_target_is_told_once_in_its_own_shape(
+    ledger: Ledger, clock: Clock, received: Received, config: NotifyConfig
+) -> None:
+    url = f"http://127.0.0.1:{received.http}"
+    config.owners = {"anna": ["mailto:anna@example.org", f"{url}/hook"], "ben": ["mailto:ben@example.org"]}
+    notifier = Notifier(ledger, config, "http://pages:8300/")
+    old = ended(ledger, started(ledger, f"{url}/old"))
+    assert looked(notifier, clock) == 0  # what happened before there were notices is not told
+    refused = ledger.submit("anna", "train", [], notify=[f"{url}/refused"])
+    ledger.change(refused, State.FAILED, "planner", "no such key")
+    job = ended(ledger, started(ledger, f"{url}/hook", f"slack:{url}/slack", f"teams:{url}/teams"))
+    assert [looked(notifier, clock), looked(notifier, clock), looked(Notifier(ledger, config, ""), clock)] == [4, 0, 0]
+    posts = {path: (headers, json.loads(body)) for path, headers, body in received.posts}
+    assert sorted(posts) == ["/hook", "/slack", "/teams"]
+    text = f"anna's train demo ({job.id}) failed: exit code 1"
+    headers, content = posts["/hook"]
+    assert (content["type"], content["data"]["job"], content["data"]["attempt"]) == ("job.failed", job.id, 1)
+    assert content["data"]["url"] == f"http://pages:8300/jobs/{job.id}"
+    body = next(body for path, _, body in received.posts if path == "/hook")
+    identity, at = headers["webhook-id"], int(headers["webhook-timestamp"])
+    assert headers["webhook-signature"] == signature(KEY, identity, at, body)
+    assert posts["/slack"][1] == {"text": f"{text}\nhttp://pages:8300/jobs/{job.id}"}
+    assert "webhook-signature" not in posts["/slack"][0]
+    assert posts["/teams"][1]["attachments"][0]["content"]["body"][0]["text"] == text
+    ((to, mail),) = received.mails
+    assert to == "anna@example.org"
+    assert message_from_string(mail)["Subject"] == f"{job.id}: failed"
+    assert text in mail
+    assert {one.target for one in ledger.notices(old.id)} == set()
+    assert all(one.sent and one.tries == 1 and one.due is None for one in ledger.notices(job.id))
+
+
+def test_the_signature_is_that_of_standard_webhooks() -> None:
+    """The example of the specification's reference libraries."""
+    key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    found = signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+    assert found == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+
+
+def test_a_failed_delivery_is_tried_again_later_under_its_id_and_given_up(
+    ledger: Ledger, clock: Clock, received: Received, config: NotifyConfig
+) -> None:
+    url = f"http://127.0.0.1:{received.http}"
+    notifier = Notifier(ledger, config, "")
+    looked(notifier, clock)
+    job = ended(ledger, started(ledger, f"{url}/a"))
+    received.answers = [503, 429]
+    assert looked(notifier, clock) == 0
+    assert looked(notifier, clock, PAUSES[0] / 2) == 0
+    assert len(received.posts) == 1  # its pause is not over
+    assert looked(notifier, clock, PAUSES[0]) == 0
+    assert looked(notifier, clock, PAUSES[1]) == 1
+    assert len({headers["webhook-id"] for _, headers, _ in received.posts}) == 1
+    assert [(one.tries, one.error) for one in ledger.notices(job.id)] == [(3, "")]
+    again = ended(ledger, started(ledger, f"{url}/gone", "mailto:nobody@example.org"))
+    received.answers = [410]
+    looked(notifier, clock)
+    assert sorted((one.tries, one.error, one.due) for one in ledger.notices(again.id)) == [
+        (1, "HTTP 410", None),
+        (1, "the mail server refuses nobody@example.org: 550", None),
+    ]
+
+
+def test_what_a_killed_service_had_claimed_is_sent_by_the_next(
+    ledger: Ledger, clock: Clock, received: Received, config: NotifyConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notifier = Notifier(ledger, config, "")
+    looked(notifier, clock)
+    job = ended(ledger, started(ledger, f"http://127.0.0.1:{received.http}/a"))
+    monkeypatch.setattr(notifier, "_deliver", lambda _: False)  # it died between the claim and the delivery
+    looked(notifier, clock)
+    following = Notifier(ledger, config, "")
+    assert (looked(following, clock), looked(following, clock, PAUSES[0])) == (0, 1)
+    assert [one.tries for one in ledger.notices(job.id)] == [2]
+
+
+def test_stuck_late_and_preempted_jobs_are_told_of_once_an_attempt(
+    ledger: Ledger, clock: Clock, received: Received, config: NotifyConfig
+) -> None:
+    url = f"http://127.0.0.1:{received.http}"
+    config.stuck = 100.0
+    notifier = Notifier(ledger, config, "")
+    looked(notifier, clock)
+    job = started(ledger, f"{url}/a")
+    assert looked(notifier, clock, 40) == 0
+    assert [looked(notifier, clock, CHECK_EVERY) for _ in range(3)] == [1, 0, 0]  # 50 s were promised
+    job = ledger.change(job, State.YIELDING, "scheduler", "asked to make room for j-7")
+    job = ledger.end(job, State.WAITING, "yielded", "preemption", "made room", 75)
+    assert looked(notifier, clock) == 1
+    assert [looked(notifier, clock, 101), looked(notifier, clock, CHECK_EVERY)] == [1, 0]
+    assert [one.event for one in ledger.notices(job.id)] == ["forecast", "preempted", "stuck"]
+    texts = [json.loads(body)["data"]["text"] for _, _, body in received.posts]
+    assert "at most 50 s were expected" in texts[0]
+    assert "makes room: asked to make room for j-7" in texts[1]
+    config.events = ["failed"]
+    ledger.change(ledger.job(job.id), State.STOPPED, "anna", "")
+    ended(ledger, started(ledger, f"{url}/b"), State.SUCCEEDED, "succeeded")
+    assert looked(notifier, clock) == 0
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("anna@example.org", "write https://HOST/PATH"),
+        ("mailto:anna", "no mail address"),
+        ("mailto:a@b.org\nBcc: c@d.org", "no mail address"),
+        ("https://user:word@example.org/", "write https://HOST/PATH"),
+        ("ftp://example.org/a", "write https://HOST/PATH"),
+        ("http://example.org/a", "only https; service.notify.hosts"),
+        ("slack:http://example.org/a", "only https"),
+    ],
+)
+def test_targets_that_cannot_be_told_are_refused(config: NotifyConfig, target: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        check_target(target, config)
+    config.owners = {"anna": [target]}
+    with pytest.raises(UserError, match=r"service\.notify\.owners\.anna"):
+        check_settings(config)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:10.0.0.1", "0.0.0.0"])
+def test_a_name_that_leads_to_a_private_host_is_not_asked(
+    config: NotifyConfig, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", (address, 443))]
+    monkeypatch.setattr(targets.socket, "getaddrinfo", lambda *_, **__: found)  # type: ignore[attr-defined]
+    message = targets.Message("msg_1", "", "", "", {})
+    with pytest.raises(RefusedError, match=r"private host|metadata"):
+        targets.send("https://example.org/a", message, config)
+
+
+def test_a_server_that_does_not_answer_is_tried_again(config: NotifyConfig, received: Received) -> None:
+    message = targets.Message("msg_1", "", "", "", {})
+    with pytest.raises(ServiceError, match="no answer"):
+        targets.send("http://127.0.0.1:9/a", message, config)
+    config.mail.server = "127.0.0.1:9"
+    with pytest.raises(ServiceError, match="the mail server"):
+        targets.send("mailto:anna@example.org", message, config)
+
+
+def test_a_target_is_shown_without_what_opens_it() -> None:
+    assert shown("slack:https://hooks.slack.com/services/T0/B0/key") == "slack:https://hooks.slack.com"
+    assert shown("https://example.org/key?token=x") == "https://example.org"
+    assert shown("mailto:anna@example.org") == "mailto:anna@example.org"
+
+
+def test_a_weak_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("whsec_c2hvcnQ=")
+    with pytest.raises(UserError, match="5 bytes; at least 24"):
+        check_settings(NotifyConfig(secret=str(tmp_path / "key")))
+    with pytest.raises(UserError, match=r"service\.notify\.mail\.server=here"):
+        check_settings(NotifyConfig(mail=MailConfig(server="here")))
