@@ -63,7 +63,10 @@ VERBS: dict[str, Verb] = {
     ),
     "analogy": _verb("services.commands.query", "find the words that are to C as B is to A", "query", "A B C..."),
     "export": _verb(
-        "services.commands.export", "write word vectors in other programs' formats", "export", "[FORMAT...]"
+        "services.commands.export",
+        "write word vectors or an encoder in other programs' formats",
+        "export",
+        "[FORMAT...]",
     ),
     "inspect": _verb(
         "services.commands.inspect", "show the content and origin of a shard, bundle or checkpoint", "inspect", "PATH"
