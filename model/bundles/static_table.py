@@ -63,7 +63,7 @@ def static_table(network: TokenEncoder, vocabulary: int, components: int) -> NDA
     pieces = torch.arange(len(SPECIAL), vocabulary)
     with torch.inference_mode():
         texts = torch.stack([pieces, torch.full_like(pieces, EOS)], 1)  # (V - 6, 2)
-        found = torch.cat([network.sentence(part) for part in texts.split(AT_ONCE)]).float().numpy()
+        found = torch.cat([network.sentence(part) for part in torch.split(texts, AT_ONCE)]).float().numpy()
     if not np.isfinite(found).all():
         raise FloatingPointError("model2vec: the network's output is not a number")
     reduced = PCA(components, svd_solver="full").fit_transform(found.astype(np.float64))
