@@ -1,10 +1,13 @@
 """The sentiment of film reviews: accuracy of a head of ours, and of TF-IDF with logistic regression, on the same texts.
 
-    python -m bench heads [--quick] [--reviews FILE.zip] [--seeds N] [--steps N]
+    python -m bench heads [--quick] [--reviews FILE.zip] [--seeds N] [--steps N] [--pretrain N]
 
 FILE.zip is NLTK's movie_reviews (Pang and Lee 2004; 2,000 reviews). The last digit of a review's number decides: 8 and
 9 are for the test, 7 for validation, on which both sides choose (the peer its C, ours the step to keep). Without the
 file, and with --quick, the texts are the phrasebook's and the labels its types of sentences. Ours is the mean of seeds.
+
+With --pretrain, ours starts from an encoder that has predicted masked words of the training texts for N steps, and no
+other text.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import re
 import statistics
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import zstandard
@@ -32,6 +36,10 @@ MODEL = [
     "model=classifier_transformer", "model.width=64", "model.heads=2", "model.feed_forward=64", "model.layers=1",
     "model.dropout=0.5", "model.max_positions=4096", "loader.max_length=4096",
 ]  # fmt: skip
+ENCODER = [  # rotary positions: the encoder reads pieces of 512 words, the head whole reviews
+    "model.width=128", "model.heads=4", "model.feed_forward=256", "model.layers=1", "model.norm=pre",
+    "model.positions=rotary", "model.max_positions=4096",
+]  # fmt: skip
 
 
 def run(quick: bool, args: list[str]) -> Result:
@@ -40,12 +48,15 @@ def run(quick: bool, args: list[str]) -> Result:
     parser.add_argument("--reviews", type=Path, default=REVIEWS)
     parser.add_argument("--seeds", type=int, default=1 if quick else 3)
     parser.add_argument("--steps", type=int, default=4 if quick else 300)
+    parser.add_argument("--pretrain", type=int, default=0, help="steps of the encoder before the heads; 0: none")
     options = parser.parse_args(args)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reviews = not quick and options.reviews.is_file()
         corpus = write_reviews(options.reviews, folder) if reviews else ["corpus.pairs=300"]
-        ours = [train_ours(folder, corpus, seed, options.steps) for seed in range(1, options.seeds + 1)]
+        shard(settings(folder, corpus, 1, options.steps))
+        start = pretrain(folder, corpus, options.pretrain) if options.pretrain else []
+        ours = [train_ours(folder, [*corpus, *start], seed, options.steps) for seed in range(1, options.seeds + 1)]
         peer = train_peer(folder)
     print(f"accuracy of seeds {', '.join(f'{value:.4f}' for value in ours)}; TF-IDF and logistic regression {peer:.4f}")
     return Result("heads", statistics.mean(ours), peer, f"accuracy, {'film reviews' if reviews else 'sentence types'}")
@@ -66,27 +77,37 @@ def write_reviews(archive: Path, folder: Path) -> list[str]:
     return [*files, "corpus.name=reviews", "corpus.clean.max_words=100000", "corpus.clean.max_chars=1000000"]
 
 
-def settings(folder: Path, corpus: list[str], seed: int, steps: int) -> Config:
-    """The best step on validation is kept."""
+def settings(folder: Path, corpus: list[str], seed: int, steps: int, later: Sequence[str] = ()) -> Config:
+    """The best step on validation is kept. Words of `later` and of `corpus` win over those here."""
     every = max(1, steps // 10)
     values = compose.values(
         [
-            "corpus=labelled", "pair=en", *corpus, "tokenizer=words", "tokenizer.lowercase=true", *MODEL,
+            "corpus=labelled", "pair=en", "tokenizer=words", "tokenizer.lowercase=true", *MODEL,
             f"paths.root={folder}", f"name=seed{seed}", "loader.batch_tokens=8192",
             f"train.max_steps={every * (steps // every)}", f"train.evaluate_every={every}",
             f"train.checkpoint_every={every}", "train.final_weights=best", "train.loss.label_smoothing=0",
             "train.optimizer.lr=0.003", "train.optimizer.warmup_steps=20", "train.optimizer.schedule=cosine",
             "cluster.backend=local", "registry.register=false", "tracking.offline=true",
-            "tracking.system_metrics=false", "shards.keep_text=true",
+            "tracking.system_metrics=false", "shards.keep_text=true", *corpus, *later,
         ]
     )  # fmt: skip
     return compose.typed(Config, {**values, "seed": seed})
 
 
+def pretrain(folder: Path, corpus: list[str], steps: int) -> list[str]:
+    """Trains a masked encoder on the training texts; returns the settings of heads that start from it."""
+    masked = [
+        "model=bert_tiny", *ENCODER, "model.dropout=0.1", "name=encoder", "loader.batch_tokens=4096",
+        "loader.max_length=512", "train.optimizer.lr=0.002", "train.optimizer.warmup_steps=100",
+    ]  # fmt: skip
+    config = settings(folder, [*corpus, "registry=masked"], 1, steps, masked)
+    train.task(config)
+    return [*ENCODER, "model.dropout=0.3", f"train.init_from={config.run_dir / 'bundle'}", "train.optimizer.lr=0.001"]
+
+
 def train_ours(folder: Path, corpus: list[str], seed: int, steps: int) -> float:
     """The accuracy of one seed."""
     config = settings(folder, corpus, seed, steps)
-    shard(settings(folder, corpus, 1, steps))
     train.task(config)
     return float(load_label_bundle(config.run_dir / "bundle").facts["scores"]["test"]["accuracy"])
 

@@ -96,7 +96,10 @@ VERBS: dict[str, Verb] = {
         json="query.format=json",
     ),
     "export": _verb(
-        "services.commands.export", "write word vectors in other programs' formats", "export", "[FORMAT...]"
+        "services.commands.export",
+        "write word vectors or an encoder in other programs' formats",
+        "export",
+        "[FORMAT...]",
     ),
     "inspect": _verb(
         "services.commands.inspect",

@@ -51,6 +51,7 @@ INSIDE = {
     "services.models.loaded_vectors": "torch, which vectors of texts need and words alone need not",
     "services.commands.query": "torch, which words in a text need and words alone need not",
     "services.commands.inspect": "torch, which only a network's parameters need",
+    "services.commands.export": "torch, which encoders need and word vectors alone need not",
     "model.text.batch": "numba; NumPy does it where there is none",
     "model.text.subwords": "numba; a dictionary does it where there is none, or little to encode",
     "model.text.subword_training": "numba; a dictionary does it where there is none, or little to train on",

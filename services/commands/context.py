@@ -46,23 +46,23 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
     return 0
 
 
-def model_directory(config: VectorsSource) -> Path:
-    """Returns the bundle that `query.vectors` names, or that of the newest run with a network.
+def model_directory(config: VectorsSource, section: str = "query") -> Path:
+    """Returns the bundle that the section's `vectors` names, or that of the newest run with a network.
 
     Raises:
         UserError: there is none.
     """
-    loader = VectorsLoader.of("query", config)
+    loader = VectorsLoader.of(section, config)
     if config.vectors is not None:
         if is_registered(config.vectors):
             return loader.registry.fetch(loader.registry.resolve(config.vectors))
         return loader.directory(config.vectors)
     for bundle in sorted(bundles(loader.runs), key=lambda path: -(path / CONFIG).stat().st_mtime):
         if bundle_kind(bundle) != "vectors":
-            logger.info("query.vectors is not given: the network of the newest run, %s", bundle.parent.name)
+            logger.info("%s.vectors is not given: the network of the newest run, %s", section, bundle.parent.name)
             return bundle
     raise UserError(
-        f"query.vectors: no run with a network in {loader.runs}; name a run, a bundle or models:/NAME@ALIAS"
+        f"{section}.vectors: no run with a network in {loader.runs}; name a run, a bundle or models:/NAME@ALIAS"
     )
 
 

@@ -1,9 +1,11 @@
-"""`dragoman export [FORMAT...]`: word vectors in the formats of other programs, as files in a folder."""
+"""`dragoman export [FORMAT...]`: word vectors or an encoder in other programs' formats, as files in a folder."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from conf import compose
 from model.errors import UserError, unknown
@@ -20,15 +22,22 @@ FORMATS: dict[Format, str] = {
     "numpy": "a NumPy array and its vocabulary",
     "projector": "for the TensorBoard projector",
 }
+NetworkFormat = Literal["sentence-transformers", "model2vec"]
+NETWORK_FORMATS: dict[NetworkFormat, str] = {
+    "sentence-transformers": "an encoder for sentence-transformers and transformers",
+    "model2vec": "an encoder's vectors of pieces, for model2vec",
+}
+AnyFormat = Literal[Format, NetworkFormat]
 
 
 @dataclass
 class ExportConfig(VectorsSource):
-    """The word vectors to write, the folder, and the formats."""
+    """The word vectors or the encoder to write, the folder, and the formats."""
 
     output: str = "artifacts/exports/vectors"  # a folder
-    formats: list[Format] = field(default_factory=lambda: list(FORMATS))  # to write
+    formats: list[AnyFormat] = field(default_factory=lambda: list(FORMATS))  # to write
     restrict: Whole = 0  # this many most frequent words; 0: all
+    components: Whole = 0  # model2vec: numbers of a vector, by principal component analysis; 0: the encoder's width
 
 
 def main(argv: Sequence[str]) -> int:
@@ -41,28 +50,49 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     """Writes `formats`, or the configured ones, and prints each new file.
 
     Raises:
-        UserError: an unknown format, vectors that it cannot hold, or a folder that is not writable.
+        UserError: an unknown format, vectors or an encoder that it cannot hold, or a folder that is not writable.
     """
+    known: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
     for word in formats:
-        if word not in FORMATS:
-            raise unknown("export.formats", word, FORMATS)
-    chosen = [name for name in FORMATS if name in (formats or config.formats)]
+        if word not in known:
+            raise unknown("export.formats", word, known)
+    wanted = set(formats or config.formats)
     check_ranges("export", config)
-    embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
+    writers: dict[str, Callable[[Path], object]] = {}
+    if wanted & set(FORMATS):
+        embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
+        writers |= {name: partial(write_format, name=name, embeddings=embeddings) for name in FORMATS}
+    if wanted & set(NETWORK_FORMATS):
+        writers |= network_writers(config)
     output = local_folder(config.output, config.cache)
     try:
         output.mkdir(parents=True, exist_ok=True)
-        for name in chosen:
+        for name in (one for one in known if one in wanted):
             with tempfile.TemporaryDirectory(prefix=f".{name}.", dir=output) as part:
-                write_format(Path(part), name, embeddings)
+                writers[name](Path(part))
                 for file in move_files(Path(part), output):
-                    print(f"{file}  {file.stat().st_size:,} bytes, {FORMATS[name]}")
+                    print(f"{file}  {file.stat().st_size:,} bytes, {known[name]}")
         publish_files(output)
     except PermissionError as problem:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"export.output: {output} is not a folder") from None
     return compose.OK
+
+
+def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]:
+    """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
+    # They load torch, which word vectors do not need.
+    from model.bundles.sentence_transformers import write_sentence_transformers
+    from model.bundles.static_table import write_static_table
+    from model.inference.sentence_vectors import load_any_bundle
+    from services.commands.context import model_directory
+
+    bundle = load_any_bundle(model_directory(config, "export"))
+    return {
+        "sentence-transformers": lambda folder: write_sentence_transformers(folder / "sentence-transformers", bundle),
+        "model2vec": lambda folder: write_static_table(folder / "model2vec", bundle, config.components),
+    }
 
 
 def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:
