@@ -14,7 +14,7 @@ from model.errors import UserError
 from model.storage.places import is_address
 from services.jobs.client import entries, verbs
 from services.jobs.planning.refusals import VERBS as QUEUED_VERBS
-from services.lines.board import Board
+from services.lines.board import Board, State
 from services.lines.here import run_here
 from services.lines.queued import run_queued
 from services.lines.recipe import Step, find_recipe, read_line
@@ -44,14 +44,15 @@ def run_line(root: LineRoot, wanted: str, changes: Mapping[str, Any]) -> int:
         _lock(descriptor, path)
         states = {step.name: records.state(step) for step in steps}
         wanted_steps = _missing(steps, states)
+        if root.line.plan:
+            for step in steps:
+                command = f"would run dragoman {step.verb} {' '.join(step.words)}"
+                print(f"{step.name}: {command if step in wanted_steps else _at_rest(states[step.name])}")
+            return compose.OK
         board = Board(path.stem, steps, folder / "line.html")
         for step in steps:
             if step not in wanted_steps:
-                board.set(step, "up to date" if states[step.name] == "made" else "not needed")
-        if root.line.plan:
-            for step in wanted_steps:
-                print(f"{step.name}: would run dragoman {step.verb} {' '.join(step.words)}")
-            return compose.OK
+                board.set(step, _at_rest(states[step.name]))
         _run(root, wanted_steps, board, folder, descriptor, records)
         board.draw()
     finally:
@@ -81,6 +82,10 @@ def _missing(steps: Sequence[Step], states: Mapping[str, str]) -> list[Step]:
         if states[step.name] == "new" or (states[step.name] == "lost" and needed):
             wanted.add(step.name)
     return [step for step in steps if step.name in wanted]
+
+
+def _at_rest(state: str) -> State:
+    return "up to date" if state == "made" else "not needed"
 
 
 def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, descriptor: int, records: Records) -> None:
