@@ -34,6 +34,12 @@ VERBS: dict[str, Verb] = {
     "verify": _pipeline(
         "prove that a run saw the batches of an undisturbed one, and kept its weights", "verify", "RUN"
     ),
+    "import": _verb(
+        "pipelines.import_model",
+        "make a bundle of another program's model: Marian, M2M-100, NLLB, T5, word vectors",
+        "imports registry",
+        "FOLDER|hf://ORG/NAME|FILE",
+    ),
     "evaluate": _pipeline("score a trained model on a held-out set", "evaluate decode alignment registry"),
     "compare": _pipeline(
         "train networks with equal budgets and compare them on one page",

@@ -84,6 +84,7 @@ DOORS = {
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
+    "huggingface_hub": ["model/huggingface/hub.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
         "services/endpoint",

@@ -86,9 +86,7 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
         mask=ids.get("<mask>", -1),
     )
     tokenizer, lacking = reordered(folder.file("sentencepiece.bpe.model"), names, order)
-    tokens = {
-        piece: number for piece, number in ids.items() if piece.startswith("__") or is_language_and_script(piece)
-    }
+    tokens = {piece: number for piece, number in ids.items() if piece.startswith("__") or is_language_and_script(piece)}
     prefixes = [
         [order.ours(language_token(tokens, language, wanted, f"imports.{side}_token"))]
         for side, language, wanted in (
@@ -215,7 +213,11 @@ def correspondence(config: TransformerConfig) -> Iterator[Names]:
                         sources = [(f"{theirs}.{name}.{letter}_proj.{kind}", size) for letter in letters]
                         yield f"{ours}.{attention}_attention.{part}.{kind}", sources, "in"
                 for kind, size in (("weight", (wide, wide)), ("bias", (wide,))):
-                    yield f"{ours}.{attention}_attention.out.{kind}", [(f"{theirs}.{name}.out_proj.{kind}", size)], "out"
+                    yield (
+                        f"{ours}.{attention}_attention.out.{kind}",
+                        [(f"{theirs}.{name}.out_proj.{kind}", size)],
+                        "out",
+                    )
                 yield from norms(f"{ours}.{attention}_sublayer.norm", f"{theirs}.{norm}", wide)
             yield f"{ours}.feed_forward.inner.weight", [(f"{theirs}.fc1.weight", (inner, wide))], "in"
             yield f"{ours}.feed_forward.inner.bias", [(f"{theirs}.fc1.bias", (inner,))], "in"
@@ -280,7 +282,9 @@ def m2m_names(folder: Folder) -> dict[int, str]:
     """Returns id -> piece of M2M-100: vocab.json, then the languages."""
     names = named(folder, "vocab.json")
     first = max(names, default=-1) + 1
-    return names | {first + number: token for number, token in enumerate(listed_tokens(folder)) if token.startswith("__")}
+    return names | {
+        first + number: token for number, token in enumerate(listed_tokens(folder)) if token.startswith("__")
+    }
 
 
 def nllb_names(folder: Folder) -> dict[int, str]:

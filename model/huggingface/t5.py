@@ -84,7 +84,10 @@ def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
             f"{folder.path / CONFIG}: {heads} heads of d_kv={head} are wider than d_model={width}, or do not divide it: "
             "such networks (T5's 3B and 11B) have no form here"
         )
-    activation, epsilon = folder.setting("feed_forward_proj", str, "relu"), folder.setting("layer_norm_epsilon", float, EPSILON)
+    activation, epsilon = (
+        folder.setting("feed_forward_proj", str, "relu"),
+        folder.setting("layer_norm_epsilon", float, EPSILON),
+    )
     if activation not in ACTIVATIONS:
         choices = ", ".join(ACTIVATIONS)
         raise UserError(f"{folder.path / CONFIG}: feed_forward_proj={activation!r} is not known. Choices: {choices}")
@@ -141,7 +144,9 @@ def stack(tensors: Tensors, config: TransformerConfig, folder: Folder, side: str
                 found[f"{ours}.cross_attention.kv.weight"] = torch.cat([keys, values])
             out = pad_end(tensors.take(f"{where}.o.weight", wide, narrow), (0, wide - narrow))
             found[f"{ours}.{attention}_attention.out.weight"] = out
-            found[f"{ours}.{attention}_sublayer.norm.weight"] = tensors.take(f"{layer}.{number}.layer_norm.weight", wide)
+            found[f"{ours}.{attention}_sublayer.norm.weight"] = tensors.take(
+                f"{layer}.{number}.layer_norm.weight", wide
+            )
         last = f"{layer}.{len(attentions)}"
         parts = ("wi_0", "wi_1") if config.activation in GATED else ("wi",)
         rows = [tensors.take(f"{last}.DenseReluDense.{part}.weight", inner, wide) for part in parts]

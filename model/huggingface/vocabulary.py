@@ -17,6 +17,7 @@ from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK
 
 ABSENT = -1e4  # the bias of a token that their vocabulary lacks: its probability is 0
 NONE = -1
+UNKNOWN_PENALTY = 10.0  # SentencePiece's, below the rarest piece
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def reordered(path: Path, names: Mapping[int, str], order: Order) -> tuple[Subwo
         kind(piece=piece, score=0.0, type=kind.UNKNOWN if number == UNK else kind.CONTROL)
         for number, piece in enumerate(SPECIAL_PIECES)
     ]
+    rarest = min((one.score for one in known.values()), default=0.0) - UNKNOWN_PENALTY
     taken = set(SPECIAL_PIECES)
     for theirs in order.theirs[len(SPECIAL_PIECES) :]:
         name = names.get(theirs, "")
@@ -102,13 +104,14 @@ def reordered(path: Path, names: Mapping[int, str], order: Order) -> tuple[Subwo
         found = known.get(name)
         if found is not None:
             pieces.append(kind(piece=name, score=found.score, type=found.type))
+        elif len(name) == 1:  # their tokenizer looks up an unknown character among the other side's pieces
+            pieces.append(kind(piece=name, score=rarest, type=kind.NORMAL))
         else:
             pieces.append(kind(piece=name, score=0.0, type=kind.CONTROL if is_control(name) else kind.UNUSED))
         taken.add(name)
     lacking = sum(1 for name in known if name not in taken)
     del model.pieces[:]
     model.pieces.extend(pieces)
-    model.ClearField("self_test_data")
     spec = model.trainer_spec
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id, spec.vocab_size = PAD, UNK, BOS, EOS, len(pieces)
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES[:4]

@@ -13,7 +13,6 @@ Letters: B batch, T positions, H heads, D width, K = D / H width of a head.
 """
 
 import math
-
 from typing import Literal, Protocol
 
 import torch
