@@ -67,7 +67,7 @@ def task(config: ImportRoot, source: str = "") -> int:
             is no import.
     """
     if not source:
-        raise UserError(f"import: name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
+        raise UserError(f"name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
     given = source.rstrip("/")
     name = config.name if again.gives("name") else folder_name(given)
     registry = config.registry if again.gives("registry.name") else replace(config.registry, name=name)
@@ -82,7 +82,7 @@ def task(config: ImportRoot, source: str = "") -> int:
     elif Path(given).exists():
         save_vectors_of(config, Path(given))
     else:
-        raise UserError(f"import: {source!r} is neither a folder nor a file; a model of a hub is {HUB}ORG/NAME")
+        raise UserError(f"{source}: neither a folder nor a file; a model of a hub is {HUB}ORG/NAME")
     register(config, bundle)
     return compose.OK
 
@@ -147,7 +147,7 @@ def pair_of(folder: Folder, source: str) -> str:
 def save_vectors_of(config: ImportRoot, path: Path) -> None:
     """Writes the bundle of a file of word vectors."""
     if not again.gives("pair") or not is_single(config.pair):
-        raise UserError(f"import: {path} holds words of one language; give it, such as pair=en")
+        raise UserError(f"{path}: holds words of one language; give it, such as pair=en")
     found = read_vectors(path)
     origin = {
         "source": str(path.absolute()),

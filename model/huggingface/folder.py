@@ -126,8 +126,8 @@ class Folder:
 def refusal(path: str) -> str:
     """Returns the message about weights that are a pickle."""
     return (
-        f"{path} is a pickle, which can run any code; convert it where you trust it: python -c 'from transformers import "
-        f'AutoModelForSeq2SeqLM as M; M.from_pretrained("FOLDER").save_pretrained("SAFE")\''
+        f"{path} is a pickle, which can run any code; convert it where you trust it: python -c 'from transformers "
+        f'import AutoModelForSeq2SeqLM as M; M.from_pretrained("FOLDER").save_pretrained("SAFE")\''
     )
 
 

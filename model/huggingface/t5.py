@@ -81,8 +81,8 @@ def shape(folder: Folder, prefix: list[int]) -> TransformerConfig:
     width, head, heads = (folder.setting(key, int) for key in ("d_model", "d_kv", "num_heads"))
     if width % head or head * heads > width:
         raise UserError(
-            f"{folder.path / CONFIG}: {heads} heads of d_kv={head} are wider than d_model={width}, or do not divide it: "
-            "such networks (T5's 3B and 11B) have no form here"
+            f"{folder.path / CONFIG}: {heads} heads of d_kv={head} are wider than d_model={width}, or do not divide "
+            "it: such networks (T5's 3B and 11B) have no form here"
         )
     activation, epsilon = (
         folder.setting("feed_forward_proj", str, "relu"),

@@ -79,8 +79,8 @@ class TranslationNetwork(Network):
         """
         if tie in ("all", "inputs") and source_vocabulary != target_vocabulary:
             raise UserError(
-                f"model.tie={tie!r}: source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
-                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
+                f"model.tie={tie!r}: source and target vocabularies differ ({source_vocabulary} and "
+                f"{target_vocabulary} tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
             )
         self.target_embedding = self.source_embedding = nn.Embedding(target_vocabulary, width, padding_idx=PAD)
         if tie in ("target", "none"):

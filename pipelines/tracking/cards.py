@@ -51,9 +51,8 @@ def imported_lines(tags: Mapping[str, str]) -> list[str]:
     if "imported_source" not in tags:
         return []
     revision = f", revision `{tags['imported_revision']}`" if "imported_revision" in tags else ""
-    return [
-        f"**Imported** from `{tags['imported_source']}`{revision}; license: {tags.get('imported_license', 'none named')}"
-    ]
+    license = tags.get("imported_license", "none named")
+    return [f"**Imported** from `{tags['imported_source']}`{revision}; license: {license}"]
 
 
 def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
