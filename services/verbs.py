@@ -68,9 +68,7 @@ VERBS: dict[str, Verb] = {
         "services.commands.query", "find the words nearest to a word, by its vector", "query", "WORD..."
     ),
     "analogy": _verb("services.commands.query", "find the words that are to C as B is to A", "query", "A B C..."),
-    "export": _verb(
-        "services.commands.export", "write word vectors in other programs' formats", "export", "[FORMAT...]"
-    ),
+    "export": _verb("services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"),
     "inspect": _verb(
         "services.commands.inspect", "show the content and origin of a shard, bundle or checkpoint", "inspect", "PATH"
     ),

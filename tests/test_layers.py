@@ -49,6 +49,7 @@ WHOLE_CONFIG = {"pipelines.config", "pipelines.tasks", "pipelines.comparison", "
 # Who imports ours inside of functions, and why.
 INSIDE = {
     "services.models.loaded_vectors": "torch, which vectors of texts need and words alone need not",
+    "services.commands.export": "torch, which only networks need",
     "services.commands.query": "torch, which words in a text need and words alone need not",
     "services.commands.inspect": "torch, which only a network's parameters need",
     "model.text.batch": "numba; NumPy does it where there is none",

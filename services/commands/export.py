@@ -1,4 +1,4 @@
-"""`dragoman export [FORMAT...]`: word vectors in the formats of other programs, as files in a folder."""
+"""`dragoman export [FORMAT...]`: models in the formats of other programs, as files in a folder."""
 
 import tempfile
 from collections.abc import Sequence
@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conf import compose
+from model.bundles.directory import bundle_kind
 from model.errors import UserError, unknown
+from model.files import atomic_directory
 from model.ranges import Whole, check_ranges
 from model.storage.mirror import local_folder, publish_files
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.formats import Format, write_format
 from services.commands.query import positional
-from services.models.vectors_source import VectorsLoader, VectorsSource
+from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 FORMATS: dict[Format, str] = {
     "text": "word2vec's text format",
@@ -20,6 +22,8 @@ FORMATS: dict[Format, str] = {
     "numpy": "a NumPy array and its vocabulary",
     "projector": "for the TensorBoard projector",
 }
+
+HUGGINGFACE = "huggingface"  # a folder of transformers, of a translation or language model
 
 
 @dataclass
@@ -34,6 +38,8 @@ class ExportConfig(VectorsSource):
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code. Words without a `=` are formats."""
     words, rest = positional(argv)
+    if words == [HUGGINGFACE]:
+        return compose.run_section(export_network, "export", ExportConfig, rest, "export")
     return compose.run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
 
 
@@ -45,7 +51,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     """
     for word in formats:
         if word not in FORMATS:
-            raise unknown("export.formats", word, FORMATS)
+            raise unknown("export.formats", word, [*FORMATS, HUGGINGFACE])
     chosen = [name for name in FORMATS if name in (formats or config.formats)]
     check_ranges("export", config)
     embeddings = most_frequent(VectorsLoader.of("export", config).load(config.vectors).embeddings, config.restrict)
@@ -62,6 +68,35 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
         raise UserError(f"export.output: {problem.filename} cannot be written ({problem.strerror})") from None
     except (FileExistsError, NotADirectoryError):
         raise UserError(f"export.output: {output} is not a folder") from None
+    return compose.OK
+
+
+def export_network(config: ExportConfig) -> int:
+    """Writes the folder `output` of transformers for the translation or language model that `vectors` names.
+
+    Raises:
+        UserError: no such model, a network that no class of transformers computes, or a folder that is there already.
+    """
+    from model.huggingface.write import write_huggingface  # with torch, which word vectors need not
+    from model.inference.kinds import open_bundle
+
+    if config.vectors is None:
+        raise UserError("export.vectors: name the model: a run, a bundle's directory or models:/NAME@ALIAS")
+    loader = VectorsLoader.of("export", config)
+    if is_registered(config.vectors):
+        bundle = open_bundle(loader.registry.fetch(loader.registry.resolve(config.vectors)))
+    else:
+        bundle = open_bundle(loader.directory(config.vectors))
+    if bundle_kind(bundle.directory) not in ("translation", "language"):
+        raise UserError(f"export.vectors={config.vectors}: {HUGGINGFACE} is for translation and language models")
+    output = local_folder(config.output, config.cache)
+    if output.exists():
+        raise UserError(f"export.output: {output} is there already; name a new folder")
+    with atomic_directory(output) as work:
+        write_huggingface(work, bundle)
+    for path in sorted(output.iterdir()):
+        print(f"{path}  {path.stat().st_size:,} bytes")
+    publish_files(output)
     return compose.OK
 
 
