@@ -96,7 +96,9 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
         cross_attention(target.attention, layer)
         feed_forward(target.ffn, layer)
     for side, near in ((spec.encoder, network.encoder_relative), (spec.decoder, network.decoder_relative)):
-        for target in side.layer if near is not None else ():
+        if near is None:
+            continue
+        for target in side.layer:
             target.self_attention.relative_attention_bias = array(near.table)
             target.self_attention.relative_attention_max_distance = np.dtype("int32").type(near.farthest)
     if config.norm == "pre":

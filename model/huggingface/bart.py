@@ -110,7 +110,9 @@ def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
     return Imported(network, TokenizerPair(tokenizer, tokenizer), notes)
 
 
-def shape(folder: Folder, norm: Any, positions: Any, **prefixes: list[int]) -> TransformerConfig:
+def shape(
+    folder: Folder, norm: Any, positions: Any, source_prefix: list[int], target_prefix: list[int] | None = None
+) -> TransformerConfig:
     """Returns our configuration of the stack that config.json describes.
 
     Raises:
@@ -140,7 +142,8 @@ def shape(folder: Folder, norm: Any, positions: Any, **prefixes: list[int]) -> T
         positions=positions,
         max_positions=folder.setting("max_position_embeddings", int, 512),
         output_bias=True,
-        **prefixes,
+        source_prefix=source_prefix,
+        target_prefix=target_prefix or [],
     )
 
 
@@ -202,6 +205,7 @@ Names = tuple[str, list[tuple[str, tuple[int, ...]]], str]
 def correspondence(config: TransformerConfig) -> Iterator[Names]:
     """Yields (our tensor, their tensors that stand one above the other in it and their shapes, its way)."""
     wide, inner = config.width, config.feed_forward
+    square: dict[str, tuple[int, ...]] = {"weight": (wide, wide), "bias": (wide,)}
     for side, attentions in SIDES:
         for layer in range(config.encoder_layers if side == "encoder" else config.decoder_layers):
             ours, theirs = f"{side}.{layer}", f"model.{side}.layers.{layer}"
@@ -209,10 +213,10 @@ def correspondence(config: TransformerConfig) -> Iterator[Names]:
                 name, norm = ATTENTIONS[attention]
                 products = {"qkv": "qkv"} if attention == "self" else {"q": "q", "kv": "kv"}
                 for part, letters in products.items():
-                    for kind, size in (("weight", (wide, wide)), ("bias", (wide,))):
+                    for kind, size in square.items():
                         sources = [(f"{theirs}.{name}.{letter}_proj.{kind}", size) for letter in letters]
                         yield f"{ours}.{attention}_attention.{part}.{kind}", sources, "in"
-                for kind, size in (("weight", (wide, wide)), ("bias", (wide,))):
+                for kind, size in square.items():
                     yield (
                         f"{ours}.{attention}_attention.out.{kind}",
                         [(f"{theirs}.{name}.out_proj.{kind}", size)],

@@ -1,5 +1,6 @@
 """What a user says of a model to import, and what its reader makes of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from model.networks.transformer import Transformer, TransformerConfig
@@ -23,7 +24,7 @@ class Imported:
 
     network: Transformer
     tokenizers: TokenizerPair
-    notes: dict[str, object] = field(default_factory=dict)
+    notes: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def config(self) -> TransformerConfig:

@@ -8,11 +8,11 @@
 A file may be compressed (gzip, xz, bzip2, zstd) or the one member of a zip. V words, d width.
 """
 
-import io
 import json
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -82,7 +82,7 @@ def opened(path: Path) -> BinaryIO:
         listed = ", ".join(one.filename for one in names[:8]) or "none"
         raise UserError(f"{path}: one member is needed, {len(names)} found ({listed}); unpack one and name it")
     check_expansion(path, names[0].file_size)
-    return io.BufferedReader(archive.open(names[0]))  # type: ignore[arg-type]  # raw enough
+    return Blocks.from_blocks(iter(partial(archive.open(names[0]).read, 1 << 20), b""))
 
 
 def is_text_row(line: bytes, width: int) -> bool:
