@@ -39,7 +39,7 @@ IN_A_NAME = re.compile(r".*[-_]([a-z]{2,3})[-_]([a-z]{2,3})")  # opus-mt-en-de
 
 @dataclass
 class ImportConfig:
-    """What the model's files do not say."""
+    """The tokens and words that a model's files do not choose."""
 
     source_token: str | None = None  # the token of the source language (__en__, eng_Latn); null: found by `pair`
     target_token: str | None = None  # of the target language (__de__, deu_Latn, >>deu<<); null: found by `pair`

@@ -1,4 +1,4 @@
-"""What a user says of a model to import, and what its reader makes of it."""
+"""The options of an import, and the result of reading a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.bundles.directory import Bundle
 from model.bundles.language import TextBundle
 from model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
 from model.bundles.translation import TranslationBundle
@@ -26,23 +27,20 @@ SPECIAL_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values that the class has
 
 
-def write_huggingface(folder: Path, bundle: TranslationBundle | TextBundle) -> None:
+def write_huggingface(folder: Path, bundle: Bundle) -> None:
     """Writes the bundle's network and tokenizer into the new folder.
 
     Raises:
         UserError: no class of transformers computes this network; names each setting and the values that fit.
     """
-    network = bundle.network
-    if isinstance(network, Transformer):
-        assert isinstance(bundle, TranslationBundle), "a Transformer translates"
-        files, weights = marian(network, bundle)
-    elif isinstance(network, DecoderOnly):
-        assert isinstance(bundle, TextBundle), "of one language"
-        files, weights = causal(network, bundle)
+    if isinstance(bundle, TranslationBundle) and isinstance(bundle.network, Transformer):
+        files, weights = marian(bundle.network, bundle)
+    elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly):
+        files, weights = causal(bundle.network, bundle)
     else:
         raise UserError(
-            f"export: {bundle.architecture} has no class in transformers. Choices: a bundle of the architectures "
-            "transformer (MarianMTModel) and gpt (GPT2LMHeadModel, LlamaForCausalLM)"
+            f"export: {bundle.config.architecture} has no class in transformers. Choices: bundles of the "
+            "architectures transformer (MarianMTModel) and gpt (GPT2LMHeadModel, LlamaForCausalLM)"
         )
     save(folder, {**files, "README.md": card(bundle).encode()}, weights)
 
@@ -100,7 +98,7 @@ def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, A
             "lm_head.weight": tables["target"],
         }
     for ours, theirs, way in correspondence(config):
-        parts = permuted(state[ours], way, back).split([shape[0] for _, shape in theirs])
+        parts = torch.split(permuted(state[ours], way, back), [shape[0] for _, shape in theirs])
         weights |= {name: part for (name, _), part in zip(theirs, parts, strict=True)}
     activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
     settings = {
@@ -206,7 +204,9 @@ def llama(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
         weights[f"{theirs}.input_layernorm.weight"] = state[f"{ours}.self_sublayer.norm.weight"]
         weights[f"{theirs}.post_attention_layernorm.weight"] = state[f"{ours}.feed_forward_sublayer.norm.weight"]
         for kind in ("weight", "bias"):
-            q, k, v = state[f"{ours}.self_attention.qkv.{kind}"].split([config.width, head * groups, head * groups])
+            q, k, v = torch.split(
+                state[f"{ours}.self_attention.qkv.{kind}"], [config.width, head * groups, head * groups]
+            )
             gate, up = state[f"{ours}.feed_forward.inner.{kind}"].chunk(2)
             parts = {
                 "self_attn.q_proj": halves(q, config.heads), "self_attn.k_proj": halves(k, groups),
@@ -226,7 +226,7 @@ def llama(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
 
 def halves(rows: Tensor, heads: int) -> Tensor:
     """rows (heads x K, ...): of each head first the even numbers, then the odd ones."""
-    pairs = rows.unflatten(0, (heads, -1, 2))
+    pairs = rows.view(heads, -1, 2, *rows.shape[1:])
     return pairs.transpose(1, 2).flatten(0, 2)
 
 
@@ -257,7 +257,7 @@ def ids_of(tokenizer: Tokenizer) -> dict[str, int]:
     return {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary)))}
 
 
-def card(bundle: TranslationBundle | TextBundle) -> str:
+def card(bundle: Bundle) -> str:
     """Returns the model card: languages, license and origin, as far as the bundle tells them."""
     origin, facts = bundle.facts.get("imported") or {}, bundle.facts
     run = facts.get("run") or {}

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from conf import compose
-from model.bundles.directory import bundle_kind
 from model.errors import UserError, unknown
 from model.files import atomic_directory
 from model.ranges import Whole, check_ranges
@@ -87,8 +86,6 @@ def export_network(config: ExportConfig) -> int:
         bundle = open_bundle(loader.registry.fetch(loader.registry.resolve(config.vectors)))
     else:
         bundle = open_bundle(loader.directory(config.vectors))
-    if bundle_kind(bundle.directory) not in ("translation", "language"):
-        raise UserError(f"export.vectors={config.vectors}: {HUGGINGFACE} is for translation and language models")
     output = local_folder(config.output, config.cache)
     if output.exists():
         raise UserError(f"export.output: {output} is there already; name a new folder")
