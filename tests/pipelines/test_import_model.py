@@ -1,5 +1,6 @@
 """`dragoman import` as a user calls it: a run's bundle that translates, and refusals that leave nothing."""
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,16 @@ from tests import huggingface_folders as folders
 pytest.importorskip("transformers")
 
 
-def test_an_imported_model_is_the_bundle_of_a_run_and_can_be_fine_tuned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_imported_model_is_the_bundle_of_a_run_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.chdir(tmp_path)
     folders.marian(tmp_path / "given" / "opus-mt-en-de")
     assert main(["import", "given/opus-mt-en-de", "registry.register=false", "tracking.offline=true"]) == 0
     facts = read_facts(tmp_path / "artifacts" / "runs" / "opus-mt-en-de" / "bundle")
     assert (facts["pair"], facts["imported"]["license"]) == ("en-de", "apache-2.0")
-    assert "train.init_from=opus-mt-en-de model.width=32" in capsys.readouterr().out
+    assert "train.init_from=opus-mt-en-de model.width=32" in caplog.text
     assert main(["import", "given/opus-mt-en-de", "registry.register=false", "tracking.offline=true"]) == 0, (
         "again replaces it"
     )
