@@ -16,6 +16,7 @@ import services.config
 from conf import groups
 from model.networks.architectures import ARCHITECTURES
 from model.ranges import all_ranges, ranges_of
+from pipelines.import_model import ImportRoot
 from pipelines.unpack import UnpackRoot
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "ranges.md"
@@ -32,7 +33,13 @@ Where architectures differ, every range is given. (`make defaults` writes this p
 
 | setting | must be |
 |---|---|"""
-ROOTS = (pipelines.config.VerifyRoot, pipelines.config.SynthesizeRoot, services.config.Config, UnpackRoot)
+ROOTS = (
+    pipelines.config.VerifyRoot,
+    pipelines.config.SynthesizeRoot,
+    services.config.Config,
+    UnpackRoot,
+    ImportRoot,
+)
 
 
 def schemas() -> Iterator[tuple[str, str, type[Any]]]:

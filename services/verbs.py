@@ -44,6 +44,12 @@ VERBS: dict[str, Verb] = {
         "RUN",
         json="verify.format=json",
     ),
+    "import": _verb(
+        "pipelines.import_model",
+        "make a bundle of another program's model: Marian, M2M-100, NLLB, T5, word vectors",
+        "imports registry",
+        "FOLDER|hf://ORG/NAME|FILE",
+    ),
     "evaluate": _pipeline("score a trained model on a held-out set", "evaluate decode alignment registry", json=ROWS),
     "compare": _pipeline(
         "train networks with equal budgets and compare them on one page",
@@ -95,12 +101,7 @@ VERBS: dict[str, Verb] = {
         "A B C...",
         json="query.format=json",
     ),
-    "export": _verb(
-        "services.commands.export",
-        "write word vectors or an encoder in other programs' formats",
-        "export",
-        "[FORMAT...]",
-    ),
+    "export": _verb("services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"),
     "inspect": _verb(
         "services.commands.inspect",
         "show the content and origin of a shard, bundle or checkpoint",

@@ -49,9 +49,9 @@ WHOLE_CONFIG = {"pipelines.config", "pipelines.tasks", "pipelines.comparison", "
 # Who imports ours inside of functions, and why.
 INSIDE = {
     "services.models.loaded_vectors": "torch, which vectors of texts need and words alone need not",
+    "services.commands.export": "torch, which networks need and word vectors need not",
     "services.commands.query": "torch, which words in a text need and words alone need not",
     "services.commands.inspect": "torch, which only a network's parameters need",
-    "services.commands.export": "torch, which encoders need and word vectors alone need not",
     "model.text.batch": "numba; NumPy does it where there is none",
     "model.text.subwords": "numba; a dictionary does it where there is none, or little to encode",
     "model.text.subword_training": "numba; a dictionary does it where there is none, or little to train on",
@@ -85,6 +85,7 @@ DOORS = {
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
+    "huggingface_hub": ["model/huggingface/hub.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
         "services/endpoint",

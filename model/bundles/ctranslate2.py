@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from model.errors import UserError
+from model.layers.transformer_layers import GATED
 from model.networks.network import TranslationNetwork
 from model.networks.transformer import Transformer
 from model.text.tokenizer import BOS, EOS, UNK
@@ -57,21 +58,25 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
     activations = {
         "relu": common_spec.Activation.RELU,
         "gelu": common_spec.Activation.GELU,
+        "silu": common_spec.Activation.SWISH,
         "swiglu": common_spec.Activation.SWISH,
+        "geglu": common_spec.Activation.GELUTanh,
     }
     shape = {
         "pre_norm": config.norm == "pre",
         "activation": activations[config.activation],
-        "ffn_glu": config.activation == "swiglu",
+        "ffn_glu": config.activation in GATED,
         "rms_norm": config.norm_kind == "rms",
         "rotary_dim": 0 if config.positions == "rotary" else None,  # 0: all of a head, in neighbouring pairs
         "num_heads_kv": config.kv_heads or config.heads,
+        "relative_attention_bias": config.positions == "relative",
     }
     spec = transformer_spec.TransformerSpec(
         transformer_spec.TransformerEncoderSpec(config.encoder_layers, config.heads, **shape),
         transformer_spec.TransformerDecoderSpec(config.decoder_layers, config.heads, **shape),
     )
-    if config.positions == "rotary":
+    added = config.positions in ("sinusoidal", "learned")
+    if not added and hasattr(spec.encoder, "position_encodings"):
         del spec.encoder.position_encodings
     sides = (
         (spec.encoder, spec.encoder.embeddings[0], network.source_embedding, network.source_positions),
@@ -80,7 +85,7 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
     for side, table, embedding, positions in sides:
         table.weight = array(embedding.weight)
         side.scale_embeddings = np.float32(config.width**0.5)
-        if config.positions != "rotary":
+        if added:
             # always ours: the sinusoids built into CTranslate2 are laid out otherwise than the paper's
             side.position_encodings.encodings = array(positions.table)
     for target, layer in zip(spec.encoder.layer, network.encoder, strict=True):
@@ -90,6 +95,12 @@ def specification(network: Transformer, source_tokens: Sequence[str], target_tok
         self_attention(target.self_attention, layer)
         cross_attention(target.attention, layer)
         feed_forward(target.ffn, layer)
+    for side, near in ((spec.encoder, network.encoder_relative), (spec.decoder, network.decoder_relative)):
+        if near is None:
+            continue
+        for target in side.layer:
+            target.self_attention.relative_attention_bias = array(near.table)
+            target.self_attention.relative_attention_max_distance = np.dtype("int32").type(near.farthest)
     if config.norm == "pre":
         norm(spec.encoder.layer_norm, network.encoder_norm)
         norm(spec.decoder.layer_norm, network.decoder_norm)

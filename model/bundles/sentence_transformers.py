@@ -25,7 +25,12 @@ from model.layers.transformer_layers import EncoderLayer
 from model.networks.bert import TokenEncoder
 from model.text.tokenizer import MASK, PAD
 
-FITTING = {"norm": ("pre",), "norm_kind": ("layer",), "activation": ("gelu",)}  # key: values that EsmModel has
+FITTING = {  # key: values that EsmModel has
+    "norm": ("pre",),
+    "norm_kind": ("layer",),
+    "activation": ("gelu",),
+    "positions": ("learned", "sinusoidal", "rotary"),
+}
 POOLINGS = {"mean": "mean", "first": "cls"}
 
 

@@ -67,10 +67,13 @@ class CTranslate2Engine:
         *,
         source_positions: int,
         target_positions: int,
+        source_prefix: Sequence[int] = (),
+        target_prefix: Sequence[int] = (),
         device: str = "cpu",
         threads: int | None = None,
     ) -> None:
-        """`*_positions` are the sizes of the position tables; `threads` the batches of a call at a time (None: one per
+        """`*_positions` are the most tokens of a side without its prefix, `*_prefix` the ids that the network puts
+        before every source and target; `threads` the batches of a call at a time (None: one per
         core)."""
         import ctranslate2
 
@@ -79,6 +82,8 @@ class CTranslate2Engine:
         self.source_tokens, self.target_tokens = distinct(source_tokens), distinct(target_tokens)
         self.target_ids = {token: number for number, token in enumerate(self.target_tokens)}
         self.source_positions, self.target_positions = source_positions, target_positions
+        self.source_prefix = [self.source_tokens[number] for number in source_prefix]
+        self.target_prefix = [self.target_tokens[number] for number in target_prefix]
         self.threads = threads or (len(os.sched_getaffinity(0)) if device == "cpu" else 1)
         workers = self.threads * CALLERS if device == "cpu" else self.threads  # they share the weights
         self.translator = ctranslate2.Translator(
@@ -99,6 +104,8 @@ class CTranslate2Engine:
         cut = [fit(ids, number, self.source_positions, config.too_long) for number, ids in enumerate(sources)]
         limits = [config.longest(len(ids), self.target_positions) for ids in cut]
         options = self.options(config) | {"return_scores": scored}
+        if self.target_prefix:  # it counts as part of the length: all that ended are scored again and sorted here
+            options |= {"return_scores": True, "num_hypotheses": config.candidates}
         answers: list[list[Hypothesis]] = [[] for _ in cut]
         batches: deque[tuple[list[int], int]] = deque()  # rows, and the most tokens of their translations
         # One limit a call, see DecodeConfig.longest. Padding changes the order of sums: that may turn a near tie, above
@@ -114,15 +121,21 @@ class CTranslate2Engine:
         while batches or running:
             while batches and len(running) < self.threads:
                 rows, limit = batches.popleft()
-                tokens = [[self.source_tokens[number] for number in cut[row]] for row in rows]
-                search = self.pool.submit(self.translator.translate_batch, tokens, max_decoding_length=limit, **options)
+                tokens = [self.source_prefix + [self.source_tokens[number] for number in cut[row]] for row in rows]
+                most = limit + len(self.target_prefix)
+                if self.target_prefix:
+                    options["target_prefix"] = [self.target_prefix] * len(rows)
+                search = self.pool.submit(self.translator.translate_batch, tokens, max_decoding_length=most, **options)
                 running[search] = rows
             for search in wait(running, return_when=FIRST_COMPLETED).done:
                 for row, found in zip(running.pop(search), search.result(), strict=True):
-                    answers[row] = [
+                    each = [
                         self.hypothesis(tokens, score, config.alpha)
                         for tokens, score in zip(found.hypotheses, found.scores or itertools.repeat(0.0), strict=False)
                     ]
+                    if self.target_prefix:
+                        each = sorted(each, key=lambda one: -one.score)[: config.nbest]
+                    answers[row] = each
         return answers
 
     def options(self, config: DecodeConfig) -> dict[str, Any]:
@@ -138,13 +151,14 @@ class CTranslate2Engine:
             "patience": patience,
             "num_hypotheses": config.nbest,
             "length_penalty": penalty,
-            "min_decoding_length": config.min_length,
-            "max_input_length": self.source_positions,
+            "min_decoding_length": config.min_length + len(self.target_prefix),
+            "max_input_length": self.source_positions + len(self.source_prefix),
             "disable_unk": not config.allow_unknown,
             "suppress_sequences": suppressed,
             "return_end_token": True,
         }
 
     def hypothesis(self, tokens: Sequence[str], score: float, alpha: float) -> Hypothesis:
-        ids = [self.target_ids[token] for token in tokens]
-        return replace(hypothesis(ids, score * max(1, len(ids)) ** alpha, alpha), score=score)
+        ids = [self.target_ids[token] for token in tokens[len(self.target_prefix) :]]
+        found = hypothesis(ids, score * max(1, len(tokens)) ** alpha, alpha)
+        return found if self.target_prefix else replace(found, score=score)

@@ -253,6 +253,8 @@ def choose_engine(bundle: TranslationBundle, engine: EngineName, device: str, th
                 *bundle.tokens(),
                 source_positions=bundle.source_positions,
                 target_positions=bundle.target_positions,
+                source_prefix=getattr(bundle.config, "source_prefix", ()),
+                target_prefix=getattr(bundle.config, "target_prefix", ()),
                 device=device,
                 threads=threads,
             )

@@ -7,14 +7,19 @@ Letters: B batch, T positions, H heads, D width, K = D / H width of a head.
     learned     a row of a table, added (Gehring et al. 2017, section 3.1)
     rotary      nothing is added; every pair (2i, 2i+1) of a query or key of self-attention is rotated by the angle
                 p / 10000^(2i/K), so that a product depends on the distance of the two (Su et al. 2021, equation 34)
+    relative    nothing is added; each head of self-attention adds a learned number to its scores, by the distance of
+                query and key: a bucket for each small one, buckets that grow with the logarithm for large ones
+                (Raffel et al. 2020, section 2.1)
 """
 
+import math
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
+PairPositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]  # of encoder-decoders
 
 
 class PositionConfig(Protocol):
@@ -22,8 +27,10 @@ class PositionConfig(Protocol):
 
     width: int
     heads: int
-    positions: PositionKind
     max_positions: int
+
+    @property
+    def positions(self) -> PairPositionKind: ...
 
 
 class Positions(nn.Module):
@@ -35,17 +42,18 @@ class Positions(nn.Module):
         super().__init__()
         self.limit = config.max_positions
         self.rotary = config.positions == "rotary"
+        self.adds = config.positions in ("sinusoidal", "learned")
         if config.positions == "learned":
             self.table = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
         elif self.rotary:
             angles = position_angles(config.max_positions, config.width // config.heads)
             self.register_buffer("table", torch.stack([angles.cos(), angles.sin()], -1).float(), persistent=False)
-        else:
+        elif self.adds:
             self.register_buffer("table", sinusoids(config.max_positions, config.width), persistent=False)
 
     def add(self, x: Tensor, at: Tensor | None) -> Tensor:
         """x (B, T, D) at the first T positions, or at those of `at` (B, T)."""
-        if self.rotary:
+        if not self.adds:
             return x
         return x + (self.table[: x.shape[1]] if at is None else self.table[at])
 
@@ -57,6 +65,31 @@ class Positions(nn.Module):
         if not self.rotary:
             return None
         return torch.view_as_complex(self.table[:length] if at is None else self.table[at][:, None])
+
+
+class RelativePositions(nn.Module):
+    """A number per head and bucket of distances; all layers of a stack share them (T5)."""
+
+    def __init__(self, heads: int, buckets: int, farthest: int, both_ways: bool) -> None:
+        """`farthest`: the distance from which all share a bucket; `both_ways`: later keys have buckets of their own."""
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(buckets, heads) * 0.02)
+        self.buckets, self.farthest, self.both_ways = buckets, farthest, both_ways
+
+    def bias(self, queries: int, keys: int) -> Tensor:
+        """Returns (1, H, T, S) for the last T = `queries` of S = `keys` positions."""
+        device = self.table.device
+        last = torch.arange(keys - queries, keys, device=device)[:, None]
+        return self.table[self.bucket(torch.arange(keys, device=device) - last)].permute(2, 0, 1)[None]
+
+    def bucket(self, offset: Tensor) -> Tensor:
+        """offset (T, S) key minus query -> its bucket, (T, S)."""
+        count = self.buckets // 2 if self.both_ways else self.buckets
+        first = (offset > 0).long() * count if self.both_ways else torch.zeros_like(offset)
+        distance = offset.abs() if self.both_ways else -offset.clamp_max(0)
+        exact = count // 2
+        grown = torch.log(distance.clamp_min(1).float() / exact) / math.log(self.farthest / exact) * (count - exact)
+        return first + torch.where(distance < exact, distance, (exact + grown.long()).clamp_max(count - 1))
 
 
 def rotate(x: Tensor, rotation: Tensor | None) -> Tensor:

@@ -6,7 +6,8 @@ The defaults of the configurations are those of the papers. The switches beyond 
 
     norm_kind=rms        RMSNorm (Zhang and Sennrich 2019) instead of layer normalisation
     norm_kind=batch      BatchNorm (Ioffe and Szegedy 2015), to see why text wants another: docs/beside-softmax.md
-    activation=swiglu    a gated feed-forward layer (Shazeer 2020)
+    activation=swiglu    a gated feed-forward layer (Shazeer 2020); geglu: gated by GELU's tanh form, as T5 1.1 has it
+    activation=silu      x sigmoid(x) (Elfwing et al. 2017), Marian's "swish"
     positions=rotary     queries and keys rotated by their position (model/layers/positions.py)
     kv_heads             fewer heads for keys and values than for queries (model/layers/attention.py)
     attention_dropout    dropout of the attention's weights, apart from that of embeddings and residuals
@@ -16,6 +17,7 @@ The defaults of the configurations are those of the papers. The switches beyond 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 import torch
@@ -27,14 +29,17 @@ from model.layers.dropout import Dropout
 from model.layers.positions import PositionConfig, PositionKind, Positions
 from model.ranges import Count, Part, Whole, check_ranges
 
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
 NormPlace = Literal["pre", "post"]
 NormKind = Literal["layer", "rms", "batch"]
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": nn.functional.relu,
     "gelu": nn.functional.gelu,
+    "silu": nn.functional.silu,
     "swiglu": nn.functional.silu,
+    "geglu": partial(nn.functional.gelu, approximate="tanh"),
 }
+GATED = ("swiglu", "geglu")
 KeysValues: TypeAlias = tuple[Tensor, Tensor]  # of a layer, each (B, G, S, K)
 
 
@@ -194,14 +199,14 @@ class Sublayer(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """W2 f(W1 x) (section 3.3), or with swiglu W2 (silu(W1 x) * V x), whose `inner` is W1 above V in one product.
+    """W2 f(W1 x) (section 3.3), or gated W2 (f(W1 x) * V x), whose `inner` is W1 above V in one product.
 
     The gate adds half as many parameters; two thirds of the feed-forward width compensate for it (Shazeer 2020).
     """
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
-        self.gated = config.activation == "swiglu"
+        self.gated = config.activation in GATED
         self.inner = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))
         self.outer = nn.Linear(config.feed_forward, config.width)
         self.activation = ACTIVATIONS[config.activation]
@@ -268,9 +273,12 @@ class DecoderLayer(nn.Module):
         source_bias: Tensor | None,
         record: list[Tensor] | None = None,
         rotation: Tensor | None = None,
+        causal_alone: bool = True,
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, D)."""
-        change, _ = self.self_attention(self.self_sublayer.before(x), None, causal, record, rotation, causal=True)
+        """x (B, T, D) -> (B, T, D). `causal_alone`: the bias `causal` is `causal_bias` and nothing else."""
+        change, _ = self.self_attention(
+            self.self_sublayer.before(x), None, causal, record, rotation, causal=causal_alone
+        )
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, record)
 
     def step(
@@ -280,9 +288,10 @@ class DecoderLayer(nn.Module):
         memory: KeysValues,
         source_bias: Tensor | None,
         rotation: Tensor | None = None,
+        bias: Tensor | None = None,
     ) -> tuple[Tensor, KeysValues]:
-        """x (B, 1, D), one position after `past`."""
-        change, grown = self.self_attention(self.self_sublayer.before(x), past, rotation=rotation)
+        """x (B, 1, D), one position after `past`; `bias` (1, H, 1, T) of self-attention."""
+        change, grown = self.self_attention(self.self_sublayer.before(x), past, bias, rotation=rotation)
         return self._rest(self.self_sublayer.after(x, change), memory, source_bias, None), grown
 
     def _rest(self, x: Tensor, memory: KeysValues, source_bias: Tensor | None, record: list[Tensor] | None) -> Tensor:

@@ -14,7 +14,7 @@ from model.settings import Side
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 
-Tie = Literal["all", "target", "none"]  # which tables share the output layer's weights
+Tie = Literal["all", "target", "inputs", "none"]  # which tables share the output layer's weights; inputs: each other's
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor
 
 
@@ -72,18 +72,18 @@ class TranslationNetwork(Network):
         """tokens (B,), the last ones chosen (BOS at first) -> logits (B, V) of the next, and the new state."""
 
     def make_tables(self, tie: Tie, width: int, source_vocabulary: int, target_vocabulary: int) -> None:
-        """Creates the embedding tables: one for both sides if `tie` is all.
+        """Creates the embedding tables: one for both sides if `tie` is all or inputs.
 
         Raises:
             UserError: one table for vocabularies of different sizes.
         """
-        if tie == "all" and source_vocabulary != target_vocabulary:
+        if tie in ("all", "inputs") and source_vocabulary != target_vocabulary:
             raise UserError(
-                f"model.tie='all': source and target vocabularies differ ({source_vocabulary} and {target_vocabulary} "
-                f"tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
+                f"model.tie={tie!r}: source and target vocabularies differ ({source_vocabulary} and "
+                f"{target_vocabulary} tokens). Choices: tokenizer.joint=true, model.tie=target, model.tie=none"
             )
         self.target_embedding = self.source_embedding = nn.Embedding(target_vocabulary, width, padding_idx=PAD)
-        if tie != "all":
+        if tie in ("target", "none"):
             self.source_embedding = nn.Embedding(source_vocabulary, width, padding_idx=PAD)
 
     def embedding_tables(self) -> dict[Side, nn.Embedding]:

@@ -34,7 +34,7 @@ class RecurrentTranslation(TranslationNetwork):
         self.output = nn.Linear(embedding, target_vocabulary)
         self.make_tables(tie, embedding, source_vocabulary, target_vocabulary)
         self.dropout = Dropout(dropout)
-        self._tied = tie != "none"
+        self._tied = tie in ("all", "target")
 
     def _initialise(self) -> None:
         """Initialises the weights; a subclass calls it last."""

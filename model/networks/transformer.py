@@ -3,7 +3,8 @@
 Letters: B batch, S source length, T target length, H heads, D width, F feed-forward width, V vocabulary.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal, cast
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from model.errors import UserError
 from model.layers.attention import causal_bias, padding_bias
 from model.layers.dropout import Dropout
-from model.layers.positions import PositionKind, Positions
+from model.layers.positions import PairPositionKind, Positions, RelativePositions
 from model.layers.transformer_layers import (
     Activation,
     DecoderLayer,
@@ -24,9 +25,9 @@ from model.layers.transformer_layers import (
     last_norm,
 )
 from model.networks.network import Memory, State, Tie, TranslationNetwork, initialise
-from model.ranges import Count, Part, Whole
+from model.ranges import Count, Part, TwoOrMore, Whole
 from model.text.batch import TranslationBatch
-from model.text.tokenizer import PAD
+from model.text.tokenizer import BOS, PAD
 
 
 @dataclass
@@ -43,13 +44,18 @@ class TransformerConfig:
     dropout: Part = 0.1
     norm: NormPlace = "post"  # normalisation before or after a sublayer
     activation: Activation = "relu"
-    positions: PositionKind = "sinusoidal"
+    positions: PairPositionKind = "sinusoidal"
     max_positions: Count = 512  # tokens, with the end of sentence
     tie: Tie = "all"  # tables that share the output layer's weights
     norm_kind: NormKind = "layer"
     kv_heads: Whole = 0  # key and value heads, a divisor of `heads`; 0: as many
     attention_dropout: Part | None = None  # dropout of the attention's weights; None: as `dropout`
     activation_dropout: Part | None = None  # dropout of the feed-forward layers' inner states; None: as `dropout`
+    output_bias: bool = False  # a bias for each token of the vocabulary
+    relative_buckets: TwoOrMore = 32  # positions=relative: numbers per head for distances, an even one
+    relative_distance: TwoOrMore = 128  # positions=relative: the distance from which all share one
+    source_prefix: list[Whole] = field(default_factory=list)  # ids before every source: its language or a task
+    target_prefix: list[Whole] = field(default_factory=list)  # ids between BOS and every target: its language
 
 
 class Transformer(TranslationNetwork):
@@ -64,19 +70,23 @@ class Transformer(TranslationNetwork):
         check_layers(config)
         if config.norm_kind == "batch":
             raise UserError("model.norm_kind=batch: for networks of one stack. Choices for a Transformer: layer, rms")
+        check_prefixes(config, source_vocabulary, target_vocabulary)
         self.config = config
-        self.max_source_positions = self.max_target_positions = config.max_positions
-        self.output = nn.Linear(config.width, target_vocabulary, bias=False)
+        self.max_source_positions = config.max_positions - len(config.source_prefix)
+        self.max_target_positions = config.max_positions - len(config.target_prefix)
+        self.output = nn.Linear(config.width, target_vocabulary, bias=config.output_bias)
         self.make_tables(config.tie, config.width, source_vocabulary, target_vocabulary)
         self.source_positions = Positions(config)
         self.target_positions = Positions(config)
         self.dropout = Dropout(config.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.encoder_relative = relative_positions(config, both_ways=True)
+        self.decoder_relative = relative_positions(config, both_ways=False)
         self.encoder_norm = last_norm(config)
         self.decoder_norm = last_norm(config)
         initialise(self)
-        if config.tie != "none":
+        if config.tie in ("all", "target"):
             self.output.weight = self.target_embedding.weight
 
     def forward(self, batch: TranslationBatch) -> Tensor:
@@ -92,10 +102,11 @@ class Transformer(TranslationNetwork):
         """ids (B, S) -> the encoder's 1 + L states (B, S, D)."""
         states: list[Tensor] = []
         memory = self._encode(ids, None, states)
-        return [*states, memory.states]
+        before = len(self.config.source_prefix)
+        return [one[:, before:] for one in (*states, memory.states)]
 
     def start(self, memory: Memory, max_steps: int) -> State:
-        """Returns the source's keys and values for every layer; the target is still empty."""
+        """Returns the source's keys and values for every layer; the target is still empty, but for its prefix."""
         batch = len(memory.states)
         state = {
             "position": torch.zeros(batch, dtype=torch.int64, device=memory.states.device),
@@ -103,30 +114,43 @@ class Transformer(TranslationNetwork):
         }
         for i, layer in enumerate(self.decoder_layers):
             state[f"source_key.{i}"], state[f"source_value.{i}"] = layer.cross_attention.memory(memory.states)
+        for token in [BOS, *self.config.target_prefix][:-1]:  # the last one is read in the place of BOS
+            _, state = self._advance(torch.full_like(state["position"], token), state)
         return state
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """tokens (B,) -> logits (B, V)."""
+        if self.config.target_prefix:
+            tokens = tokens.masked_fill(tokens == BOS, self.config.target_prefix[-1])
+        states, state = self._advance(tokens, state)
+        return self.logits(states), state
+
+    def _advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """tokens (B,) -> states (B, D), and the state grown by one position."""
         state = dict(state)
         bias = padding_bias(state["source_real"])
         at = state["position"][:, None]  # (B, 1)
         x = embed(tokens[:, None], self.target_embedding, self.target_positions, self.dropout, at)
         rotation = self.target_positions.rotation(1, at)
+        before = state["key.0"].shape[2] if "key.0" in state else 0
+        near = None if self.decoder_relative is None else self.decoder_relative.bias(1, before + 1)
         for i, layer in enumerate(self.decoder_layers):
             past = (state[f"key.{i}"], state[f"value.{i}"]) if f"key.{i}" in state else None
             memory = (state[f"source_key.{i}"], state[f"source_value.{i}"])
-            x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias, rotation)
+            x, (state[f"key.{i}"], state[f"value.{i}"]) = layer.step(x, past, memory, bias, rotation, near)
         state["position"] = state["position"] + 1
-        return self.logits(self.decoder_norm(x[:, 0])), state
+        return self.decoder_norm(x[:, 0]), state
 
     def attention_maps(self, batch: TranslationBatch) -> dict[str, Tensor]:
         """Returns `encoder.0` (B, H, S, S), `decoder.0.self` (B, H, T, T), `decoder.0.cross` (B, H, T, S) and so on."""
         encoder_record: list[Tensor] = []
         decoder_record: list[Tensor] = []
         self._decode(batch.target_in, self._encode(batch.source, encoder_record), decoder_record)
-        maps = {f"encoder.{i}": weights for i, weights in enumerate(encoder_record)}
+        source, target = len(self.config.source_prefix), len(self.config.target_prefix)
+        maps = {f"encoder.{i}": weights[..., source:, source:] for i, weights in enumerate(encoder_record)}
         for i in range(len(self.decoder)):
-            maps[f"decoder.{i}.self"], maps[f"decoder.{i}.cross"] = decoder_record[2 * i : 2 * i + 2]
+            own, cross = decoder_record[2 * i : 2 * i + 2]
+            maps[f"decoder.{i}.self"], maps[f"decoder.{i}.cross"] = own[..., target:, target:], cross[..., source:]
         return maps
 
     @property
@@ -136,8 +160,12 @@ class Transformer(TranslationNetwork):
 
     def _encode(self, source: Tensor, record: list[Tensor] | None, states: list[Tensor] | None = None) -> Memory:
         """`states` gets each layer's input."""
+        source = after_prefix(self.config.source_prefix, source)
         real = source != PAD  # (B, S)
         bias = padding_bias(real)
+        if self.encoder_relative is not None:
+            near = self.encoder_relative.bias(source.shape[1], source.shape[1])
+            bias = near if bias is None else bias + near
         x = embed(source, self.source_embedding, self.source_positions, self.dropout)
         rotation = self.source_positions.rotation(source.shape[1])
         for layer in self.encoder:
@@ -147,11 +175,56 @@ class Transformer(TranslationNetwork):
         return Memory(self.encoder_norm(x), real)
 
     def _decode(self, target_in: Tensor, memory: Memory, record: list[Tensor] | None) -> Tensor:
+        """target_in (B, T) -> states (B, T, D); a prefix stands between BOS and the rest, and has no states here."""
+        prefix = self.config.target_prefix
+        if prefix:
+            target_in = torch.cat([target_in[:, :1], after_prefix(prefix, target_in[:, 1:])], 1)
         # Padding follows the real tokens, so the causal mask alone hides it from every real position.
         causal = causal_bias(target_in.shape[1], target_in.device)
+        if self.decoder_relative is not None:
+            causal = causal + self.decoder_relative.bias(target_in.shape[1], target_in.shape[1])
+        alone = self.decoder_relative is None
         source_bias = padding_bias(memory.real)
         x = embed(target_in, self.target_embedding, self.target_positions, self.dropout)
         rotation = self.target_positions.rotation(target_in.shape[1])
         for layer in self.decoder_layers:
-            x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record, rotation)
-        return self.decoder_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+            x = layer(x, causal, layer.cross_attention.memory(memory.states), source_bias, record, rotation, alone)
+        return self.decoder_norm(x[:, len(prefix) :])  # type: ignore[no-any-return]  # modules' calls are untyped
+
+
+def relative_positions(config: TransformerConfig, both_ways: bool) -> RelativePositions | None:
+    """Returns the distances' numbers of a stack; None for other positions."""
+    if config.positions != "relative":
+        return None
+    return RelativePositions(config.heads, config.relative_buckets, config.relative_distance, both_ways)
+
+
+def after_prefix(prefix: Sequence[int], ids: Tensor) -> Tensor:
+    """ids (B, T) -> (B, P + T), each row after the prefix."""
+    if not prefix:
+        return ids
+    return torch.cat([ids.new_tensor(prefix).expand(len(ids), -1), ids], 1)
+
+
+def check_prefixes(config: TransformerConfig, source_vocabulary: int, target_vocabulary: int) -> None:
+    """Refuses prefixes and distances that do not fit the network.
+
+    Raises:
+        UserError: names the key, its value and the bound.
+    """
+    for key, ids, vocabulary in (
+        ("source_prefix", config.source_prefix, source_vocabulary),
+        ("target_prefix", config.target_prefix, target_vocabulary),
+    ):
+        if any(not 0 < one < vocabulary for one in ids):
+            raise UserError(f"model.{key}={ids}: ids must be above 0 and below the vocabulary of {vocabulary}")
+        if len(ids) >= config.max_positions - 1:
+            raise UserError(f"model.{key}: {len(ids)} ids leave no room in model.max_positions={config.max_positions}")
+    if config.positions == "relative":
+        if config.relative_buckets % 4:
+            raise UserError(f"model.relative_buckets={config.relative_buckets}: must be a multiple of 4")
+        if config.relative_distance <= config.relative_buckets // 2:
+            raise UserError(
+                f"model.relative_distance={config.relative_distance}: must be above half of "
+                f"model.relative_buckets={config.relative_buckets}"
+            )

@@ -101,8 +101,12 @@ class SubwordTokenizer(Tokenizer):
         """Piece -> score of all pieces that text can have: BPE minus the merge's rank, unigram the log-probability."""
         special = {PAD, UNK, BOS, EOS, MASK, SEP, *self.sentinels}
         model = self.processor
-        normal = [i for i in range(self.vocabulary) if i not in special and not model.is_byte(i)]
+        normal = [i for i in range(self.vocabulary) if i not in special and not self._never_in_text(i)]
         return {model.id_to_piece(i): model.get_score(i) for i in normal}
+
+    def _never_in_text(self, number: int) -> bool:
+        model = self.processor
+        return bool(model.is_byte(number) or model.is_control(number) or model.is_unused(number))
 
     def _ids_of(self, piece: str) -> tuple[int, ...]:
         found = int(self.processor.piece_to_id(piece))

@@ -104,6 +104,14 @@ class TokenizerPair:
     def joint(self) -> bool:
         return self.source is self.target
 
+    @property
+    def one_vocabulary(self) -> bool:
+        """Returns True if an id means the same piece on both sides, even where the sides cut text otherwise."""
+        sizes = self.source.vocabulary, self.target.vocabulary
+        return self.joint or (
+            sizes[0] == sizes[1] and self.source.pieces(range(sizes[0])) == self.target.pieces(range(sizes[1]))
+        )
+
     def _files(self) -> dict[str, tuple[str, Tokenizer]]:
         """Returns file name -> (side, tokenizer)."""
         first, second = _suffix(self.source.type), _suffix(self.target.type)

@@ -71,7 +71,7 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> TranslationNetwo
     """
     torch.manual_seed(config.seed)
     network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
-    network.check_vocabularies(tokenizers.joint)
+    network.check_vocabularies(tokenizers.one_vocabulary)
     warm_start.initialise(config, network, tokenizers)
     pretrained_embeddings.initialise(config, network, tokenizers)
     return network

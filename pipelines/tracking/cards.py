@@ -37,7 +37,22 @@ def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
     for split, scores in (config.get("scores") or {}).items():
         found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
         found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
-    return found
+    return found | imported_tags(config)
+
+
+def imported_tags(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns where an imported model comes from, as tags; empty for one that was trained here."""
+    origin = config.get("imported") or {}
+    return {f"imported_{key}": origin.get(key) for key in ("source", "revision", "license") if origin.get(key)}
+
+
+def imported_lines(tags: Mapping[str, str]) -> list[str]:
+    """Returns the line of the description that says where an imported model comes from."""
+    if "imported_source" not in tags:
+        return []
+    revision = f", revision `{tags['imported_revision']}`" if "imported_revision" in tags else ""
+    license = tags.get("imported_license", "none named")
+    return [f"**Imported** from `{tags['imported_source']}`{revision}; license: {license}"]
 
 
 def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,11 +80,12 @@ def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
         "width": table.get("width"),
         "tokens": config.get("tokens"),
         **scores,
+        **imported_tags(config),
     }
 
 
 def _described_translation(tags: Mapping[str, str]) -> list[str]:
-    lines = []
+    lines = imported_lines(tags)
     for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
         measured = ", ".join(
             f"{label} {float(tags[f'{split}_{name}']):.2f}"
@@ -120,6 +136,7 @@ def _described_labels(tags: Mapping[str, str]) -> list[str]:
 def _described_vectors(tags: Mapping[str, str]) -> list[str]:
     words, width = int(tags.get("words", 0)), int(tags.get("width", 0))
     lines = [f"**Word vectors** {tags.get('method', '')}: {words:,} words of {width:,} numbers, `{tags.get('pair')}`"]
+    lines += imported_lines(tags)
     measured = [label.format(float(tags[name])) for name, label in MEANS.items() if name in tags]
     return [*lines, f"**Scores** {', '.join(measured)}; by set among the tags"] if measured else lines
 

@@ -25,7 +25,7 @@ from pipelines.tracking import plots
 from pipelines.tracking.author import user
 from pipelines.tracking.changed_values import shown_values
 from pipelines.tracking.commit import git_commit
-from pipelines.tracking.descriptions import NOTE, describe_run, job_tags
+from pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
 from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.run import TrackedRun
 from pipelines.tracking.server import TrackingConfig
@@ -114,6 +114,14 @@ def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
     log_dataset(run, manifest, digest, shards)
     run.artifact(shards / MANIFEST, "shards", keep=True)
     run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})
+
+
+def log_import(run: TrackedRun, origin: Mapping[str, Any], pair: str, digest: str) -> None:
+    """Logs an imported model: its source, revision, license and files; `digest` is its bundle's."""
+    source = mask_credentials(str(origin["source"]))
+    note = f"Import of `{pair}` from {without_markup(source)}"
+    _log_origin(run, "import", {"imported": {**origin, "source": source}}, digest)
+    run.tags({"pair": pair, NOTE: "\n\n".join([note, *job_line(job_tags())])})
 
 
 def log_comparison(run: TrackedRun, config: Mapping[str, Any], config_hash: str, shards: Path) -> None:

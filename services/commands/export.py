@@ -1,4 +1,4 @@
-"""`dragoman export [FORMAT...]`: word vectors or an encoder in other programs' formats, as files in a folder."""
+"""`dragoman export [FORMAT...]`: models in the formats of other programs, as files in a folder."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -9,12 +9,13 @@ from typing import Literal
 
 from conf import compose
 from model.errors import UserError, unknown
+from model.files import atomic_directory
 from model.ranges import Whole, check_ranges
 from model.storage.mirror import local_folder, publish_files
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.formats import Format, write_format
 from services.commands.query import positional
-from services.models.vectors_source import VectorsLoader, VectorsSource
+from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 FORMATS: dict[Format, str] = {
     "text": "word2vec's text format",
@@ -28,6 +29,8 @@ NETWORK_FORMATS: dict[NetworkFormat, str] = {
     "model2vec": "an encoder's vectors of pieces, for model2vec",
 }
 AnyFormat = Literal[Format, NetworkFormat]
+
+HUGGINGFACE = "huggingface"  # a folder of transformers, of a translation or language model
 
 
 @dataclass
@@ -43,6 +46,8 @@ class ExportConfig(VectorsSource):
 def main(argv: Sequence[str]) -> int:
     """Returns the command's exit code. Words without a `=` are formats."""
     words, rest = positional(argv)
+    if words == [HUGGINGFACE]:
+        return compose.run_section(export_network, "export", ExportConfig, rest, "export")
     return compose.run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
 
 
@@ -55,7 +60,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     known: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
     for word in formats:
         if word not in known:
-            raise unknown("export.formats", word, known)
+            raise unknown("export.formats", word, [*known, HUGGINGFACE])
     wanted = set(formats or config.formats)
     check_ranges("export", config)
     writers: dict[str, Callable[[Path], object]] = {}
@@ -93,6 +98,33 @@ def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]
         "sentence-transformers": lambda folder: write_sentence_transformers(folder / "sentence-transformers", bundle),
         "model2vec": lambda folder: write_static_table(folder / "model2vec", bundle, config.components),
     }
+
+
+def export_network(config: ExportConfig) -> int:
+    """Writes the folder `output` of transformers for the translation or language model that `vectors` names.
+
+    Raises:
+        UserError: no such model, a network that no class of transformers computes, or a folder that is there already.
+    """
+    from model.huggingface.write import write_huggingface  # with torch, which word vectors need not
+    from model.inference.kinds import open_bundle
+
+    if config.vectors is None:
+        raise UserError("export.vectors: name the model: a run, a bundle's directory or models:/NAME@ALIAS")
+    loader = VectorsLoader.of("export", config)
+    if is_registered(config.vectors):
+        bundle = open_bundle(loader.registry.fetch(loader.registry.resolve(config.vectors)))
+    else:
+        bundle = open_bundle(loader.directory(config.vectors))
+    output = local_folder(config.output, config.cache)
+    if output.exists():
+        raise UserError(f"export.output: {output} is there already; name a new folder")
+    with atomic_directory(output) as work:
+        write_huggingface(work, bundle)
+    for path in sorted(output.iterdir()):
+        print(f"{path}  {path.stat().st_size:,} bytes")
+    publish_files(output)
+    return compose.OK
 
 
 def most_frequent(embeddings: Embeddings, restrict: int) -> Embeddings:

@@ -22,7 +22,7 @@ from model.settings import DecodeConfig
 from model.text.batch import collate
 from model.text.tokenizer import EOS, SPECIAL_PIECES
 
-SIZES = {"all": (80, 80), "target": (70, 80), "none": (80, 60)}
+SIZES = {"all": (80, 80), "inputs": (80, 80), "target": (70, 80), "none": (80, 60)}
 
 
 def random_transformer(**settings: object) -> Transformer:
@@ -46,7 +46,15 @@ def random_transformer(**settings: object) -> Transformer:
 def engine(network: Transformer, folder: Path, quantisation: str = "float32") -> CTranslate2Engine:
     names = [[*SPECIAL_PIECES, *(f"w{n}" for n in range(6, size))] for size in SIZES[network.config.tie]]
     export(network, folder, names[0], names[1], quantisation)  # type: ignore[arg-type]  # one of the two words
-    return CTranslate2Engine(folder, *names, source_positions=48, target_positions=48, threads=2)
+    return CTranslate2Engine(
+        folder,
+        *names,
+        source_positions=network.max_source_positions,
+        target_positions=network.max_target_positions,
+        source_prefix=network.config.source_prefix,
+        target_prefix=network.config.target_prefix,
+        threads=2,
+    )
 
 
 def sources(vocabulary: int, count: int = 16) -> list[np.ndarray]:
@@ -76,6 +84,12 @@ SHAPES = [
     {"kv_heads": 2},
     {"kv_heads": 1},
     {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2},
+    {"activation": "silu", "output_bias": True},
+    {"norm": "pre", "norm_kind": "rms", "activation": "geglu", "positions": "relative", "tie": "inputs"},
+    {"positions": "relative", "relative_buckets": 8, "relative_distance": 16},
+    {"source_prefix": [9, 12]},
+    {"norm": "pre", "source_prefix": [9], "target_prefix": [10]},
+    {"target_prefix": [10, 11]},
 ]
 
 

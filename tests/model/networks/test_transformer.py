@@ -26,6 +26,10 @@ SWITCHES: list[dict[str, object]] = [
     {"kv_heads": 1},
     {"kv_heads": 2, "tie": "none"},
     {"norm": "pre", "norm_kind": "rms", "activation": "swiglu", "positions": "rotary", "kv_heads": 2, "tie": "target"},
+    {"positions": "relative", "relative_buckets": 8, "relative_distance": 10},
+    {"activation": "geglu", "output_bias": True, "tie": "inputs"},
+    {"activation": "silu", "source_prefix": [7, 8], "target_prefix": [9, 10]},
+    {"positions": "relative", "source_prefix": [7], "target_prefix": [9]},
 ]
 
 

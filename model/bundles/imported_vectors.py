@@ -1,0 +1,39 @@
+"""The bundle of word vectors that another program has trained."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.bundles.vectors import save_vectors
+from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from model.text.words import WordRules, WordTokenizer
+from model.word_vectors.glove import GloveConfig
+from model.word_vectors.readers import ReadVectors
+from model.word_vectors.word2vec import Word2VecConfig
+
+
+def save_read(directory: Path, found: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:
+    """Writes the bundle; its fact `imported` holds `origin`.
+
+    The files do not say how they were trained: `model` names the family of their format, and nothing is trained on.
+    Words are looked up as they stand, in lower case if all of them are.
+
+    Raises:
+        UserError: no words, or vectors that are not finite.
+    """
+    width = int(found.vectors.shape[1])
+    config = (GloveConfig if found.format == "GloVe" else Word2VecConfig)(name="imported", width=width)
+    lowercase = all(word == word.lower() for word in found.words)
+    tokenizer = WordTokenizer([*SPECIAL_PIECES, *found.words], WordRules(lowercase=lowercase))
+    counts = np.zeros(len(found.words), np.int64) if found.counts is None else found.counts
+    save_vectors(
+        directory,
+        words=found.words,
+        counts=counts,
+        tables={"vectors": found.vectors},
+        config=config,
+        tokenizer=TokenizerPair(tokenizer, tokenizer),
+        facts={"pair": language, "normalisation": "NFC", "imported": {**origin, "dropped_words": found.dropped}},
+    )

@@ -1,0 +1,334 @@
+"""Marian and M2M-100 (NLLB): the same stack of layers, to and from ours.
+
+    Marian    post-norm, sinusoids with all sines before all cosines, one vocabulary or one a side, a bias per token
+    M2M-100   pre-norm, sinusoids of other frequencies (a table here), the languages as tokens before both sides
+
+Marian's order of sinusoids is ours after a permutation of the width, so the permutation moves all columns and rows that
+meet the residual stream, and none inside of a head or of the feed-forward layer.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.errors import UserError
+from model.huggingface.folder import CONFIG, Folder, Tensors
+from model.huggingface.options import Imported, ImportOptions
+from model.huggingface.vocabulary import Order, is_language_and_script, language_token, our_order, reordered
+from model.layers.transformer_layers import Activation
+from model.networks.transformer import Transformer, TransformerConfig
+from model.text.tokenizer import TokenizerPair
+
+ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
+SIDES = (("encoder", ("self",)), ("decoder", ("self", "cross")))
+ATTENTIONS = {"self": ("self_attn", "self_attn_layer_norm"), "cross": ("encoder_attn", "encoder_attn_layer_norm")}
+OFFSET = 2  # M2M-100's first position is that of its padding plus one
+
+
+def read_marian(folder: Folder, options: ImportOptions) -> Imported:
+    """Reads a MarianMTModel, such as those of OPUS-MT.
+
+    Raises:
+        UserError: a file is missing or does not fit; names it.
+    """
+    shared = folder.setting("share_encoder_decoder_embeddings", bool, True)
+    names = [named(folder, "vocab.json"), named(folder, "vocab.json" if shared else "target_vocab.json")]
+    sizes = [folder.setting("vocab_size", int)]
+    sizes.append(folder.setting("decoder_vocab_size", int, sizes[0]))
+    orders = [marian_order(folder, side, size) for side, size in zip(names, sizes, strict=True)]
+    (source, lacking), (target, more) = (
+        reordered(folder.file(file), side, order)
+        for file, side, order in zip(("source.spm", "target.spm"), names, orders, strict=True)
+    )
+    tokens = {piece: number for number, piece in names[0].items() if piece.startswith(">>") and piece.endswith("<<")}
+    prefix = []
+    if tokens:
+        theirs = language_token(tokens, options.target_language, options.target_token, "imports.target_token")
+        prefix = [orders[0].ours(theirs)]
+    elif options.target_token is not None:
+        raise UserError(f"imports.target_token={options.target_token}: this model has one target language")
+    config = shape(folder, "post", "sinusoidal", source_prefix=prefix)
+    scaled = folder.setting("scale_embedding", bool, False)
+    tied = folder.setting("tie_word_embeddings", bool, True) and scaled
+    config.tie = ("all" if tied else "inputs") if shared else ("target" if tied else "none")
+    network = Transformer(config, *map(len, orders))
+    tensors = folder.tensors()
+    ways = ("model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    tables = (
+        [tensors.either(ways, sizes[0], config.width)] * 2
+        if shared
+        else [tensors.either((way,), size, config.width) for way, size in zip(ways[1:], sizes, strict=True)]
+    )
+    bias = tensors.take("final_logits_bias", 1, sizes[1])[0]
+    fill_stacks(network, tensors, orders, tables, bias, interleaved(config.width), scaled)
+    notes = {"pieces_without_id": lacking + more} if lacking + more else {}
+    return Imported(network, TokenizerPair(source, target), notes)
+
+
+def read_m2m(folder: Folder, options: ImportOptions) -> Imported:
+    """Reads an M2M100ForConditionalGeneration: M2M-100 and, if it has no vocab.json, NLLB.
+
+    Raises:
+        UserError: a file is missing or does not fit, or no token stands for a language; names it.
+    """
+    size = folder.setting("vocab_size", int)
+    names = m2m_names(folder) if (folder.path / "vocab.json").is_file() else nllb_names(folder)
+    ids = {piece: number for number, piece in names.items()}
+    order = our_order(
+        size,
+        pad=folder.setting("pad_token_id", int, 1),
+        unk=ids.get("<unk>", 3),
+        eos=folder.setting("eos_token_id", int, 2),
+        start=folder.setting("decoder_start_token_id", int, 2),
+        mask=ids.get("<mask>", -1),
+    )
+    tokenizer, lacking = reordered(folder.file("sentencepiece.bpe.model"), names, order)
+    tokens = {piece: number for piece, number in ids.items() if piece.startswith("__") or is_language_and_script(piece)}
+    prefixes = [
+        [order.ours(language_token(tokens, language, wanted, f"imports.{side}_token"))]
+        for side, language, wanted in (
+            ("source", options.source_language, options.source_token),
+            ("target", options.target_language, options.target_token),
+        )
+    ]
+    config = shape(folder, "pre", "learned", source_prefix=prefixes[0], target_prefix=prefixes[1])
+    scaled = folder.setting("scale_embedding", bool, True)
+    config.tie = "all" if scaled and folder.setting("tie_word_embeddings", bool, True) else "inputs"
+    network = Transformer(config, len(order), len(order))
+    tensors = folder.tensors()
+    ways = ("model.shared.weight", "model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
+    table = tensors.either(ways, size, config.width)
+    fill_stacks(network, tensors, [order, order], [table, table], None, torch.arange(config.width), scaled)
+    positions = m2m_positions(config.max_positions, config.width)
+    with torch.no_grad():
+        network.source_positions.table.copy_(positions)
+        network.target_positions.table.copy_(positions)
+    notes = {"pieces_without_id": lacking} if lacking else {}
+    return Imported(network, TokenizerPair(tokenizer, tokenizer), notes)
+
+
+def shape(
+    folder: Folder, norm: Any, positions: Any, source_prefix: list[int], target_prefix: list[int] | None = None
+) -> TransformerConfig:
+    """Returns our configuration of the stack that config.json describes.
+
+    Raises:
+        UserError: a value that our network has no form of.
+    """
+    width, heads, inner = (
+        same_on_both(folder, *keys)
+        for keys in (("d_model",), ("encoder_attention_heads", "decoder_attention_heads"),
+                     ("encoder_ffn_dim", "decoder_ffn_dim"))
+    )  # fmt: skip
+    activation = folder.setting("activation_function", str, "relu")
+    if activation not in ACTIVATIONS:
+        choices = ", ".join(ACTIVATIONS)
+        raise UserError(f"{folder.path / CONFIG}: activation_function={activation!r} is not known. Choices: {choices}")
+    return TransformerConfig(
+        name=str(folder.config["model_type"]),
+        width=width,
+        heads=heads,
+        feed_forward=inner,
+        encoder_layers=folder.setting("encoder_layers", int),
+        decoder_layers=folder.setting("decoder_layers", int),
+        dropout=float(folder.setting("dropout", float, 0.1)),
+        attention_dropout=float(folder.setting("attention_dropout", float, 0.0)),
+        activation_dropout=float(folder.setting("activation_dropout", float, 0.0)),
+        norm=norm,
+        activation=ACTIVATIONS[activation],
+        positions=positions,
+        max_positions=folder.setting("max_position_embeddings", int, 512),
+        output_bias=True,
+        source_prefix=source_prefix,
+        target_prefix=target_prefix or [],
+    )
+
+
+def same_on_both(folder: Folder, *keys: str) -> int:
+    """Returns the one value of settings that our network has once for both sides.
+
+    Raises:
+        UserError: they differ.
+    """
+    found = {key: int(folder.setting(key, int)) for key in keys}
+    if len(set(found.values())) > 1:
+        told = ", ".join(f"{key}={value}" for key, value in found.items())
+        raise UserError(f"{folder.path / CONFIG}: {told}: this network has one number for both")
+    return found[keys[0]]
+
+
+def fill_stacks(
+    network: Transformer,
+    tensors: Tensors,
+    orders: list[Order],
+    tables: list[Tensor],
+    bias: Tensor | None,
+    width_order: Tensor,
+    scaled: bool,
+) -> None:
+    """Gives the network their weights; `tables` are theirs of source and target, `scaled` as we scale them.
+
+    Raises:
+        UserError: a tensor is missing, left over or of another shape.
+    """
+    config = network.config
+    scale = 1.0 if scaled else config.width**-0.5
+    output = tensors.take("lm_head.weight", *tables[1].shape) if "lm_head.weight" in tensors else tables[1]
+    state = {
+        "source_embedding.weight": orders[0].rows(tables[0])[:, width_order] * scale,
+        "target_embedding.weight": orders[1].rows(tables[1])[:, width_order] * scale,
+        "output.weight": orders[1].rows(output)[:, width_order],
+        "output.bias": orders[1].bias(bias),
+    }
+    if config.tie in ("all", "target") and not torch.equal(output, tables[1]):
+        raise UserError(f"{tensors.where}: lm_head.weight differs from the table that {CONFIG} ties it to")
+    for mine, theirs, way in correspondence(config):
+        state[mine] = torch.cat([tensors.take(name, *size) for name, size in theirs])
+        state[mine] = permuted(state[mine], way, width_order)
+    tensors.finish()
+    network.load_state_dict({**network.state_dict(), **state})
+
+
+def permuted(tensor: Tensor, way: str, width_order: Tensor) -> Tensor:
+    """Returns a weight that reads the residual stream ("in") or writes it ("out") for a stream in another order."""
+    if way == "out":
+        return tensor[width_order]
+    return tensor[:, width_order] if tensor.dim() == 2 and way == "in" else tensor
+
+
+Names = tuple[str, list[tuple[str, tuple[int, ...]]], str]
+
+
+def correspondence(config: TransformerConfig) -> Iterator[Names]:
+    """Yields (our tensor, their tensors that stand one above the other in it and their shapes, its way)."""
+    wide, inner = config.width, config.feed_forward
+    square: dict[str, tuple[int, ...]] = {"weight": (wide, wide), "bias": (wide,)}
+    for side, attentions in SIDES:
+        for layer in range(config.encoder_layers if side == "encoder" else config.decoder_layers):
+            ours, theirs = f"{side}.{layer}", f"model.{side}.layers.{layer}"
+            for attention in attentions:
+                name, norm = ATTENTIONS[attention]
+                products = {"qkv": "qkv"} if attention == "self" else {"q": "q", "kv": "kv"}
+                for part, letters in products.items():
+                    for kind, size in square.items():
+                        sources = [(f"{theirs}.{name}.{letter}_proj.{kind}", size) for letter in letters]
+                        yield f"{ours}.{attention}_attention.{part}.{kind}", sources, "in"
+                for kind, size in square.items():
+                    yield (
+                        f"{ours}.{attention}_attention.out.{kind}",
+                        [(f"{theirs}.{name}.out_proj.{kind}", size)],
+                        "out",
+                    )
+                yield from norms(f"{ours}.{attention}_sublayer.norm", f"{theirs}.{norm}", wide)
+            yield f"{ours}.feed_forward.inner.weight", [(f"{theirs}.fc1.weight", (inner, wide))], "in"
+            yield f"{ours}.feed_forward.inner.bias", [(f"{theirs}.fc1.bias", (inner,))], "in"
+            yield f"{ours}.feed_forward.outer.weight", [(f"{theirs}.fc2.weight", (wide, inner))], "out"
+            yield f"{ours}.feed_forward.outer.bias", [(f"{theirs}.fc2.bias", (wide,))], "out"
+            yield from norms(f"{ours}.feed_forward_sublayer.norm", f"{theirs}.final_layer_norm", wide)
+        if config.norm == "pre":
+            yield from norms(f"{side}_norm", f"model.{side}.layer_norm", wide)
+
+
+def norms(ours: str, theirs: str, width: int) -> Iterator[Names]:
+    for kind in ("weight", "bias"):
+        yield f"{ours}.{kind}", [(f"{theirs}.{kind}", (width,))], "out"
+
+
+def interleaved(width: int) -> Tensor:
+    """Returns (D,) the place in Marian's sinusoids, all sines first, of each of ours: sine, cosine, sine ..."""
+    if width % 2:
+        raise UserError(f"{CONFIG}: d_model={width}: sinusoidal positions come in pairs; the width must be even")
+    return torch.arange(width).view(2, -1).t().flatten()
+
+
+def m2m_positions(length: int, width: int) -> Tensor:
+    """Returns (length, D): fairseq's sinusoids, whose frequencies end at exactly 1/10000."""
+    half = width // 2
+    rate = torch.exp(torch.arange(half).float() * -(math.log(10000) / (half - 1)))
+    angles = torch.arange(OFFSET, length + OFFSET).float()[:, None] * rate
+    found = torch.cat([angles.sin(), angles.cos()], 1)
+    return torch.nn.functional.pad(found, (0, width % 2))
+
+
+def named(folder: Folder, file: str) -> dict[int, str]:
+    """Returns id -> piece of a vocabulary's file, which maps pieces to ids.
+
+    Raises:
+        UserError: no such file, or other content.
+    """
+    content = folder.json(file)
+    if not all(isinstance(number, int) and number >= 0 for number in content.values()):
+        raise UserError(f"{folder.path / file}: must map pieces to ids")
+    return {number: piece for piece, number in content.items()}
+
+
+def marian_order(folder: Folder, names: dict[int, str], size: int) -> Order:
+    """Returns our order of a vocabulary of Marian; its special tokens are found by their pieces.
+
+    Raises:
+        UserError: the vocabulary has not the special tokens, or more pieces than the network.
+    """
+    ids = {piece: number for number, piece in names.items()}
+    for piece in ("<unk>", "</s>"):
+        if piece not in ids:
+            raise UserError(f"{folder.path}: the vocabulary has no {piece}")
+    if max(names) >= size:
+        raise UserError(f"{folder.path}: the vocabulary has the id {max(names)}, the network {size} tokens")
+    pad = folder.setting("pad_token_id", int)
+    start = folder.setting("decoder_start_token_id", int, pad)
+    return our_order(size, pad=pad, unk=ids["<unk>"], eos=ids["</s>"], start=start)
+
+
+def m2m_names(folder: Folder) -> dict[int, str]:
+    """Returns id -> piece of M2M-100: vocab.json, then the languages."""
+    names = named(folder, "vocab.json")
+    first = max(names, default=-1) + 1
+    return names | {
+        first + number: token for number, token in enumerate(listed_tokens(folder)) if token.startswith("__")
+    }
+
+
+def nllb_names(folder: Folder) -> dict[int, str]:
+    """Returns id -> piece of NLLB: four tokens of fairseq, the model's pieces after its first three, the languages."""
+    import sentencepiece
+
+    path = folder.file("sentencepiece.bpe.model")
+    try:
+        model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    except (RuntimeError, OSError) as problem:
+        raise UserError(f"{path}: not a SentencePiece model ({problem})") from None
+    size = model.vocab_size()
+    names = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>"}
+    names |= {number + 1: model.id_to_piece(number) for number in range(3, size)}
+    added = added_tokens(folder)
+    if added:
+        return names | added
+    languages = [token for token in listed_tokens(folder) if is_language_and_script(token)]
+    names |= {size + 1 + number: token for number, token in enumerate(languages)}
+    return names | {size + 1 + len(languages): "<mask>"}
+
+
+def added_tokens(folder: Folder) -> dict[int, str]:
+    """Returns id -> token of those that tokenizer.json or tokenizer_config.json gives an id."""
+    rows = folder.optional("tokenizer.json").get("added_tokens") or []
+    found = {int(row["id"]): str(row["content"]) for row in rows if {"id", "content"} <= row.keys()}
+    config = folder.optional("tokenizer_config.json").get("added_tokens_decoder") or {}
+    return found or {int(number): str(row["content"]) for number, row in config.items()}
+
+
+def listed_tokens(folder: Folder) -> list[str]:
+    """Returns the additional tokens in the order of their ids, wherever a version of transformers writes them.
+
+    Raises:
+        UserError: none are listed.
+    """
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        content = folder.optional(file)
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            listed = content.get(key)
+            if isinstance(listed, list) and listed:
+                return [str(one["content"] if isinstance(one, dict) else one) for one in listed]
+    raise UserError(f"{folder.path}: neither special_tokens_map.json nor tokenizer_config.json lists the languages")

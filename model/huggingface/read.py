@@ -1,0 +1,83 @@
+"""The architectures that can be imported, a row each, and the bundle that an imported model becomes."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from model.bundles.translation import save_bundle
+from model.errors import UserError, unknown
+from model.huggingface.bart import read_m2m, read_marian
+from model.huggingface.folder import CONFIG, Folder
+from model.huggingface.options import Imported, ImportOptions
+from model.huggingface.t5 import read_t5
+from model.schema import build
+from model.settings import DecodeConfig
+
+READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
+    "marian": read_marian,
+    "m2m_100": read_m2m,
+    "t5": read_t5,
+    "mt5": read_t5,
+}
+
+
+def read_model(folder: Folder, options: ImportOptions) -> Imported:
+    """Returns the model of a folder of transformers.
+
+    Raises:
+        UserError: an architecture that is not in the table, or a folder that does not fit its own config.json.
+    """
+    kind = folder.setting("model_type", str, "")
+    if kind not in READERS:
+        raise unknown(f"{folder.path / CONFIG}: model_type", kind, READERS)
+    if options.prefix and READERS[kind] is not read_t5:
+        raise UserError(f"imports.prefix={options.prefix!r}: words before every source are for T5, this is {kind}")
+    return READERS[kind](folder, options)
+
+
+def save_imported(directory: Path, imported: Imported, folder: Folder, pair: str, origin: Mapping[str, Any]) -> None:
+    """Writes the bundle of an imported model, with CTranslate2's export.
+
+    `origin` says where the folder comes from; the bundle's fact `imported` holds it beside the license and the files'
+    hashes.
+    """
+    facts = {
+        "pair": pair,
+        "normalisation": "NFC",
+        "decode": asdict(decoding(folder)),
+        "imported": {
+            **origin,
+            "model_type": folder.config["model_type"],
+            "license": folder.license(),
+            "files": folder.hashes(),
+            **imported.notes,
+        },
+    }
+    save_bundle(
+        directory,
+        network=imported.network.eval(),
+        config=imported.config,
+        tokenizers=imported.tokenizers,
+        facts=json.loads(json.dumps(facts)),
+    )
+
+
+def decoding(folder: Folder) -> DecodeConfig:
+    """Returns the decoding defaults that the folder names, in our settings.
+
+    Raises:
+        UserError: a value out of its range.
+    """
+    named = {**folder.config, **folder.optional("generation_config.json")}
+    wanted = {"beam": named.get("num_beams"), "length_penalty": named.get("length_penalty")}
+    found = build(DecodeConfig, {key: value for key, value in wanted.items() if value is not None}, "generation_config")
+    return replace(found, length_penalty=1.0) if found.length_penalty == "auto" else found
+
+
+def changed_settings(imported: Imported) -> dict[str, Any]:
+    """Returns the settings of the network that differ from `model=transformer_base`: what a fine-tuning must give."""
+    default = asdict(type(imported.config)())
+    ours = asdict(imported.config)
+    return {key: value for key, value in ours.items() if value != default[key] and key not in ("name", "architecture")}

@@ -1,0 +1,160 @@
+"""Their vocabulary in our order: ids 0 to 5 mean the same in every bundle, so rows of tables and pieces move.
+
+A SentencePiece model's ids are the places of its pieces. Rewritten in our order, with the pieces that the vocabulary
+has and the segmentation does not use marked unused, it segments as before and gives our ids.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from model.errors import UserError
+from model.text.subwords import BpeTokenizer, SubwordTokenizer, UnigramTokenizer
+from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK
+
+ABSENT = -1e4  # the bias of a token that their vocabulary lacks: its probability is 0
+NONE = -1
+UNKNOWN_PENALTY = 10.0  # SentencePiece's, below the rarest piece
+
+
+@dataclass(frozen=True)
+class Order:
+    """Their id for each of ours (NONE: they have no such token), and those that stand twice."""
+
+    theirs: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.theirs)
+
+    def ours(self, theirs: int) -> int:
+        """Returns our id of theirs."""
+        return self.theirs.index(theirs) if theirs != self.theirs[BOS] else self._last(theirs)
+
+    def _last(self, theirs: int) -> int:
+        """Their first token of a target may be their padding or end too, which is then our id."""
+        return next((i for i in (PAD, EOS, BOS) if self.theirs[i] == theirs), BOS)
+
+    def rows(self, table: Tensor) -> Tensor:
+        """table (V', D) of theirs -> (V, D) of ours; zeros for tokens that they lack."""
+        places = torch.tensor(self.theirs)
+        return table[places.clamp_min(0)] * (places != NONE)[:, None]
+
+    def bias(self, theirs: Tensor | None = None) -> Tensor:
+        """Returns the output's bias (V,) from theirs (V',) or none: a token counts once, and none that they lack."""
+        places = torch.tensor(self.theirs)
+        found = torch.zeros(len(self)) if theirs is None else theirs[places.clamp_min(0)].clone()
+        found[places == NONE] = ABSENT
+        if self._last(self.theirs[BOS]) != BOS:
+            found[BOS] = ABSENT
+        return found
+
+
+def our_order(size: int, *, pad: int, unk: int, eos: int, start: int, mask: int = NONE) -> Order:
+    """Returns the order for a vocabulary of `size` with these special ids; `start` is read before a target.
+
+    Raises:
+        UserError: an id outside of the vocabulary, or one id for two of pad, unk and eos.
+    """
+    named = {"pad": pad, "unk": unk, "eos": eos, "decoder_start": start, **({} if mask == NONE else {"mask": mask})}
+    for name, found in named.items():
+        if not 0 <= found < size:
+            raise UserError(f"config.json: {name}_token_id={found}: outside of the vocabulary of {size} tokens")
+    if len({pad, unk, eos}) < 3:
+        raise UserError(f"config.json: pad ({pad}), unk ({unk}) and eos ({eos}) must be three tokens")
+    special = {PAD: pad, UNK: unk, BOS: start, EOS: eos, MASK: mask, SEP: NONE}
+    first = [special[i] for i in range(len(special))]
+    return Order((*first, *(i for i in range(size) if i not in first)))
+
+
+def reordered(path: Path, names: Mapping[int, str], order: Order) -> tuple[SubwordTokenizer, int]:
+    """Returns the SentencePiece model in `path` with our ids, and how many of its pieces the vocabulary lacks.
+
+    `names`: their id -> piece. Pieces that the vocabulary lacks are not used: a word is then cut otherwise, where their
+    tokenizer gives an unknown token. Ids without a name and names that are no pieces (languages) are control tokens.
+
+    Raises:
+        UserError: not a SentencePiece model of BPE or unigram.
+    """
+    from google.protobuf.message import DecodeError
+    from sentencepiece import sentencepiece_model_pb2 as pb2
+
+    try:
+        model = pb2.ModelProto.FromString(path.read_bytes())
+    except DecodeError as problem:
+        raise UserError(f"{path}: not a SentencePiece model ({problem})") from None
+    kinds = {pb2.TrainerSpec.UNIGRAM: UnigramTokenizer, pb2.TrainerSpec.BPE: BpeTokenizer}
+    if not model.pieces or model.trainer_spec.model_type not in kinds:
+        raise UserError(f"{path}: not a SentencePiece model of BPE or unigram")
+    kind = pb2.ModelProto.SentencePiece
+    used = (kind.NORMAL, kind.USER_DEFINED, kind.BYTE)
+    known = {one.piece: one for one in model.pieces if one.type in used}
+    pieces = [
+        kind(piece=piece, score=0.0, type=kind.UNKNOWN if number == UNK else kind.CONTROL)
+        for number, piece in enumerate(SPECIAL_PIECES)
+    ]
+    rarest = min((one.score for one in known.values()), default=0.0) - UNKNOWN_PENALTY
+    taken = set(SPECIAL_PIECES)
+    for theirs in order.theirs[len(SPECIAL_PIECES) :]:
+        name = names.get(theirs, "")
+        if name in taken or not name:
+            name = f"<{name.strip('<>') or 'unused'}:{theirs}>"
+        found = known.get(name)
+        if found is not None:
+            pieces.append(kind(piece=name, score=found.score, type=found.type))
+        elif len(name) == 1:  # their tokenizer looks up an unknown character among the other side's pieces
+            pieces.append(kind(piece=name, score=rarest, type=kind.NORMAL))
+        else:
+            pieces.append(kind(piece=name, score=0.0, type=kind.CONTROL if is_control(name) else kind.UNUSED))
+        taken.add(name)
+    lacking = sum(1 for name in known if name not in taken)
+    del model.pieces[:]
+    model.pieces.extend(pieces)
+    spec = model.trainer_spec
+    spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id, spec.vocab_size = PAD, UNK, BOS, EOS, len(pieces)
+    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = SPECIAL_PIECES[:4]
+    return kinds[spec.model_type](model.SerializeToString()), lacking
+
+
+def is_control(name: str) -> bool:
+    """Returns True for tokens that are no text: <mask>, __de__, >>deu<<, deu_Latn."""
+    return (name[:1], name[-1:]) == ("<", ">") or name.startswith((">>", "__")) or is_language_and_script(name)
+
+
+def is_language_and_script(name: str) -> bool:
+    """Returns True for NLLB's codes, such as deu_Latn."""
+    return len(name) == 8 and name[3] == "_" and name[:3].islower() and name[4:].istitle() and name.isascii()
+
+
+def language_token(tokens: Mapping[str, int], language: str, wanted: str | None, key: str) -> int:
+    """Returns the id of a language's token among `tokens`: as `wanted`, else found by the language's code.
+
+    Raises:
+        UserError: none or several fit; names them.
+    """
+    from langcodes import Language
+
+    if wanted is not None:
+        if wanted not in tokens:
+            raise UserError(f"{key}={wanted}: not a token of this model. Choices: {some(sorted(tokens))}")
+        return tokens[wanted]
+    long = Language.get(language).to_alpha3()
+    codes = {language, language.split("-")[0], long}
+    forms = {form for code in codes for form in (f"__{code}__", f">>{code}<<", code)}
+    fitting = [token for token in tokens if token in forms] or [
+        token for token in tokens if token.strip("<>_").startswith(f"{long}_")
+    ]
+    if len(fitting) != 1:
+        raise UserError(
+            f"{key}: {'several tokens stand' if fitting else 'no token stands'} for {language!r}; give one. Choices: "
+            f"{some(fitting or sorted(tokens))}"
+        )
+    return tokens[fitting[0]]
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """Returns the first names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,275 @@
+"""A bundle as a folder of transformers: MarianMTModel, GPT2LMHeadModel or LlamaForCausalLM, where one fits exactly.
+
+The ids stay ours: pad 0, unk 1, bos 2, eos 3, mask 4, sep 5.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.bundles.directory import Bundle
+from model.bundles.language import TextBundle
+from model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
+from model.bundles.translation import TranslationBundle
+from model.errors import UserError
+from model.huggingface.bart import ACTIVATIONS, correspondence, interleaved, permuted
+from model.huggingface.folder import CONFIG, WEIGHTS
+from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from model.networks.transformer import Transformer, TransformerConfig
+from model.text.subwords import SubwordTokenizer
+from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
+
+SPECIAL_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
+Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values that the class has
+
+
+def write_huggingface(folder: Path, bundle: Bundle) -> None:
+    """Writes the bundle's network and tokenizer into the new folder.
+
+    Raises:
+        UserError: no class of transformers computes this network; names each setting and the values that fit.
+    """
+    if isinstance(bundle, TranslationBundle) and isinstance(bundle.network, Transformer):
+        files, weights = marian(bundle.network, bundle)
+    elif isinstance(bundle, TextBundle) and isinstance(bundle.network, DecoderOnly):
+        files, weights = causal(bundle.network, bundle)
+    else:
+        raise UserError(
+            f"export: {bundle.config.architecture} has no class in transformers. Choices: bundles of the "
+            "architectures transformer (MarianMTModel) and gpt (GPT2LMHeadModel, LlamaForCausalLM)"
+        )
+    save(folder, {**files, "README.md": card(bundle).encode()}, weights)
+
+
+def save(folder: Path, files: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Writes the files, bytes as they are and the rest as JSON, and the weights."""
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        data = content if isinstance(content, bytes) else (json.dumps(content, indent=2) + "\n").encode()
+        (folder / name).write_bytes(data)
+    tensors = {name: tensor.detach().float().cpu().clone().contiguous() for name, tensor in weights.items()}
+    save_file(tensors, folder / WEIGHTS, metadata={"format": "pt"})
+
+
+def check(found: Any, needed: Needed, name: str) -> None:
+    """Refuses a network that the class `name` does not compute.
+
+    Raises:
+        UserError: names the settings.
+    """
+    wrong = [
+        f"model.{key}={getattr(found, key)} ({name} has {' or '.join(map(str, values))})"
+        for key, values in needed.items()
+        if getattr(found, key) not in values
+    ]
+    if wrong:
+        raise UserError(f"export: no class of transformers computes this network: {'; '.join(wrong)}")
+
+
+def marian(network: Transformer, bundle: TranslationBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Returns the files and the weights of a MarianMTModel."""
+    config: TransformerConfig = network.config
+    needed: Needed = {
+        "norm": ("post",), "norm_kind": ("layer",), "positions": ("sinusoidal",), "tie": ("all", "target"),
+        "activation": ("relu", "gelu", "silu"), "kv_heads": (0, config.heads), "source_prefix": ([],),
+        "target_prefix": ([],),
+    }  # fmt: skip
+    check(config, needed, "MarianMTModel")
+    source, target = subwords(bundle.tokenizers.source), subwords(bundle.tokenizers.target)
+    shared = config.tie == "all"
+    back = torch.argsort(interleaved(config.width))
+    state = network.state_dict()
+    tables = {side: state[f"{side}_embedding.weight"][:, back] for side in ("source", "target")}
+    weights = {"final_logits_bias": torch.zeros(1, target.vocabulary)}
+    if network.output.bias is not None:
+        weights["final_logits_bias"] = network.output.bias[None]
+    if shared:
+        weights["model.shared.weight"] = tables["target"]
+    else:
+        weights |= {
+            "model.encoder.embed_tokens.weight": tables["source"],
+            "model.decoder.embed_tokens.weight": tables["target"],
+            "lm_head.weight": tables["target"],
+        }
+    for ours, theirs, way in correspondence(config):
+        parts = torch.split(permuted(state[ours], way, back), [shape[0] for _, shape in theirs])
+        weights |= {name: part for (name, _), part in zip(theirs, parts, strict=True)}
+    activation = next(theirs for theirs, ours in ACTIVATIONS.items() if ours == config.activation)
+    settings = {
+        "architectures": ["MarianMTModel"], "model_type": "marian", "vocab_size": source.vocabulary,
+        "decoder_vocab_size": target.vocabulary, "share_encoder_decoder_embeddings": shared, "d_model": config.width,
+        "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.feed_forward, "decoder_ffn_dim": config.feed_forward,
+        "activation_function": activation, "max_position_embeddings": config.max_positions,
+        "scale_embedding": True, "tie_word_embeddings": True, "is_encoder_decoder": True,
+        "decoder_start_token_id": BOS, "forced_eos_token_id": None, **SPECIAL_IDS,
+        **dropouts(config),
+    }  # fmt: skip
+    generation = {
+        **SPECIAL_IDS, "decoder_start_token_id": BOS, "num_beams": bundle.decode.beam,
+        "length_penalty": bundle.decode.alpha, "max_length": config.max_positions,
+        "suppress_tokens": [PAD, UNK, BOS, MASK, SEP], "begin_suppress_tokens": [EOS],
+    }  # fmt: skip
+    languages = bundle.languages
+    files = {
+        CONFIG: settings,
+        "generation_config.json": generation,
+        "source.spm": source.model,
+        "target.spm": target.model,
+        "vocab.json": ids_of(source),
+        "tokenizer_config.json": {
+            "tokenizer_class": "MarianTokenizer", "source_lang": languages[0], "target_lang": languages[1],
+            "model_max_length": config.max_positions, "separate_vocabs": not shared,
+        },
+        **({} if shared else {"target_vocab.json": ids_of(target)}),
+    }  # fmt: skip
+    return files, weights
+
+
+def causal(network: DecoderOnly, bundle: TextBundle) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Returns the files and the weights of a GPT2LMHeadModel or, with rotary positions, a LlamaForCausalLM."""
+    config: DecoderOnlyConfig = network.config
+    write = llama if config.positions == "rotary" else gpt2
+    settings, weights = write(network, config)
+    # Ours reads an end of sentence before the first token; tables are scaled, so the output is a matrix of its own.
+    common = {**SPECIAL_IDS, "bos_token_id": EOS, "vocab_size": bundle.vocabulary, "tie_word_embeddings": False}
+    tokenizer = {**tokenizer_settings(config.max_positions), "bos_token": "</s>"}
+    files = {
+        CONFIG: {**settings, **common},
+        "generation_config.json": {**SPECIAL_IDS, "bos_token_id": EOS},
+        "tokenizer.json": tokenizer_json(bundle.tokenizer, bundle.normalisation, before=(EOS,), after=()).encode(),
+        "tokenizer_config.json": tokenizer,
+    }
+    return files, weights
+
+
+Written = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+def gpt2(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
+    """Returns config.json and the weights of a GPT2LMHeadModel, whose products are stored transposed."""
+    needed: Needed = {
+        "norm": ("pre",), "norm_kind": ("layer",), "positions": ("learned",), "activation": ("gelu", "relu", "silu"),
+        "kv_heads": (0, config.heads),
+    }  # fmt: skip
+    check(config, needed, "GPT2LMHeadModel")
+    state, to = network.state_dict(), "transformer"
+    weights = {
+        f"{to}.wte.weight": state["embedding.weight"] * config.width**0.5,
+        f"{to}.wpe.weight": state["positions.table"],
+        "lm_head.weight": network.output.weight,
+    }
+    products = {
+        "self_attention.qkv": "attn.c_attn", "self_attention.out": "attn.c_proj", "feed_forward.inner": "mlp.c_fc",
+        "feed_forward.outer": "mlp.c_proj", "self_sublayer.norm": "ln_1", "feed_forward_sublayer.norm": "ln_2",
+    }  # fmt: skip
+    for layer in range(config.layers):
+        for ours, theirs in products.items():
+            weight = state[f"layers.{layer}.{ours}.weight"]
+            weights[f"{to}.h.{layer}.{theirs}.weight"] = weight.t() if weight.dim() == 2 else weight
+            weights[f"{to}.h.{layer}.{theirs}.bias"] = state[f"layers.{layer}.{ours}.bias"]
+    weights |= {f"{to}.ln_f.{kind}": state[f"norm.{kind}"] for kind in ("weight", "bias")}
+    settings = {
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": config.width, "n_head": config.heads,
+        "n_layer": config.layers, "n_inner": config.feed_forward, "n_positions": config.max_positions,
+        "activation_function": config.activation, "resid_pdrop": config.dropout, "embd_pdrop": config.dropout,
+        "attn_pdrop": dropouts(config)["attention_dropout"],
+    }  # fmt: skip
+    return settings, weights
+
+
+def llama(network: DecoderOnly, config: DecoderOnlyConfig) -> Written:
+    """Returns config.json and the weights of a LlamaForCausalLM.
+
+    It rotates number i of a head with number i + K/2; ours are neighbours, so rows of queries and keys move.
+    """
+    needed: Needed = {"norm": ("pre",), "norm_kind": ("rms",), "activation": ("swiglu",)}
+    check(config, needed, "LlamaForCausalLM")
+    state, groups = network.state_dict(), config.kv_heads or config.heads
+    head = config.width // config.heads
+    weights = {
+        "model.embed_tokens.weight": state["embedding.weight"] * config.width**0.5,
+        "model.norm.weight": state["norm.weight"],
+        "lm_head.weight": network.output.weight,
+    }
+    for layer in range(config.layers):
+        ours, theirs = f"layers.{layer}", f"model.layers.{layer}"
+        weights[f"{theirs}.input_layernorm.weight"] = state[f"{ours}.self_sublayer.norm.weight"]
+        weights[f"{theirs}.post_attention_layernorm.weight"] = state[f"{ours}.feed_forward_sublayer.norm.weight"]
+        for kind in ("weight", "bias"):
+            q, k, v = torch.split(
+                state[f"{ours}.self_attention.qkv.{kind}"], [config.width, head * groups, head * groups]
+            )
+            gate, up = state[f"{ours}.feed_forward.inner.{kind}"].chunk(2)
+            parts = {
+                "self_attn.q_proj": halves(q, config.heads), "self_attn.k_proj": halves(k, groups),
+                "self_attn.v_proj": v, "self_attn.o_proj": state[f"{ours}.self_attention.out.{kind}"],
+                "mlp.gate_proj": gate, "mlp.up_proj": up, "mlp.down_proj": state[f"{ours}.feed_forward.outer.{kind}"],
+            }  # fmt: skip
+            weights |= {f"{theirs}.{name}.{kind}": part for name, part in parts.items()}
+    settings = {
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": config.width,
+        "num_attention_heads": config.heads, "num_key_value_heads": groups, "num_hidden_layers": config.layers,
+        "intermediate_size": config.feed_forward, "max_position_embeddings": config.max_positions,
+        "hidden_act": "silu", "rms_norm_eps": 1e-6, "attention_bias": True, "mlp_bias": True,
+        "rope_theta": 10000.0, "attention_dropout": dropouts(config)["attention_dropout"],
+    }  # fmt: skip
+    return settings, weights
+
+
+def halves(rows: Tensor, heads: int) -> Tensor:
+    """rows (heads x K, ...): of each head first the even numbers, then the odd ones."""
+    pairs = rows.view(heads, -1, 2, *rows.shape[1:])
+    return pairs.transpose(1, 2).flatten(0, 2)
+
+
+def dropouts(config: Any) -> dict[str, float]:
+    """Returns the three dropouts by their names in transformers."""
+    attention, activation = config.attention_dropout, config.activation_dropout
+    return {
+        "dropout": config.dropout,
+        "attention_dropout": config.dropout if attention is None else attention,
+        "activation_dropout": config.dropout if activation is None else activation,
+    }
+
+
+def subwords(tokenizer: Tokenizer) -> SubwordTokenizer:
+    """Returns the tokenizer, whose model is a file of SentencePiece.
+
+    Raises:
+        UserError: it has none.
+    """
+    if not isinstance(tokenizer, SubwordTokenizer):
+        raise UserError(
+            f"export: tokenizer.type={tokenizer.type}: Marian reads SentencePiece models. Choices: bpe, unigram"
+        )
+    return tokenizer
+
+
+def ids_of(tokenizer: Tokenizer) -> dict[str, int]:
+    return {piece: number for number, piece in enumerate(tokenizer.pieces(range(tokenizer.vocabulary)))}
+
+
+def card(bundle: Bundle) -> str:
+    """Returns the model card: languages, license and origin, as far as the bundle tells them."""
+    origin, facts = bundle.facts.get("imported") or {}, bundle.facts
+    run = facts.get("run") or {}
+    license = f"license: {origin['license']}\n" if origin.get("license") else ""
+    told = {
+        "languages": bundle.pair,
+        "imported from": origin.get("source"),
+        "revision": origin.get("revision"),
+        "run": run.get("name"),
+        "shards": facts.get("manifest_hash"),
+        "begun with": (facts.get("init") or {}).get("reference"),
+        "bundle": bundle.digest,
+    }
+    lines = "".join(f"- {key}: `{value}`\n" for key, value in told.items() if value)
+    return f"---\n{license}library_name: transformers\n---\n\n# {run.get('name') or 'A Dragoman model'}\n\n{lines}"

@@ -1,0 +1,123 @@
+"""Folders of transformers' own classes with random weights, and SentencePiece models of a few lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+ENGLISH = [
+    "A dog runs in the park.", "The small child plays with a red ball.", "Two men are sitting on a bench.",
+    "The weather was cold, but they went swimming.",
+]  # fmt: skip
+GERMAN = [
+    "Ein Hund läuft im Park.", "Das kleine Kind spielt mit einem roten Ball.", "Zwei Männer sitzen auf einer Bank.",
+    "Das Wetter war kalt, aber sie gingen schwimmen.",
+]  # fmt: skip
+LINES = [*ENGLISH, *GERMAN]
+SENTENCES = ["The dog plays in the park.", "Two red balls ☃ were cold.", "a"]
+
+
+def sentencepiece_model(path: Path, lines: list[str], kind: str, size: int, **settings: Any) -> list[str]:
+    """Trains a model into `path`; returns its pieces in the order of their ids."""
+    with path.open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines * 4), model_writer=file, model_type=kind, vocab_size=size,
+            hard_vocab_limit=False, minloglevel=3, **settings,
+        )  # fmt: skip
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return [model.id_to_piece(number) for number in range(model.vocab_size())]
+
+
+def randomise(network: Any) -> Any:
+    """Gives every weight a value far from those of a fresh network, so that each of them matters."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if "embed_positions" in name:  # computed, although it is a parameter
+                continue
+            noise = torch.randn(parameter.shape, generator=generator) * 0.2
+            parameter.copy_(noise + 1 if "norm" in name and name.endswith("weight") else noise)
+    return network.eval()
+
+
+SIZES = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4, "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "max_position_embeddings": 64,
+}  # fmt: skip
+
+
+def marian(folder: Path, languages: tuple[str, ...] = (), **changes: Any) -> Any:
+    """Saves a MarianMTModel with its tokenizer's files; returns the network."""
+    from transformers import MarianConfig, MarianMTModel
+
+    folder.mkdir(parents=True)
+    pieces = [
+        *sentencepiece_model(folder / "source.spm", ENGLISH, "unigram", 60),
+        *sentencepiece_model(folder / "target.spm", GERMAN, "unigram", 70),
+    ]
+    texts = sorted(dict.fromkeys(pieces[3:]) - {"<unk>": 0, "<s>": 0, "</s>": 0}.keys())
+    vocabulary = ["</s>", "<unk>", *(f">>{one}<<" for one in languages), *texts, "<pad>"]
+    write(folder / "vocab.json", {piece: number for number, piece in enumerate(vocabulary)})
+    write(folder / "tokenizer_config.json", {"source_lang": "en", "target_lang": "de"})
+    pad = len(vocabulary) - 1
+    config = MarianConfig(
+        **{**SIZES, "activation_function": "swish", "scale_embedding": True, "vocab_size": len(vocabulary),
+           "pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0, "forced_eos_token_id": None,
+           **changes}
+    )  # fmt: skip
+    network = randomise(MarianMTModel(config))
+    network.final_logits_bias.copy_(torch.randn(1, len(vocabulary), generator=torch.Generator().manual_seed(6)))
+    network.save_pretrained(folder)
+    (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# A model\n")
+    return network
+
+
+def m2m(folder: Path, **changes: Any) -> Any:
+    """Saves an M2M100ForConditionalGeneration with its tokenizer's files; returns the network."""
+    from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
+
+    folder.mkdir(parents=True)
+    pieces = sentencepiece_model(folder / "sentencepiece.bpe.model", LINES, "bpe", 120)
+    vocabulary = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:]]
+    write(folder / "vocab.json", {piece: number for number, piece in enumerate(vocabulary)})
+    languages = [f"__{code}__" for code in FAIRSEQ_LANGUAGE_CODES["m2m100"]]
+    write(folder / "special_tokens_map.json", {"additional_special_tokens": languages})
+    return save_m2m(folder, len(vocabulary) + len(languages) + 8, **changes)
+
+
+def nllb(folder: Path, **changes: Any) -> Any:
+    """Saves an M2M100ForConditionalGeneration as NLLB's are: no vocab.json, codes of language and script."""
+    folder.mkdir(parents=True)
+    pieces = sentencepiece_model(folder / "sentencepiece.bpe.model", LINES, "bpe", 120)
+    languages = ["deu_Latn", "eng_Latn", "zho_Hans", "zho_Hant"]
+    write(folder / "special_tokens_map.json", {"additional_special_tokens": languages, "mask_token": "<mask>"})
+    return save_m2m(folder, len(pieces) + 1 + len(languages) + 1, **changes)
+
+
+def save_m2m(folder: Path, size: int, **changes: Any) -> Any:
+    from transformers import M2M100Config, M2M100ForConditionalGeneration
+
+    network = randomise(M2M100ForConditionalGeneration(M2M100Config(**{**SIZES, "vocab_size": size, **changes})))
+    network.save_pretrained(folder)
+    return network
+
+
+def t5(folder: Path, **changes: Any) -> Any:
+    """Saves a T5ForConditionalGeneration with spiece.model; returns the network."""
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    folder.mkdir(parents=True)
+    pieces = sentencepiece_model(folder / "spiece.model", LINES, "unigram", 90, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    sizes = {
+        "d_model": 32, "d_kv": 8, "num_heads": 4, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 3,
+        "vocab_size": len(pieces) + 12, "decoder_start_token_id": 0,
+    }  # fmt: skip
+    network = randomise(T5ForConditionalGeneration(T5Config(**{**sizes, **changes})))
+    network.save_pretrained(folder)
+    return network
+
+
+def write(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content))

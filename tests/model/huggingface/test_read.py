@@ -1,0 +1,246 @@
+"""Imported models against transformers' own classes with the same random weights."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from model.bundles.translation import load_bundle
+from model.errors import UserError
+from model.huggingface.folder import Folder
+from model.huggingface.options import Imported, ImportOptions
+from model.huggingface.read import read_model, save_imported
+from model.huggingface.vocabulary import NONE, our_order
+from model.inference.translator import open_translator
+from model.networks.architectures import translation_loss
+from model.settings import DecodeConfig, LossConfig
+from model.text.batch import collate
+from model.text.tokenizer import BOS, EOS, PAD, UNK
+from tests import huggingface_folders as folders
+
+pytest.importorskip("transformers")
+OPTIONS = ImportOptions("en", "de")
+CASES: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "marian": (folders.marian, {}),
+    "marian relu": (folders.marian, {"activation_function": "relu"}),
+    "marian of many languages": (folders.marian, {"languages": ("fra", "deu")}),
+    "marian without scale": (folders.marian, {"scale_embedding": False}),
+    "m2m": (folders.m2m, {}),
+    "nllb": (folders.nllb, {}),
+    "t5": (folders.t5, {}),
+    "t5 1.1": (folders.t5, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5 with few heads": (folders.t5, {"num_heads": 3, "relative_attention_num_buckets": 8}),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Any, Imported, Path]:
+    make, changes = CASES[request.param]
+    theirs = make(tmp_path / "model", **changes)
+    return theirs, read_model(Folder(tmp_path / "model"), OPTIONS), tmp_path / "model"
+
+
+def their_places(imported: Imported, theirs: Any, folder: Path) -> list[int]:
+    """Returns our id of each of their ids."""
+    size, config = theirs.config.vocab_size, theirs.config
+    unk = {"marian": 1, "m2m_100": 3, "t5": 2}[config.model_type]
+    nllb = config.model_type == "m2m_100" and not (folder / "vocab.json").is_file()
+    mask = size - 1 if nllb else NONE
+    order = our_order(
+        size, pad=config.pad_token_id, unk=unk, eos=config.eos_token_id, start=config.decoder_start_token_id, mask=mask
+    )
+    return [order.ours(one) for one in range(size)]
+
+
+def inputs(theirs: Any, ours: list[int], imported: Imported) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Returns a random batch in our ids, and the same in theirs with what they put before sources and targets."""
+    config = theirs.config
+    theirs_of = {our: their for their, our in enumerate(ours)}
+    rng = np.random.default_rng(3)
+    plain = [one for one in range(6, len(ours) - 6) if one in theirs_of]
+    rows = [[rng.choice(plain, n).tolist() for n in lengths] for lengths in ((5, 9, 1), (7, 3, 4))]
+    batch = collate(*([np.array([*row, EOS]) for row in side] for side in rows), [0, 1, 2])
+    before = [theirs_of[one] for one in imported.config.source_prefix]
+    begin = [config.decoder_start_token_id, *(theirs_of[one] for one in imported.config.target_prefix)]
+    source = [[*before, *(theirs_of[one] for one in row), config.eos_token_id] for row in rows[0]]
+    target = [[*begin, *(theirs_of[one] for one in row)] for row in rows[1]]
+    pad = config.pad_token_id
+
+    def padded(side: list[list[int]]) -> torch.Tensor:
+        longest = max(map(len, side))
+        return torch.tensor([row + [pad] * (longest - len(row)) for row in side])
+
+    lengths = torch.tensor([len(row) for row in source])[:, None]
+    ids = padded(source)
+    mask = (torch.arange(ids.shape[1])[None] < lengths).long()
+    return batch, {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": padded(target)}
+
+
+def test_logits_are_those_of_transformers(case: tuple[Any, Imported, Path]) -> None:
+    theirs, imported, folder = case
+    ours = their_places(imported, theirs, folder)
+    batch, asked = inputs(theirs, ours, imported)
+    network = imported.network.eval()
+    with torch.no_grad():
+        expected = theirs(**asked).logits[:, len(imported.config.target_prefix) :]
+        found = network.logits(network(batch))
+    real = batch.target_out != PAD
+    assert torch.allclose(found[..., ours][real], expected[real], atol=1e-4, rtol=0)
+    lacking = sorted(set(range(found.shape[-1])) - set(ours))
+    assert float(found.softmax(-1)[..., lacking].max()) == 0.0, "tokens that they have not have no probability"
+
+
+def test_greedy_translations_are_theirs_token_for_token(case: tuple[Any, Imported, Path], tmp_path: Path) -> None:
+    theirs, imported, folder = case
+    save_imported(tmp_path / "bundle", imported, Folder(folder), "en-de", {"source": "here"})
+    bundle = load_bundle(tmp_path / "bundle")
+    ours = their_places(imported, theirs, folder)
+    theirs_of = {our: their for their, our in enumerate(ours)}
+    config, network = theirs.config, imported.config
+    never = [one for one, our in enumerate(ours) if our in (PAD, UNK)]
+    begin = [config.decoder_start_token_id, *(theirs_of[one] for one in network.target_prefix)]
+    for engine in ("torch", "ctranslate2"):
+        translator = open_translator(bundle, engine)  # type: ignore[arg-type]  # one of its literals
+        decode = DecodeConfig(beam=1, max_ratio=0.0, max_extra=12)
+        answers = translator.translate(folders.SENTENCES, decode)
+        for sentence, answer in zip(folders.SENTENCES, answers, strict=True):
+            (ids,) = translator.encode([sentence])
+            asked = torch.tensor([[theirs_of[int(one)] for one in (*network.source_prefix, *ids)]])
+            with torch.no_grad():
+                found = theirs.generate(
+                    asked, decoder_input_ids=torch.tensor([begin]), max_new_tokens=12, num_beams=1, use_cache=False,
+                    suppress_tokens=never, begin_suppress_tokens=[config.eos_token_id],
+                )[0].tolist()[len(begin) :]  # fmt: skip
+            tokens = [ours[one] for one in found if one != config.eos_token_id]
+            assert list(answer.nbest[0].ids) == tokens
+
+
+def test_weights_train_and_their_gradients_are_finite(case: tuple[Any, Imported, Path]) -> None:
+    theirs, imported, folder = case
+    batch, _ = inputs(theirs, their_places(imported, theirs, folder), imported)
+    loss, _ = translation_loss(imported.network.train(), batch, LossConfig(label_smoothing=0.0))
+    loss.backward()  # type: ignore[no-untyped-call]  # torch's
+    for name, parameter in imported.network.named_parameters():
+        assert parameter.grad is not None and bool(parameter.grad.isfinite().all()), name
+
+
+def test_marians_pieces_are_those_of_its_tokenizer(tmp_path: Path) -> None:
+    from transformers import MarianTokenizer
+
+    folders.marian(tmp_path / "model")
+    imported = read_model(Folder(tmp_path / "model"), OPTIONS)
+    theirs = MarianTokenizer.from_pretrained(tmp_path / "model")
+    for sentence in [*folders.ENGLISH, *folders.SENTENCES]:
+        (mine,) = imported.tokenizers.source.encode([sentence])
+        asked = theirs(sentence).input_ids[:-1]
+        assert imported.tokenizers.source.pieces(mine) == theirs.convert_ids_to_tokens(asked)
+    for sentence in folders.GERMAN:
+        (mine,) = imported.tokenizers.target.encode([sentence])
+        asked = theirs(text_target=sentence).input_ids[:-1]
+        assert imported.tokenizers.target.pieces(mine) == theirs.convert_ids_to_tokens(asked)
+    assert imported.tokenizers.one_vocabulary and not imported.tokenizers.joint
+
+
+def test_m2ms_pieces_are_those_of_its_tokenizer(tmp_path: Path) -> None:
+    from transformers import M2M100Tokenizer
+
+    folders.m2m(tmp_path / "model")
+    imported = read_model(Folder(tmp_path / "model"), OPTIONS)
+    model = tmp_path / "model"
+    theirs = M2M100Tokenizer(
+        str(model / "vocab.json"), str(model / "sentencepiece.bpe.model"), src_lang="en", tgt_lang="de"
+    )
+    for sentence in [*folders.LINES, *folders.SENTENCES]:
+        (mine,) = imported.tokenizers.source.encode([sentence])
+        asked = theirs(sentence).input_ids
+        written = imported.tokenizers.source.pieces([*imported.config.source_prefix, *mine, EOS])
+        assert written == theirs.convert_ids_to_tokens(asked)
+    assert imported.tokenizers.target.pieces(imported.config.target_prefix) == ["__de__"]
+
+
+def test_nllbs_languages_are_found_and_several_scripts_are_asked_about(tmp_path: Path) -> None:
+    folders.nllb(tmp_path / "model")
+    folder = Folder(tmp_path / "model")
+    found = read_model(folder, OPTIONS)
+    assert found.tokenizers.source.pieces([*found.config.source_prefix, *found.config.target_prefix]) == [
+        "eng_Latn", "deu_Latn",
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=r"imports.target_token: several tokens stand for 'zh'.*zho_Hans, zho_Hant"):
+        read_model(folder, ImportOptions("en", "zh"))
+    chosen = read_model(folder, ImportOptions("en", "zh", target_token="zho_Hant"))
+    assert chosen.tokenizers.source.pieces(chosen.config.target_prefix) == ["zho_Hant"]
+    with pytest.raises(UserError, match=r"imports.target_token: no token stands for 'fr'"):
+        read_model(folder, ImportOptions("en", "fr"))
+
+
+def test_another_target_language_gives_another_translation(tmp_path: Path) -> None:
+    folders.m2m(tmp_path / "model")
+    folder = Folder(tmp_path / "model")
+    texts = []
+    for language in ("de", "fr"):
+        save_imported(
+            tmp_path / language, read_model(folder, ImportOptions("en", language)), folder, f"en-{language}", {}
+        )
+        texts.append([one.text for one in open_translator(tmp_path / language).translate(folders.SENTENCES)])
+    assert texts[0] != texts[1]
+
+
+def test_words_before_every_source_of_t5_are_the_same_as_in_the_text(tmp_path: Path) -> None:
+    folders.t5(tmp_path / "model")
+    folder = Folder(tmp_path / "model")
+    plain = read_model(folder, OPTIONS)
+    told = read_model(folder, ImportOptions("en", "de", prefix="The dog plays: "))
+    (whole,) = plain.tokenizers.source.encode(["The dog plays: in the park."])
+    (rest,) = told.tokenizers.source.encode(["in the park."])
+    assert [*told.config.source_prefix, *rest] == whole.tolist()
+    with pytest.raises(UserError, match=r"imports.prefix.*for T5, this is marian"):
+        folders.marian(tmp_path / "other")
+        read_model(Folder(tmp_path / "other"), ImportOptions("en", "de", prefix="translate"))
+
+
+def test_the_bundle_tells_where_it_comes_from(tmp_path: Path) -> None:
+    folders.marian(tmp_path / "model", num_beams=3)
+    folder = Folder(tmp_path / "model")
+    save_imported(tmp_path / "bundle", read_model(folder, OPTIONS), folder, "en-de", {"source": "hf://a/b"})
+    facts = json.loads((tmp_path / "bundle" / "config.json").read_text())
+    imported = facts["imported"]
+    assert (imported["source"], imported["license"], imported["model_type"]) == ("hf://a/b", "apache-2.0", "marian")
+    assert set(imported["files"]) >= {"config.json", "model.safetensors", "source.spm", "vocab.json"}
+    assert BOS not in load_bundle(tmp_path / "bundle").network.config.source_prefix
+
+
+BROKEN: list[tuple[Callable[[Path], object], str]] = [
+    (lambda model: (model / "config.json").unlink(), r"config.json is missing. Files: .*source.spm"),
+    (lambda model: (model / "config.json").write_text("{"), r"config.json: not JSON"),
+    (lambda model: (model / "vocab.json").write_text("[1]"), r"vocab.json: must be a JSON object, not list"),
+    (lambda model: (model / "source.spm").unlink(), r"source.spm is missing"),
+    (lambda model: (model / "target.spm").write_bytes(b"no"), r"target.spm: not a SentencePiece model"),
+    (lambda model: (model / "model.safetensors").write_bytes(b"no"), r"model.safetensors: not readable as safetensors"),
+    (lambda model: (model / "model.safetensors").rename(model / "pytorch_model.bin"), r"pytorch_model.bin is a pickle"),
+    (lambda model: (model / "model.safetensors").unlink(), r"model.safetensors is missing"),
+    (lambda model: change(model, model_type="bert"), r"model_type: 'bert'.* Choices: .*marian"),
+    (lambda model: change(model, d_model=64), r"tensor '.*' has shape .*, config.json asks for"),
+    (lambda model: change(model, d_model="big"), r"d_model='big': must be of the type int"),
+    (lambda model: change(model, decoder_layers=4), r"no tensor 'model.decoder.layers.3"),
+    (lambda model: change(model, decoder_layers=1), r"tensors have no place in this architecture"),
+    (lambda model: change(model, decoder_ffn_dim=8), r"encoder_ffn_dim=48, decoder_ffn_dim=8"),
+    (lambda model: change(model, activation_function="mish"), r"activation_function='mish' is not known"),
+    (lambda model: change(model, pad_token_id=9999), r"pad_token_id=9999: outside of the vocabulary"),
+]
+
+
+def change(model: Path, **settings: object) -> None:
+    content = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(content | settings))
+
+
+@pytest.mark.parametrize(("damage", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_what_does_not_fit_is_named(damage: Callable[[Path], object], message: str, tmp_path: Path) -> None:
+    folders.marian(tmp_path / "model")
+    damage(tmp_path / "model")
+    with pytest.raises(UserError, match=message):
+        read_model(Folder(tmp_path / "model"), OPTIONS)
