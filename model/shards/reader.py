@@ -112,7 +112,7 @@ class ShardReader:
         entry = self.entries[number]
         cursor = _Cursor(self.directory / entry.name, self._map(number), entry, within)
         checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards
-        cursor.json(chunk_record(self.first_ids[index], cursor.records))
+        cursor.json(chunk_record(self.first_ids[index], cursor.records, entry.part))
         sides = []
         vocabularies = self.manifest.vocabularies()
         for side, (name, offsets_name) in enumerate(side_members(self.manifest.kind)):
