@@ -20,6 +20,7 @@ from model.renamed import current_values
 from model.runs import checkpoints, journal
 from model.runs.paths import BUNDLE, RECORD, STEPS
 from model.runs.record import read_record, read_release
+from model.schema import build
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
 from pipelines.config import Config, VerifyRoot
@@ -97,7 +98,7 @@ def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
         config,
         seed=int(record.get("seed", config.seed)),
         model=record["model"],
-        loader=replace(LoaderConfig(), **record.get("loader", {})),
+        loader=build(LoaderConfig, record.get("loader", {}), "loader"),
         vectors=replace(VectorsConfig(), **record.get("vectors", {})),
     )
 
