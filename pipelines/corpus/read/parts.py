@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from model.errors import UserError, unknown
-from model.languages import same_language, split_pair
+from model.languages import MANY, same_language, split_pair
 from model.names import check_name
 from model.storage.retry import Patience
 from model.text.tags import check_tag
@@ -17,7 +17,6 @@ from pipelines.corpus.read.remote_files import with_local_files
 from pipelines.corpus.read.sources import SPLITS, Source, sources_of
 from pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
 
-MANY = "mul"  # the language of a side that has several, as ISO 639 calls them
 FORMATS = ("moses", "tsv", "jsonl")
 OWN = ("name", "pair", "tags")
 
