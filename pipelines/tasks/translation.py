@@ -122,9 +122,8 @@ def validate(config: Config) -> None:
             raise UserError(f"{config.shard_dir}: {missing(manifest, split)}: {command}")
     tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
-    LaneLoader(
-        open_reader(config.shard_dir, "train", config.loader.reader), config.loader, config.seed, 0, processes
-    ).close()
+    reader = open_reader(config.shard_dir, "train", config.loader.reader)
+    loader = LaneLoader(reader, config.loader, config.seed, 0, processes)
     ShardReader(config.shard_dir, "valid")
     teachers.check(config)
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
@@ -139,6 +138,8 @@ def validate(config: Config) -> None:
         f"{train.target_tokens:,} target tokens; {plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} "
         f"of {config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )
+    for line in loader.mix.describe() if loader.mix else ():
+        logger.info(line)
 
 
 def fingerprint(config: Config) -> dict[str, Any]:

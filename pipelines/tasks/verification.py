@@ -26,6 +26,7 @@ from model.shards.verify import verify as verify_shards
 from pipelines.config import Config, VerifyRoot
 from pipelines.settings import LoaderConfig
 from pipelines.tasks.base import task_for
+from pipelines.tasks.mixed_records import check_parts
 from pipelines.tasks.recompute import check_recomputed
 from pipelines.tasks.score_verification import check_scores
 from pipelines.training import checkpoint
@@ -73,6 +74,8 @@ def verify(config: VerifyRoot) -> list[Check]:
         chained = True
     if checks[0].result == "same":
         checks[1] = require(checks[1], chained)
+    if checks[1].result == "same" and "mix" in record.get("loader", {}) and (parts := check_parts(settings)):
+        checks.append(parts)
     checks += [
         check_rates(run, record),
         require(check_starts(run, lanes), chained),

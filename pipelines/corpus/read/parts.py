@@ -99,9 +99,10 @@ def _check_languages(parts: Sequence[Part], pair: str) -> None:
     for side, whole in enumerate(split_pair(pair) if parts else ()):
         for part in parts:
             if whole != MANY and not same_language(split_pair(part.pair)[side], whole):
+                choices = [f"{MANY}-{split_pair(pair)[1]}", f"{split_pair(pair)[0]}-{MANY}"]
                 raise UserError(
-                    f"corpus.parts, {part.name}: pair={part.pair} in a mix of pair={pair}; a mix of several "
-                    f"{('source', 'target')[side]} languages has pair={_with_many(pair, side)}"
+                    f"corpus.parts, {part.name}: pair={part.pair} in a mix of pair={pair}. A mix of several languages "
+                    f"on one side has pair={choices[side]}; on both sides there is none"
                 )
     if len({split_pair(part.pair)[1] for part in parts}) < 2:
         return
@@ -118,12 +119,6 @@ def _check_languages(parts: Sequence[Part], pair: str) -> None:
                 f"corpus.parts, {part.name}: the first tag {part.tags[0]} is that of {target_of[part.tags[0]]}, "
                 f"and the target language is {target}"
             )
-
-
-def _with_many(pair: str, side: int) -> str:
-    languages = list(split_pair(pair))
-    languages[side] = MANY
-    return "-".join(languages)
 
 
 def identity_of(parts: Sequence[CorpusPart], pair: str) -> list[dict[str, Any]]:
