@@ -55,7 +55,7 @@ class MixStage:
 class MixConfig:
     """How the corpora of a mix share the batches (docs/mixing.md)."""
 
-    weights: dict[str, Positive] = field(default_factory=dict)  # by part, others have none; {}: by temperature
+    weights: dict[str, Positive] | None = None  # by part, others have none; null: by temperature
     temperature: Positive = 1.0  # without weights: records ** (1 / temperature); 1: by size, 5: nearly equal
     stages: list[MixStage] = field(default_factory=list)  # one after the other
 

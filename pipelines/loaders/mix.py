@@ -176,7 +176,7 @@ def check_mix(manifest: Manifest, config: MixConfig) -> None:
     if config.weights and config.temperature != 1:
         raise UserError(f"{KEY}.temperature={config.temperature:g}: is for parts without weights; give one of the two")
     for key, given in [
-        (f"{KEY}.weights", config.weights),
+        (f"{KEY}.weights", config.weights or {}),
         *((f"{KEY}.stages[{i}].{key}", getattr(one, key)) for i, one in enumerate(config.stages) for key in NAMING),
     ]:
         for name in given:

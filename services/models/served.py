@@ -55,15 +55,13 @@ class Served:
         if model is not None:
             facts = (model.source, model.target, model.origin, model.held_bytes)
             if self._card is None or facts != self._card:
-                self._card = Card(*facts)
+                self._card, self._pairs = Card(*facts), tuple(model.prefixes)
         return self._card
 
     @property
     def offers(self) -> "list[Offer]":
         """Returns an offer for each pair that it translates; none until it was loaded once."""
-        card, model = self.card, self.place.current
-        if model is not None:
-            self._pairs = tuple(model.prefixes)
+        card = self.card
         if card is None:
             return []
         pairs = self._pairs or ((card.source, card.target),)
