@@ -53,7 +53,7 @@ class MixStage:
 
 @dataclass
 class MixConfig:
-    """How the corpora of a mix share the batches (docs/mixing.md)."""
+    """The shares of the corpora of a mix in the batches (docs/mixing.md)."""
 
     weights: dict[str, Positive] | None = None  # by part, others have none; null: by temperature
     temperature: Positive = 1.0  # without weights: records ** (1 / temperature); 1: by size, 5: nearly equal
