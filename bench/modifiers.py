@@ -34,7 +34,7 @@ def run(quick: bool, args: list[str]) -> Result:
     parser = argparse.ArgumentParser(prog="python -m bench modifiers")
     parser.add_argument("--root", type=Path)
     parser.add_argument("--pairs", type=int, default=300 if quick else 20_000)
-    parser.add_argument("--steps", type=int, default=4 if quick else 300)
+    parser.add_argument("--steps", type=int, default=4 if quick else 2_000)
     options = parser.parse_args(args)
     corpus = ["corpus=multi30k", f"corpus.root={options.root}"] if options.root else [f"corpus.pairs={options.pairs}"]
     with tempfile.TemporaryDirectory() as name:
