@@ -34,6 +34,7 @@ ENOUGH = 10_000  # letters; enough to tell the script
 CHINESE = frozenset({"yue", "wuu", "lzh", "gan", "hak", "hsn"})
 
 
+MANY = "mul"  # a side with several languages, by ISO 639-2: the target of a multilingual model
 REWRITTEN = "x-rewrite"  # private use (BCP 47): the same language, as a model writes it again
 
 

@@ -44,6 +44,36 @@ class ClusterConfig:
 
 
 @dataclass
+class MixStage:
+    """One stage of a mix: how its records are shared out, and when it ends."""
+
+    weights: dict[str, Positive] = field(default_factory=dict)  # by part, others have none; {}: as in `loader.mix`
+    until: dict[str, Positive] = field(default_factory=dict)  # a part: how often the stage reads it; {}: to the end
+
+
+@dataclass
+class MixConfig:
+    """The shares of the corpora of a mix in the batches (docs/mixing.md)."""
+
+    weights: dict[str, Positive] | None = None  # by part, others have none; null: by temperature
+    temperature: Positive = 1.0  # without weights: records ** (1 / temperature); 1: by size, 5: nearly equal
+    stages: list[MixStage] = field(default_factory=list)  # one after the other
+
+
+@dataclass
+class ModifiersConfig:
+    """Changes of the text in training, each with the share of the records that get it, anew in every epoch."""
+
+    placeholders: Share = 0.0  # words that both sides have (numbers, names): one of them a placeholder on both sides
+    no_stop: Share = 0.0  # both sides without their last full stop, question or exclamation mark
+    typos: Share = 0.0  # one source letter in ten: left out, doubled, swapped with the next, or a neighbouring key's
+    noise: Share = 0.0  # the same random signs before or after both sides
+    emoji: Share = 0.0  # the same emoji at the beginning or the end of both sides
+    title_case: Share = 0.0  # both sides
+    upper_case: Share = 0.0  # both sides
+
+
+@dataclass
 class LoaderConfig:
     """The batches."""
 
@@ -62,6 +92,8 @@ class LoaderConfig:
     permute_sentences: bool = False  # infilling: also put the sentences of a text in a random order
     reader: Literal["mmap", "stream"] = "mmap"  # through the local disk, or chunk by chunk from the shards' address
     side: Literal["source", "target"] | None = None  # language of parallel shards; null: the only one; denoise: both
+    mix: MixConfig = field(default_factory=MixConfig)
+    modifiers: ModifiersConfig = field(default_factory=ModifiersConfig)
 
 
 @dataclass

@@ -23,6 +23,7 @@ from model.shards.manifest import MANIFEST, Manifest, has_manifest, manifest_has
 from model.shards.remote import publish
 from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
+from model.text.tags import check_pieces
 from pipelines.config import Config
 from pipelines.corpus.labelled import make_labelled
 from pipelines.corpus.making import Sharding
@@ -35,6 +36,7 @@ from pipelines.corpus.read.cutting import settle_auto_cut
 from pipelines.corpus.read.fetch import fetch
 from pipelines.corpus.read.given_tokenizer import find_tokenizer
 from pipelines.corpus.read.identity import difference, identity
+from pipelines.corpus.read.parts import all_tags, parts_of, sources_of_parts
 from pipelines.corpus.read.remote_files import with_local_files
 from pipelines.corpus.read.samples import as_lines
 from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
@@ -73,8 +75,8 @@ def shard(config: Config) -> ShardResult:
     if built_in:
         check_phrasebook(corpus, config.pair)
     samples = directory.parent / f".{directory.name}.samples"
-    if not built_in:
-        paths = config.paths
+    paths, parts = config.paths, parts_of(corpus, config.pair, config.tokenizer)
+    if not built_in and not parts:
         corpus = with_local_files(corpus, config.pair, paths.cache, Patience(paths.patience))
         if form == "webdataset":
             with _traceless_samples(samples):
@@ -83,11 +85,14 @@ def shard(config: Config) -> ShardResult:
     if form == "labelled" and not built_in:
         with _traceless_samples(samples):
             sources = labelled.labelled_sources(corpus, config.pair, samples)
+    elif parts:
+        sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     elif not built_in:
         sources = sources_of(corpus, config.pair)
     config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
+        check_pieces(given.pair.source, all_tags(parts), f"tokenizer.same_as={config.tokenizer.same_as}")
         config = dataclasses.replace(config, tokenizer=given.settings)
     values = identity(
         dataclasses.replace(config.corpus, format=form),
@@ -111,9 +116,8 @@ def shard(config: Config) -> ShardResult:
             if given and form != "labelled":
                 given.place(directory, scratch)
             make = MAKERS.get(config.corpus.format, make_parallel)
-            one = Sharding(
-                config, directory, scratch, sources, languages, values, config_hash, given.pair if given else None
-            )
+            own = given.pair if given else None
+            one = Sharding(config, directory, scratch, sources, languages, values, config_hash, parts, own)
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(one)
             write_manifest(directory, manifest)

@@ -33,6 +33,7 @@ class TranslateConfig(ModelSource):
     """The input of a translation, its model, and the output."""
 
     input: str | None = None  # null: standard input
+    to: str | None = None  # the target language, of a multilingual model; null: the model's only one
     document: str | None = None  # instead: .docx .pptx .odt .epub .html .md .txt .srt .vtt .po .xliff .json
     output: str | None = None  # null: standard output
     format: Literal["text", "nbest", "moses", "json", "html", "xml", "markdown"] = "text"

@@ -99,6 +99,9 @@ DISTINCT = {tuple(words): page for page in PAGES for words in verbs_of(page)}  #
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_command_of_a_page_is_one_that_its_verb_takes(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for language, body in FENCED.findall(PAGES[page].read_text(encoding="utf-8")):
+        if language == "yaml" and (named := re.match(r"# (\w+\.yaml)", body)):  # a file that the page's commands read
+            Path(named[1]).write_text(body, encoding="utf-8")
     for words in (words for words, where in DISTINCT.items() if where == page):
         assert words[0] in cli.VERBS
         if len(words) > 1:

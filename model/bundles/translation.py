@@ -23,11 +23,12 @@ from torch import Tensor
 from model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
 from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
 from model.errors import UserError
-from model.languages import languages_of
+from model.languages import MANY, languages_of
 from model.networks.architectures import architecture, build_network, model_config
 from model.networks.network import Network, TranslationNetwork
 from model.schema import build
 from model.settings import DecodeConfig
+from model.text.tags import tag_prefix
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 
@@ -71,6 +72,22 @@ class TranslationBundle(Bundle):
         """Returns the source and the target language."""
         source, target = languages_of(self.pair)
         return source, target
+
+    @property
+    def prefixes(self) -> dict[tuple[str, str], str]:
+        """Returns (source, target) -> the tags before a source sentence, as text, of each pair that it translates.
+
+        A model of one pair needs none. One of several target languages is told the target by a part's first tag.
+        """
+        source, target = self.languages
+        parts = self.facts.get("parts") or ()
+        if MANY not in (source, target) or not parts:
+            return {self.languages: ""}
+        found: dict[tuple[str, str], str] = {}
+        for part in parts:
+            first, second = languages_of(part["pair"])
+            found.setdefault((first, second), tag_prefix(part["tags"][:1] if target == MANY else ()))
+        return found
 
 
 def save_bundle(

@@ -10,6 +10,7 @@ W target words.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class Aligner:
     form: str = "NFC"  # the Unicode normalisation of the network's shards
     config: AlignmentConfig = field(default_factory=AlignmentConfig)
     known: Mapping[str, Any] = field(default_factory=dict)
+    prefix: str = ""  # tags before each source line, as text
 
     def __post_init__(self) -> None:
         self.config.check()
@@ -70,6 +72,14 @@ class Aligner:
             reading = "input" if self.known.get("reading") == "input" else "output"
         self.head = Head.of(name, self.layers, self.heads)
         self.reading: Reading = reading
+
+    @cached_property
+    def _tags(self) -> NDArray[np.int64]:
+        """Returns the ids of `prefix`, whose tokens the network reads and no map shows."""
+        return self.tokenizers.source.encode([self.prefix.strip()])[0].astype(np.int64)
+
+    def _tagged(self, pair: Encoded) -> Encoded:
+        return replace(pair, source=np.concatenate([self._tags, pair.source])) if len(self._tags) else pair
 
     @property
     def bytes(self) -> int:
@@ -99,10 +109,10 @@ class Aligner:
     def encode(self, texts: Sequence[str], targets: Sequence[Sequence[int]]) -> list[Encoded]:
         """Returns pairs of normalised text and target ids; cuts off what exceeds the network's positions."""
         sources = self.tokenizers.source.encode(texts)
-        most = self.network.max_target_positions
+        most, most_source = self.network.max_target_positions, self.network.max_source_positions - len(self._tags)
         return [
             Encoded(
-                fit(np.append(source.astype(np.int64), EOS), 0, self.network.max_source_positions, "truncate"),
+                fit(np.append(source.astype(np.int64), EOS), 0, most_source, "truncate"),
                 np.asarray(target, np.int64)[:most],
             )
             for source, target in zip(sources, targets, strict=True)
@@ -117,14 +127,14 @@ class Aligner:
             FloatingPointError: the network's output is not a number (its weights are broken).
         """
         most = self.network.max_target_positions
-        rows_of = [min(len(pair.target) + 1, most) for pair in pairs]
+        rows_of, tags = [min(len(pair.target) + 1, most) for pair in pairs], len(self._tags)
         with evaluating(self.network) as device:
             for rows in pair_batches([len(pair.source) for pair in pairs], rows_of, BATCH_TOKENS):
-                batch = force_targets([pairs[row] for row in rows], most).to(device)
+                batch = force_targets([self._tagged(pairs[row]) for row in rows], most).to(device)
                 with torch.inference_mode():
                     found = cross_maps(self.network, batch)  # (B, L, H, T, S)
                 for row, every in zip(rows, found, strict=True):
-                    own = every[:, :, : rows_of[row], : len(pairs[row].source)]
+                    own = every[:, :, : rows_of[row], tags : tags + len(pairs[row].source)]
                     sums = own.sum(-1, keepdims=True)  # below 1 if a network attends to more than the source
                     if not np.isfinite(sums).all():
                         raise FloatingPointError("the network's attention is not a number")

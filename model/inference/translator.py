@@ -1,5 +1,6 @@
 """The translator: lines of text in, lines of text out."""
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,13 @@ class Translator:
         self.decode = decode
         self.positions = positions
         self.form = form
+        self.prefix = ""
+
+    def prefixed(self, prefix: str) -> "Translator":
+        """Returns the same translator with tags before each source line, as text, such as `<2de> `."""
+        other = copy.copy(self)
+        other.prefix = prefix
+        return other
 
     def translate(
         self,
@@ -128,7 +136,7 @@ class Translator:
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """Returns the lines normalised and tokenised with the end of sentence; [EOS] alone for an empty line."""
-        texts = [normalise(line, self.form) for line in lines]
+        texts = [text and self.prefix + text for line in lines for text in [normalise(line, self.form)]]
         return [np.append(ids.astype(np.int64), EOS) for ids in self.tokenizers.source.encode(texts)]
 
     def missing(self, line: str) -> tuple[str, ...]:

@@ -74,6 +74,6 @@ def npy_header(dtype: np.dtype[Any], count: int) -> bytes:
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 
-def chunk_record(first_id: int, records: int) -> bytes:
-    """Returns the `.json` member."""
-    return canonical_json({"first_id": first_id, "n": records})
+def chunk_record(first_id: int, records: int, part: str = "") -> bytes:
+    """Returns the `.json` member; `part`: the corpus of a mix that the records come from."""
+    return canonical_json({"first_id": first_id, "n": records, **({"part": part} if part else {})})

@@ -15,6 +15,7 @@ from model.shards.layout import FORMAT_VERSION
 from model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
+YOUNGER = ("near", "near_words", "parts")  # keys that a manifest leaves out where they are empty
 LABELS = "labels"  # the name of the second side of labelled texts
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
 
@@ -44,6 +45,7 @@ class ShardEntry:
     source_lengths: list[int]  # histogram over LENGTH_BOUNDS
     target_lengths: list[int]
     key: str = ""  # the shard's inputs, in the maker's words; a restart reuses only a shard with an equal key
+    part: str = ""  # the corpus of a mix that its records come from
 
 
 @dataclass
@@ -73,6 +75,16 @@ class Split:
 
 
 @dataclass
+class MixedPart:
+    """One corpus of a mix. The records of a split, and the lines of its texts, are in the order of the parts."""
+
+    name: str
+    pair: str
+    tags: list[str]  # before each of its source sentences
+    records: dict[str, int]  # by split
+
+
+@dataclass
 class Manifest:
     """The record of a shard directory."""
 
@@ -96,6 +108,7 @@ class Manifest:
     near: dict[str, list[int]] = field(default_factory=dict)
     # {mode: corpus.near_words, rule: training pairs, ...}; without rules: not checked; empty: older shards, or text
     near_words: dict[str, Any] = field(default_factory=dict)
+    parts: list[MixedPart] = field(default_factory=list)  # the corpora of a mix
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
     format_version: int = FORMAT_VERSION
 
@@ -108,6 +121,13 @@ class Manifest:
         """Returns the vocabulary size of each side: [source, target], twice the same if joint."""
         sizes = {entry["side"]: int(entry["vocabulary"]) for entry in self.tokenizer["files"]}
         return [sizes["both"]] * len(self.languages) if "both" in sizes else [sizes["source"], sizes["target"]]
+
+    def part_ranges(self, split: str) -> dict[str, range]:
+        """Returns part -> its record ids in a split, which are also the numbers of its lines in the split's texts."""
+        found, first = {}, 0
+        for part in self.parts:
+            found[part.name] = range(first, first := first + part.records.get(split, 0))
+        return found
 
     def split(self, name: str) -> Split:
         """Returns the split `name`; raises UserError with the choices if there is none."""
@@ -129,9 +149,9 @@ def chunk_records(records: int, most: int) -> int:
 def write_manifest(directory: Path, manifest: Manifest) -> Path:
     """Writes `manifest.json` atomically; the directory counts as complete from then on."""
     values = asdict(manifest)
-    values = {
-        name: value for name, value in values.items() if value or not name.startswith("near")
-    }  # as in older shards
+    values = {name: value for name, value in values.items() if value or name not in YOUNGER}  # as in older shards
+    for split in values["splits"].values():
+        split["shards"] = [{k: v for k, v in entry.items() if v or k != "part"} for entry in split["shards"]]
     text = json.dumps(values, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     path = directory / MANIFEST
     atomic_write(path, text.replace('{"bytes":', '\n{"bytes":') + "\n")  # one line per shard

@@ -49,6 +49,16 @@ class Chunk:
     def records(self) -> int:
         return len(self.source_offsets) - 1
 
+    def part(self, begin: int, end: int) -> "Chunk":
+        """Returns the records `begin` to `end` - 1 as a chunk of their own, without copying the ids."""
+        if (begin, end) == (0, self.records):
+            return self
+        sides = []
+        for ids, offsets in ((self.source, self.source_offsets), (self.target, self.target_offsets)):
+            own = offsets[begin : end + 1]
+            sides += [ids[own[0] : own[-1]], own - own[0]]
+        return Chunk(self.first_id + begin, *sides)
+
     def rows(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         """Yields (source, target) of each record, with EOS."""
         for i in range(self.records):
@@ -102,6 +112,14 @@ class ShardReader:
             word = "cut off" if size < entry.bytes else "too long"
             raise UserError(f"{path}: {word}, {size} bytes instead of {entry.bytes}; shard again")
 
+    def chunk_sizes(self) -> NDArray[np.int64]:
+        """Returns (chunks,) the records of each chunk."""
+        return np.array([self.entries[number].chunks[chunk][1] for number, chunk in self.places], np.int64)
+
+    def chunk_parts(self) -> list[str]:
+        """Returns the corpus of a mix that each chunk is of."""
+        return [self.entries[number].part for number, _ in self.places]
+
     def chunk(self, index: int) -> Chunk:
         """Returns chunk `index`, 0 to `chunks` - 1. Compares headers each time, rows once while the shard stays mapped.
 
@@ -112,7 +130,7 @@ class ShardReader:
         entry = self.entries[number]
         cursor = _Cursor(self.directory / entry.name, self._map(number), entry, within)
         checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards
-        cursor.json(chunk_record(self.first_ids[index], cursor.records))
+        cursor.json(chunk_record(self.first_ids[index], cursor.records, entry.part))
         sides = []
         vocabularies = self.manifest.vocabularies()
         for side, (name, offsets_name) in enumerate(side_members(self.manifest.kind)):

@@ -136,7 +136,7 @@ def _chunk(
 ) -> Chunk:
     key = chunk_key(int(entry.name.rsplit("-", 1)[1].removesuffix(".tar")), number)
     where = f"{path}: {key}"
-    if sample["__key__"] != key or sample.get("json") != chunk_record(first_id, records):
+    if sample["__key__"] != key or sample.get("json") != chunk_record(first_id, records, entry.part):
         raise UserError(f"{where}.json is not what the manifest says; the file was changed")
     dtype, vocabularies = np.dtype(manifest.dtype), manifest.vocabularies()
     sides: list[tuple[NDArray[Any], NDArray[Any]]] = []

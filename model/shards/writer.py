@@ -41,6 +41,7 @@ def write_shard(
     chunk_records: int,
     dtype: str,
     key: str = "",
+    part: str = "",
 ) -> ShardEntry:
     """Writes shard `index` of `split` and its sidecar; adds EOS to every row. Holds one chunk in memory.
 
@@ -50,6 +51,7 @@ def write_shard(
         chunk_records: records per chunk; the last may be shorter.
         dtype: "<u2" or "<u4".
         key: the shard's inputs, for `finished_shard`.
+        part: the corpus of a mix that the records come from.
 
     Raises:
         ValueError: an id that does not fit `dtype`, or records of both kinds.
@@ -57,7 +59,7 @@ def write_shard(
     path = directory / shard_name(split, index)
     with atomic_open(path) as file:
         out = _HashedFile(file)
-        entry = _write_chunks(out, index, iter(records), first_id, chunk_records, np.dtype(dtype))
+        entry = _write_chunks(out, index, iter(records), first_id, chunk_records, np.dtype(dtype), part)
         out.write(END)
     entry.name, entry.key = path.name, key
     entry.bytes, entry.sha256 = out.size, out.sha256.hexdigest()
@@ -125,14 +127,14 @@ class _HashedFile:
 
 
 def _write_chunks(
-    out: _HashedFile, index: int, records: Iterator[Record], first_id: int, size: int, dtype: np.dtype[Any]
+    out: _HashedFile, index: int, records: Iterator[Record], first_id: int, size: int, dtype: np.dtype[Any], part: str
 ) -> ShardEntry:
     lengths = np.zeros((2, len(LENGTH_BOUNDS) + 1), dtype=np.int64)  # source, target
     chunks: list[list[int]] = []
     written = 0
     while chunk := list(islice(records, size)):
         key, start, tokens = chunk_key(index, len(chunks)), out.size, [0, 0]
-        out.member(f"{key}.json", chunk_record(first_id + written, len(chunk)))
+        out.member(f"{key}.json", chunk_record(first_id + written, len(chunk), part))
         targets = [target for _, target in chunk if target is not None]
         if len(targets) not in (0, len(chunk)) or (chunks and bool(targets) != bool(chunks[-1][3])):
             raise ValueError(f"{key}: records with and without a target in one shard")
@@ -158,6 +160,7 @@ def _write_chunks(
         chunks=chunks,
         source_lengths=lengths[0].tolist(),
         target_lengths=lengths[1].tolist(),
+        part=part,
     )
 
 

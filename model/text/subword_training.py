@@ -15,14 +15,15 @@ import sentencepiece
 from model.errors import UserError
 from model.text.subwords import BLOCK_TEXTS, COMPILED_AFTER, SENTINEL, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
 from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
+from model.text.word_table import SPACE
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 LONGEST = 1 << 16  # bytes of a line that is trained on
 RESERVED = "\u2585"  # the library's own sign for what is unknown: it trains on no line that holds one
 
 
-def train_subwords(config: TokenizerConfig, lines: Sequence[str]) -> SubwordTokenizer:
-    """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`.
+def train_subwords(config: TokenizerConfig, lines: Sequence[str], tags: Sequence[str] = ()) -> SubwordTokenizer:
+    """Train BPE or unigram on `lines`; the vocabulary is at most `config.vocabulary`. Each of `tags` becomes one piece.
 
     Raises:
         UserError: the characters alone need a larger vocabulary.
@@ -45,6 +46,7 @@ def train_subwords(config: TokenizerConfig, lines: Sequence[str]) -> SubwordToke
             bos_id=BOS,
             eos_id=EOS,
             control_symbols=[*SPECIAL_PIECES[MASK : SEP + 1], *map(SENTINEL.format, range(config.sentinels))],
+            user_defined_symbols=[f"{SPACE}{tag}" for tag in tags],
             max_sentence_length=LONGEST,
             num_threads=THREADS,
             minloglevel=3,

@@ -89,12 +89,22 @@ class SubwordTokenizer(Tokenizer):
         words = re.findall(f"{SPACE}?[^{SPACE}]+|{SPACE}", self.processor.normalize(without_surrogates(text)))
         ids: list[int] = []
         for word in words:
-            for piece in self.segment(word, rng, strength):
+            tag = word.startswith(f"{SPACE}<") and word[1:] in self.tags
+            for piece in [word] if tag else self.segment(word, rng, strength):
                 found = self._ids_of(piece)
                 if found == (UNK,) and ids[-1:] == [UNK]:
                     continue  # the library joins neighbouring unknown characters into one
                 ids.extend(found)
         return np.asarray(ids, dtype=self.dtype)
+
+    @cached_property
+    def tags(self) -> frozenset[str]:
+        """Returns the tags that are pieces, see `model/text/tags.py`, without the sign for a space."""
+        from sentencepiece import sentencepiece_model_pb2
+
+        message = sentencepiece_model_pb2.ModelProto.FromString(self.model)
+        defined = sentencepiece_model_pb2.ModelProto.SentencePiece.USER_DEFINED
+        return frozenset(piece.piece.removeprefix(SPACE) for piece in message.pieces if piece.type == defined)
 
     @cached_property
     def _scores(self) -> dict[str, float]:

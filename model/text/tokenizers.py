@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -68,10 +68,12 @@ def train_pair(
     targets: Iterable[str],
     seed: int = 1,
     languages: tuple[str, str] = ("", ""),
+    tags: Sequence[str] = (),
 ) -> TokenizerPair:
     """Trains on normalised lines. The same lines in the same order, config and seed give the same bytes.
 
-    `languages` (codes; empty: unknown) determine the lower case of words.
+    `languages` (codes; empty: unknown) determine the lower case of words. `tags` are pieces of the source's vocabulary,
+    see `model/text/tags.py`.
 
     Raises:
         UserError: there is no text, or the vocabulary is too small for the characters of the text.
@@ -80,9 +82,9 @@ def train_pair(
     first = draw_lines(sources, config.train_lines, seed)
     second = draw_lines(targets, config.train_lines, seed + 1)
     if config.joint:
-        both = train(config, [*first, *second], _common_case(config, languages))
+        both = train(config, [*first, *second], _common_case(config, languages), tags)
         return TokenizerPair(both, both)
-    return TokenizerPair(train(config, first, languages[0]), train(config, second, languages[1]))
+    return TokenizerPair(train(config, first, languages[0], tags), train(config, second, languages[1]))
 
 
 def check_config(config: TokenizerConfig) -> None:
@@ -109,13 +111,13 @@ def check_config(config: TokenizerConfig) -> None:
     check_segmenter("icu" if config.segmenter == "icu" else "none", "tokenizer.segmenter=icu")
 
 
-def train(config: TokenizerConfig, lines: list[str], language: str = "") -> Tokenizer:
+def train(config: TokenizerConfig, lines: list[str], language: str = "", tags: Sequence[str] = ()) -> Tokenizer:
     """One tokenizer of the config's type, trained on all `lines`."""
     if not any(line.strip() for line in lines):
         raise UserError("tokenizer: there is no text to train on; every line is empty or was filtered out")
     trained: Tokenizer
     if config.type in ("bpe", "unigram"):
-        trained = train_subwords(config, lines)
+        trained = train_subwords(config, lines, tags)
     else:
         trained = train_words(config, lines, language)
     if trained.vocabulary < config.vocabulary and config.type in ("bpe", "unigram"):

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from model.errors import UserError
-from model.shards.manifest import LABELS, Manifest, ShardsConfig, Split
+from model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.corpus.pack.packing import shard_tasks
 from pipelines.corpus.pack.spreading import Nodes
 from pipelines.corpus.pack.texts import keep_training_text, write_texts
 from pipelines.corpus.plan.plan import Plan
+from pipelines.corpus.read.parts import Part
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.sources import SPLITS, Source
 from pipelines.corpus.settings import CorpusConfig
@@ -50,6 +51,7 @@ class Sharding:
     languages: tuple[str, ...]
     values: dict[str, Any]  # which `config_hash` covers
     config_hash: str
+    parts: tuple[Part, ...] = ()  # of a mix
     given: TokenizerPair | None = None  # labelled: the tokenizer of `tokenizer.same_as`, whose source side is used
 
     def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
@@ -88,6 +90,7 @@ class Sharding:
             config=self.values,
             dropped=plan.dropped,
             texts=texts,
+            parts=[MixedPart(**part.facts(), records=plan.records_of(part.name)) for part in self.parts],
             **facts,
         )
 

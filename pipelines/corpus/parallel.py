@@ -12,6 +12,7 @@ from pathlib import Path
 from model.errors import UserError
 from model.languages import is_rewriting
 from model.shards.manifest import Manifest
+from model.text.tags import tag_prefix
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import train_pair
 from pipelines.cluster.map import all_of, here, workers
@@ -26,7 +27,9 @@ from pipelines.corpus.plan.leaks import RULES as LEAK_RULES
 from pipelines.corpus.plan.leaks import leak_rules
 from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
 from pipelines.corpus.plan.plan import Plan, make_plan
+from pipelines.corpus.plan.spans import spans_of
 from pipelines.corpus.read.cutting import fill_auto_cut
+from pipelines.corpus.read.parts import all_tags
 from pipelines.corpus.read.records import encodings_of
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.sources import Source
@@ -60,9 +63,13 @@ def make_parallel(one: Sharding) -> Manifest:
         runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
         drop = runs if corpus.misaligned == "drop" else {}
         plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, drop)
+        if one.parts:
+            plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in one.parts})
+            _check_parts(plan)
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
-        record = one.tokenizer_once(lambda: _tokenizers(config, clean, plan, one.languages))
+        tags = all_tags(one.parts)
+        record = one.tokenizer_once(lambda: _tokenizers(config, clean, plan, one.languages, tags))
         return one.pack(
             *(clean, plan, nodes, record, config.shards),
             sources=source_records(one.sources, blocks, plan, runs, one.values),
@@ -98,6 +105,16 @@ def _find_misaligned_runs(
     return runs
 
 
+def _check_parts(plan: Plan) -> None:
+    """Raises UserError if the rules leave a part of the mix without a training pair."""
+    for span in plan.parts:
+        if not plan.records_of(span.part).get("train"):
+            raise UserError(
+                f"corpus.parts, {span.part}: no training pair is left (its pairs repeat those of earlier parts or of "
+                f"held-out sets, or corpus.clean drops them)"
+            )
+
+
 def _warn_of_leaks(plan: Plan) -> None:
     """Warns if most of a corpus made of sentence patterns are near-copies, which the guard would drop."""
     found = sum(plan.dropped["train"].get(rule, 0) for rule in LEAK_RULES)
@@ -109,8 +126,10 @@ def _warn_of_leaks(plan: Plan) -> None:
         )
 
 
-def _tokenizers(config: Sections, clean: Path, plan: Plan, languages: tuple[str, ...]) -> TokenizerPair:
+def _tokenizers(
+    config: Sections, clean: Path, plan: Plan, languages: tuple[str, ...], tags: Sequence[str]
+) -> TokenizerPair:
     """Trains the tokenizers on the training split."""
     logger.info(f"training the tokenizer ({config.tokenizer.name}) on {plan.records('train'):,} pairs")
     source, target = (kept_lines(clean, plan, "train", side) for side in (0, 1))
-    return train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]))
+    return train_pair(config.tokenizer, source, target, config.seed, (languages[0], languages[1]), tags)

@@ -79,6 +79,25 @@ class PhrasesConfig:
 
 
 @dataclass
+class CorpusPart:
+    """One corpus of a mix. What is null is as in the section `corpus`; a part with training files of its own takes no
+    held-out files from there."""
+
+    name: str
+    pair: str | None = None
+    tags: list[str] = field(default_factory=list)  # stand before each source sentence; the first names the target
+    format: Literal["moses", "tsv", "jsonl"] | None = None
+    root: str | None = None
+    train: SplitFiles | None = None
+    valid: SplitFiles | None = None
+    test: SplitFiles | None = None
+    gate: SplitFiles | None = None
+    columns: list[str] | None = None
+    fields: dict[str, str] | None = None
+    languages: dict[str, str] | None = None
+
+
+@dataclass
 class CorpusConfig:
     """One corpus: a name, a format, its files by split, and the handling of bad lines."""
 
@@ -114,6 +133,7 @@ class CorpusConfig:
     cut: CutConfig = field(default_factory=CutConfig)
     phrases: PhrasesConfig = field(default_factory=PhrasesConfig)
     fetch: list[FetchFile] = field(default_factory=list)
+    parts: list[CorpusPart] = field(default_factory=list)  # the corpora of a mix, see `read/parts.py`
 
     @property
     def encoding_is_wide(self) -> bool:

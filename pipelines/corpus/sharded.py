@@ -23,8 +23,9 @@ from model.shards.manifest import Manifest, has_manifest, read_manifest
 from model.storage.mirror import local_folder
 from pipelines.corpus.plan.text_plan import fitting_run
 from pipelines.corpus.read.identity import UNSAID, look_up
+from pipelines.corpus.read.parts import identity_of
 from pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of
-from pipelines.corpus.settings import CorpusConfig
+from pipelines.corpus.settings import CorpusConfig, CorpusPart
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets
@@ -39,6 +40,7 @@ SETTLE = {
     "seed",
 }  # the sections that determine shards
 HELD_OUT = 0.02  # of a text, if a network needs a held-out part
+PARTS = "corpus.parts"  # with files here, without them in the manifest
 GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
 OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` gives a tar's lines
 
@@ -64,6 +66,10 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
         theirs = look_up(manifest.config, key)
         if ours == {} or theirs in (UNSAID, ours) or (key.startswith("corpus.fields.") and is_made_of_tars(manifest)):
             continue
+        if key == PARTS and ours:
+            own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
+            if identity_of(own, found.get("pair", values["pair"])) == theirs:
+                continue
         if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
             file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(

@@ -41,7 +41,7 @@ class Evaluation:
     manifest_hash: str  # of the shards that the held-out set came from
     parts: dict[str, Scores] = field(
         default_factory=dict
-    )  # near: a training pair is near (`corpus.near_words`); far: none is
+    )  # near: a training pair is near (`corpus.near_words`); far: none is; of a mix: each corpus by its name
     run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
     float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, if `engine` is int8
 
@@ -127,19 +127,21 @@ def evaluate_bundle(
 def score_parts(
     hypotheses: Sequence[str], references: Sequence[str], shards: Path, split: str, language: str, tokenize: str
 ) -> dict[str, Scores]:
-    """Returns the scores of the sentences near a training pair (`near`) and of the others (`far`).
+    """Returns the scores of the sentences near a training pair (`near`) and of the others (`far`), and of a mix those
+    of each corpus by its name.
 
-    Empty if sharding did not check (`corpus.near_words`) or one of the parts is empty."""
-    marked = set(read_manifest(shards).near.get(split, ()))
-    parts = {
-        "near": [row for row in range(len(references)) if row in marked],
-        "far": [row for row in range(len(references)) if row not in marked],
-    }
-    if not all(parts.values()):
-        return {}
+    Without `near` and `far` if sharding did not check (`corpus.near_words`) or one of them is empty."""
+    manifest, lines = read_manifest(shards), range(len(references))
+    marked = set(manifest.near.get(split, ()))
+    near = {"near": [row for row in lines if row in marked], "far": [row for row in lines if row not in marked]}
+    parts = {name: (rows, language) for name, rows in near.items() if all(near.values())}
+    target_of = {part.name: languages_of(part.pair)[-1] for part in manifest.parts}
+    for name, ids in manifest.part_ranges(split).items():
+        if rows := [row for row in ids if row in lines]:
+            parts[name] = rows, target_of[name]
     return {
-        name: score([hypotheses[row] for row in rows], [references[row] for row in rows], language, tokenize, False)
-        for name, rows in parts.items()
+        name: score([hypotheses[row] for row in rows], [references[row] for row in rows], spoken, tokenize, False)
+        for name, (rows, spoken) in parts.items()
     }
 
 
@@ -239,7 +241,7 @@ def report(evaluation: Evaluation) -> str:
         ),
     ]
     for name, part in evaluation.parts.items():
-        told = "nearly in a training pair" if name == "near" else "further from all of them"
+        told = {"near": "nearly in a training pair", "far": "further from all of them"}.get(name, "of the mix")
         lines.append(
             f"{name}, {told}: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
         )

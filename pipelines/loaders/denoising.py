@@ -17,6 +17,8 @@ from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
+from pipelines.loaders.mix import Slice
+from pipelines.loaders.modifiers import any_of
 from pipelines.loaders.noise import Noise, Row, noise_of
 from pipelines.loaders.pairs import OF_PAIRS, LaneLoader
 from pipelines.loaders.window import Window, philox
@@ -49,11 +51,11 @@ class DenoisingLoader(LaneLoader):
         self.noise = noise_for(reader, config)
 
     def settings(self) -> Mapping[str, Any]:
-        return {f"loader.{key}": getattr(self.config, key) for key in OF_DENOISING}
+        return {**super().settings(), **{f"loader.{key}": getattr(self.config, key) for key in OF_NOISE}}
 
-    def read(self, lane: int, epoch: int, number: int, chunks: list[int]) -> Window:
-        """Returns the chunks' texts with the noise of this epoch."""
-        window = super().read(lane, epoch, number, chunks)
+    def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
+        """Returns the slices' texts with the noise of this epoch."""
+        window = super().read(lane, epoch, number, slices)
         return noised(window, self.noise, self.config.side, (self.seed, epoch))
 
     def batches(
@@ -76,6 +78,10 @@ def noise_for(reader: ShardReader, config: LoaderConfig) -> Noise:
         )
     if config.both_directions:
         raise UserError(f"loader.both_directions={config.both_directions}: not with loader.denoise; choose 0")
+    if reader.manifest.parts:
+        raise UserError(f"loader.denoise={config.denoise}: not on a mix, whose tags are for translation; choose none")
+    if any_of(config.modifiers):
+        raise UserError(f"loader.modifiers: not with loader.denoise={config.denoise}; leave them at 0")
     return noise_of(config, pair.source)
 
 

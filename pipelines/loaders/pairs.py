@@ -11,6 +11,7 @@ All random orders are the argsort of raw Philox numbers (Salmon et al. 2011), th
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from model.text.batch import TranslationBatch
 from model.text.subword_regularization import SubwordSampler
 from model.text.subwords import SubwordTokenizer
 from model.text.tokenizers import load_pair
+from pipelines.loaders.mix import MixOrder, Slice, check_mix
+from pipelines.loaders.modifiers import Modify, any_of
 from pipelines.loaders.padded import PaddedBatches
 from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
 from pipelines.loaders.window import Window, philox_order
@@ -34,7 +37,7 @@ __all__ = ["LaneLoader", "Position", "held_out_batches"]
 logger = logging.getLogger(__name__)
 WINDOWS_A_LANE = 2  # least windows per epoch, if the corpus is small
 # settings that set the order of pairs
-OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions")
+OF_PAIRS = ("lanes", "batch_tokens", "window_chunks", "max_length", "sampling", "both_directions", "mix", "modifiers")
 
 
 class LaneLoader(Lanes[TranslationBatch]):
@@ -50,24 +53,27 @@ class LaneLoader(Lanes[TranslationBatch]):
         self.config = config
         self.windows = deal_windows(reader, config.lanes, config.window_chunks, WINDOWS_A_LANE)
         self._order_of = ChunkOrder(reader.chunks, seed)
+        self.mix = MixOrder(reader, config, seed, self.windows) if reader.manifest.parts else None
+        self._sizes = reader.chunk_sizes()
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
+        self._modify = Modify(reader, config.modifiers, seed) if any_of(config.modifiers) else None
         self.left_out = 0  # records longer than max_length so far, each counted once
 
     def settings(self) -> Mapping[str, Any]:
-        return {f"loader.{key}": getattr(self.config, key) for key in OF_PAIRS}
+        values = asdict(self.config)
+        return {f"loader.{key}": values[key] for key in OF_PAIRS}
 
     def nothing_fits(self, lane: int) -> UserError:
         return UserError(f"{limit_of(self.config)}: all records of lane {lane} are longer")
 
     def open(self, lane: int, epoch: int, number: int, first: bool) -> Opened[TranslationBatch]:
         """Reads the window and orders its batches."""
-        chunks = self._order_of.window(epoch, number, self.windows)
+        slices = self._slices(epoch, number)
         ahead = number + self.lanes  # the lane's next window
-        self.reader.expect(
-            [*chunks, *(self._order_of.window(epoch, ahead, self.windows) if ahead < self.windows else [])]
-        )
+        coming = self._slices(epoch, ahead) if ahead < self.windows else []
+        self.reader.expect([one.chunk for one in (*slices, *coming)])
         self.reader.expect_all()
-        window = self.read(lane, epoch, number, chunks)
+        window = self.read(lane, epoch, number, slices)
         rows = philox_order(len(window.ids), self.seed, epoch, number + 1, 1)
         limit = min(self.config.max_length, self.config.batch_tokens)
         fitting = np.maximum(window.source_lengths, window.target_lengths)[rows] <= limit
@@ -76,9 +82,12 @@ class LaneLoader(Lanes[TranslationBatch]):
         order = philox_order(len(parts), self.seed, epoch, number + 1, 2)
         return Opened(len(parts), self.batches(window, parts, order))
 
-    def read(self, lane: int, epoch: int, number: int, chunks: list[int]) -> Window:
-        """Returns the chunks' pairs, segmented anew and turned around if the settings ask for it."""
-        window = Window.of([self.reader.chunk(i) for i in chunks])
+    def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
+        """Returns the slices' pairs, modified, segmented anew and turned around if the settings ask for it."""
+        window = Window.of([self.reader.chunk(one.chunk).part(one.begin, one.end) for one in slices])
+        if self._modify:
+            epochs = np.repeat([one.epoch for one in slices], [one.records for one in slices])
+            window = self._modify(window, epochs)
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
         return window.turned() if self._is_reversed(lane, epoch, number) else window
@@ -88,6 +97,13 @@ class LaneLoader(Lanes[TranslationBatch]):
     ) -> Callable[[int], TranslationBatch]:
         """Returns the batches, each of a part of the window, by their place in `order`."""
         return PaddedBatches(window, parts, order).batch
+
+    def _slices(self, epoch: int, number: int) -> list[Slice]:
+        """Returns the records of window `number` of an epoch: whole chunks, or of a mix what its stage gives."""
+        if self.mix is not None:
+            return self.mix.window(epoch, number)
+        chunks = self._order_of.window(epoch, number, self.windows)
+        return [Slice(chunk, 0, int(self._sizes[chunk]), epoch) for chunk in chunks]
 
     def _is_reversed(self, lane: int, epoch: int, number: int) -> bool:
         """Returns True if a window trains from target to source (a bidirectional start, Ding et al. 2021).
@@ -182,7 +198,12 @@ def _check(reader: ShardReader, config: LoaderConfig, world: int) -> None:
             f"loader.both_directions={config.both_directions}: needs one vocabulary for both sides. Choices: "
             f"tokenizer.joint=true and sharding again, or loader.both_directions=0"
         )
+    if config.both_directions and reader.manifest.parts:
+        raise UserError(
+            f"loader.both_directions={config.both_directions}: not on a mix, whose tags have one direction; choose 0"
+        )
     check_chunks(reader, config.lanes)
+    check_mix(reader.manifest, config.mix)
 
 
 def _samplers(reader: ShardReader, strength: float, seed: int) -> list[SubwordSampler]:

@@ -43,12 +43,12 @@ def network_fingerprint(config: Config, of_loader: Sequence[str]) -> dict[str, A
 
     `of_loader`: the settings that the order of its loader depends on.
     """
-    train = asdict(config.train)
+    train, loader = asdict(config.train), asdict(config.loader)
     return {
         "seed": config.seed,
         "shards": manifest_hash(config.shard_dir),
         "model": asdict(model_config(config.model)),
-        "loader": {key: getattr(config.loader, key) for key in of_loader},
+        "loader": {key: loader[key] for key in of_loader},
         "train": {key: train[key] for key in ("precision", "optimizer", "loss")},
     }
 

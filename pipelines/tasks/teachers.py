@@ -36,6 +36,7 @@ from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.corpus.sharded import shard_command, training_file
+from pipelines.loaders.modifiers import any_of
 from pipelines.loaders.pairs import LaneLoader, held_out_batches
 from pipelines.tasks import kept
 from pipelines.training.loop import Loader
@@ -61,6 +62,8 @@ def check(config: Config) -> None:
         value = getattr(config.loader, key)
         if value:
             raise UserError(f"loader.{key}={value:g}: not with {KEY}, which were asked about the pairs as they stand")
+    if any_of(config.loader.modifiers):
+        raise UserError(f"loader.modifiers: not with {KEY}, which were asked about the pairs as they stand")
     bundle = _bundle(config)
     if not same_pair(bundle.pair, config.pair):
         raise UserError(f"{KEY}={wanted}: translate {bundle.pair}, this run {config.pair}")

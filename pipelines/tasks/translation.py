@@ -157,7 +157,7 @@ def validate(config: Config) -> None:
     tokeniser(config.evaluate.tokenize, config.languages[1])
     processes = worker_count(config)
     check_denoising(config)
-    make_loader(open_reader(config.shard_dir, "train", config.loader.reader), config, 0, processes).close()
+    loader = make_loader(open_reader(config.shard_dir, "train", config.loader.reader), config, 0, processes)
     ShardReader(config.shard_dir, "valid")
     teachers.check(config)
     network = fresh_network(config, load_pair(config.shard_dir, manifest.tokenizer))
@@ -172,6 +172,9 @@ def validate(config: Config) -> None:
         f"{train.target_tokens:,} target tokens; {plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} "
         f"of {config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )
+    for line in loader.mix.describe() if loader.mix else ():
+        logger.info(line)
+    loader.close()
 
 
 def fingerprint(config: Config) -> dict[str, Any]:

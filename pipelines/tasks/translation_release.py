@@ -45,6 +45,7 @@ from pipelines.tracking.run import TrackedRun
 from pipelines.training.final_weights import final_weights, weights_facts
 from pipelines.word_vectors.settings import EvaluateVectors
 
+NEARNESS = ("near", "far")
 logger = logging.getLogger(__name__)
 
 
@@ -61,6 +62,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
         **pretrained_embeddings.facts(config),
         **warm_start.facts(config),
         **teachers.facts(config),
+        **({"parts": [asdict(part) for part in manifest.parts]} if manifest.parts else {}),
     }
     valid = held_out(config.shard_dir, "valid", config.languages) if "valid" in manifest.texts else None
     if decode.length_penalty == "auto" and valid is not None:
@@ -109,7 +111,10 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
     )
     return Measured(
         report=report(found),
-        scores={f"{found.split}_{name}": value for name, value in found.scores.metrics().items()},
+        scores={
+            **{f"{found.split}_{name}": value for name, value in found.scores.metrics().items()},
+            **{f"{found.split}_{part}_bleu": one.bleu for part, one in found.parts.items() if part not in NEARNESS},
+        },
         facts={found.split: found.record()["scores"]},
         summary={"bleu": found.scores.lines["bleu"]},
         details=found,

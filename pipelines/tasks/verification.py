@@ -20,11 +20,13 @@ from model.renamed import current_values
 from model.runs import checkpoints, journal
 from model.runs.paths import BUNDLE, RECORD, STEPS
 from model.runs.record import read_record, read_release
+from model.schema import build
 from model.shards.manifest import MANIFEST, manifest_hash
 from model.shards.verify import verify as verify_shards
 from pipelines.config import Config, VerifyRoot
 from pipelines.settings import LoaderConfig
 from pipelines.tasks.base import task_for
+from pipelines.tasks.mixed_records import check_parts
 from pipelines.tasks.recompute import check_recomputed
 from pipelines.tasks.score_verification import check_scores
 from pipelines.training import checkpoint
@@ -72,6 +74,8 @@ def verify(config: VerifyRoot) -> list[Check]:
         chained = True
     if checks[0].result == "same":
         checks[1] = require(checks[1], chained)
+    if checks[1].result == "same" and "mix" in record.get("loader", {}) and (parts := check_parts(settings)):
+        checks.append(parts)
     checks += [
         check_rates(run, record),
         require(check_starts(run, lanes), chained),
@@ -97,7 +101,7 @@ def recorded_config(config: Config, record: Mapping[str, Any]) -> Config:
         config,
         seed=int(record.get("seed", config.seed)),
         model=record["model"],
-        loader=replace(LoaderConfig(), **record.get("loader", {})),
+        loader=build(LoaderConfig, record.get("loader", {}), "loader"),
         vectors=replace(VectorsConfig(), **record.get("vectors", {})),
     )
 

@@ -12,6 +12,7 @@ from model.alignment.attention_map import AlignmentConfig
 from model.errors import UserError
 from model.inference.losses import Losses
 from model.inference.translator import Alternative, Translation
+from model.languages import MANY, nearest
 from model.ranges import check_ranges
 from model.settings import DecodeConfig
 from model.text.sentences import join, split
@@ -46,7 +47,7 @@ def translate(
     check_ranges("translate", config)
     options = text_options(config)
     if document := document_of(config, text):
-        served = Loader(config, decode, overrides, alignment).load()
+        served = into(Loader(config, decode, overrides, alignment).load(), config.to)
         options = with_files(options, config, served)
         with report_file(config.report) as certify:
             losses = translate_passages(served, *document, config, options, certify, warn_of)
@@ -58,7 +59,7 @@ def translate(
         else open_document(config.input)
     )
     with opened as (file, name):
-        served = Loader(config, decode, overrides, alignment).load()
+        served = into(Loader(config, decode, overrides, alignment).load(), config.to)
         options = with_files(options, config, served)
         if config.attention is not None:
             served = served.aligning
@@ -78,6 +79,20 @@ def translate(
                     losses = translate_document(served, file.read(), name, out, config, options, certify)
     losses.warn(advice="; translate.split=true translates them sentence by sentence")
     return compose.OK
+
+
+def into(served: LoadedModel, target: str | None) -> LoadedModel:
+    """Returns the model for the target language that `translate.to` asks for.
+
+    Raises:
+        UserError: the model does not translate into it, or it has several target languages and none is asked for.
+    """
+    pairs = [pair for pair in served.prefixes if served.target == MANY] or [(served.source, served.target)]
+    targets = tuple(dict.fromkeys(language for _, language in pairs))
+    found = nearest(target, targets) if target else targets[0] if len(targets) == 1 else None
+    if found is None:
+        raise UserError(f"translate.to={target or 'null'}: this model translates into {', '.join(targets)}; choose one")
+    return served.into(*next(pair for pair in pairs if pair[1] == found))
 
 
 def text_options(config: TranslateConfig) -> TextOptions:

@@ -16,7 +16,7 @@ from model.errors import UserError
 from model.languages import nearest, standard_code
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
-from services.models.served import Card, Served
+from services.models.served import Card, Offer, Served
 
 logger = logging.getLogger(__name__)
 
@@ -86,25 +86,26 @@ class Catalogue:
         chosen = self.choose(source, target, version)
         return Route(tuple(map(self.load, chosen)))
 
-    def choose(self, source: str, target: str, version: str | None = None) -> tuple[Served, ...]:
+    def choose(self, source: str, target: str, version: str | None = None) -> tuple[Offer, ...]:
         """Returns the models of a route, not necessarily loaded, and counts the request. Raises as `find`."""
-        served = self._named(version)
-        chosen = self._direct(served, source, target)
-        steps = [self._share(chosen, version)] if chosen else self._over_a_middle(served, source, target, version)
+        named = self._named(version)
+        chosen = self._direct(named, source, target)
+        steps = [self._share(chosen, version)] if chosen else self._over_a_middle(named, source, target, version)
         if not steps:
             raise NotServedError(self._refusal(source, target))
         for one in steps:
-            one.take()
+            one.served.take()
         return tuple(steps)
 
-    def load(self, served: Served) -> LoadedModel:
+    def load(self, offer: Offer) -> LoadedModel:
         """Returns the model; loads it first if it was unloaded, and unloads others where memory is bounded."""
+        served = offer.served
         model = served.place.current
         if model is None:
             logger.info("%s was unloaded and is loaded again", served.reference)
             model = served.place.load_again()
             self.fit(keep=served)
-        return model
+        return model.into(offer.card.source, offer.card.target)
 
     def fit(self, keep: Served | None = None) -> None:
         """Unloads the least used models until the others fit into the memory; `keep` and the last one stay."""
@@ -135,8 +136,8 @@ class Catalogue:
         return [one for one in self.models if one.card is None]
 
     def cards(self) -> Iterator[Card]:
-        """Yields the facts about every model that is or was loaded."""
-        yield from (one.card for one in self.models if one.card is not None)
+        """Yields the facts about every model that is or was loaded, for each pair that it translates."""
+        yield from (offer.card for one in self.models for offer in one.offers)
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Returns the (source, target) of all models in standard spelling, in their order."""
@@ -161,36 +162,36 @@ class Catalogue:
         for one in self.models:
             one.place.wake()
 
-    def _named(self, version: str | None) -> list[Served]:
+    def _named(self, version: str | None) -> list[Offer]:
         """Returns the models that were loaded once, or those of them that have the name `version`.
 
         Raises:
             NotServedError: none has the name.
         """
-        served = [one for one in self.models if one.card is not None]
         if version is None:
-            return served
-        named = [one for one in served if version in one.names()]
+            return [offer for one in self.models for offer in one.offers]
+        named = [offer for one in self.models if version in one.names() for offer in one.offers]
         if not named:
-            known = ", ".join(f"{one.card.origin.name}/{one.card.origin.version}" for one in served if one.card)
+            cards = [one.card for one in self.models if one.card]
+            known = ", ".join(f"{card.origin.name}/{card.origin.version}" for card in cards)
             raise NotServedError(f"no served model has that version; there are {known}")
         return named
 
-    def _direct(self, served: Sequence[Served], source: str, target: str) -> list[Served]:
+    def _direct(self, offers: Sequence[Offer], source: str, target: str) -> list[Offer]:
         """Returns the models of the pair nearest to the languages that are asked for."""
-        by_target = [one for one in served if one.card and nearest(target, (one.card.target,))]
-        spoken = nearest(source, tuple(one.card.source for one in by_target if one.card))
-        by_source = [one for one in by_target if one.card and one.card.source == spoken]
-        wanted = nearest(target, tuple(one.card.target for one in by_source if one.card))
-        return [one for one in by_source if one.card and one.card.target == wanted]
+        by_target = [one for one in offers if nearest(target, (one.card.target,))]
+        spoken = nearest(source, tuple(one.card.source for one in by_target))
+        by_source = [one for one in by_target if one.card.source == spoken]
+        wanted = nearest(target, tuple(one.card.target for one in by_source))
+        return [one for one in by_source if one.card.target == wanted]
 
-    def _over_a_middle(self, named: Sequence[Served], source: str, target: str, version: str | None) -> list[Served]:
+    def _over_a_middle(self, named: Sequence[Offer], source: str, target: str, version: str | None) -> list[Offer]:
         """Returns two models that meet in a language, the first such in the order of the models; empty: none meet.
 
         A version that is asked for must be one of the two.
         """
-        known = [one for one in self.models if one.card is not None]
-        middles = [one.card.target for one in known if one.card] if self.pivot else []
+        known = self._named(None)
+        middles = [one.card.target for one in known] if self.pivot else []
         for middle in dict.fromkeys(middles):
             first, second = self._direct(known, source, middle), self._direct(known, middle, target)
             if first and second and (version is None or any(one in named for one in (*first, *second))):
@@ -201,16 +202,16 @@ class Catalogue:
                 ]
         return []
 
-    def _share(self, models: Sequence[Served], version: str | None) -> Served:
+    def _share(self, offers: Sequence[Offer], version: str | None) -> Offer:
         """Returns the model whose turn it is by weight; without weights, or one that is asked for, the first."""
-        total = sum(one.weight for one in models)
-        if version is not None or len(models) == 1 or not total:
-            return models[0]
+        total = sum(one.served.weight for one in offers)
+        if version is not None or len(offers) == 1 or not total:
+            return offers[0]
         with self._lock:
-            for one in models:
-                one.credit += one.weight
-            chosen = max(models, key=lambda one: one.credit)
-            chosen.credit -= total
+            for one in offers:
+                one.served.credit += one.served.weight
+            chosen = max(offers, key=lambda one: one.served.credit)
+            chosen.served.credit -= total
         return chosen
 
     def _refusal(self, source: str, target: str) -> str:

@@ -3,18 +3,19 @@
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from model.alignment.attention_map import AlignmentConfig
 from model.bundles.ensemble import joined, load_ensemble
+from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.inference.aligner import Aligner, open_aligner
 from model.inference.kinds import check_translates, open_any_translator
 from model.inference.translator import Translation, Translator, open_translator
-from model.languages import base_language
+from model.languages import MANY, base_language
 from model.settings import DecodeConfig, EngineName
 from services.models.origin import Origin
 from services.models.registry import UNREGISTERED, ModelVersion
@@ -41,6 +42,8 @@ class LoadedModel:
     open_aligner: Callable[[], Aligner] | None = None  # for the same bundle; loads the network in PyTorch
     aligner: Aligner | None = None  # if set, every translation carries its attention
     bytes: int = 0  # of its engine's weights in memory; `held_bytes` has all
+    # of a multilingual model: (source, target) -> the tags before a source line, as text
+    prefixes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _kept: "dict[str, LoadedModel]" = field(default_factory=dict, repr=False)  # `aligning`, once requested
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -72,6 +75,26 @@ class LoadedModel:
                     raise UserError(f"{self.origin.name}: this model shows no attention")
                 self._kept["aligning"] = dataclasses.replace(self, aligner=self.open_aligner(), _kept={})
             return self._kept["aligning"]
+
+    def into(self, source: str, target: str) -> "LoadedModel":
+        """Returns the same model for one of its pairs: always the same object, so that its requests are batched."""
+        prefix = self.prefixes.get((source, target))
+        if prefix is None:
+            return self
+        with self._lock:
+            key = f"{source} {target}"
+            if key not in self._kept:
+                self._kept[key] = dataclasses.replace(
+                    self,
+                    source=source,
+                    target=target,
+                    translator=self.translator.prefixed(prefix),
+                    open_aligner=self.open_aligner and partial(_tagged_aligner, self.open_aligner, prefix),
+                    prefixes={},
+                    _kept={},
+                    _lock=threading.Lock(),
+                )
+            return self._kept[key]
 
     @property
     def held_bytes(self) -> int:
@@ -116,8 +139,9 @@ def load_model(
         target=target,
         bytes=_bytes_of(translator),
         open_aligner=partial(open_aligner, bundle, alignment, device),
+        prefixes=bundle.prefixes if isinstance(bundle, TranslationBundle) and MANY in bundle.languages else {},
     )
-    check_answers(served)
+    check_answers(served.into(*next(iter(served.prefixes), ("", ""))))
     return served
 
 
@@ -154,6 +178,10 @@ def load_several(
     )
     check_answers(served)
     return served
+
+
+def _tagged_aligner(open_aligner: Callable[[], Aligner], prefix: str) -> Aligner:
+    return dataclasses.replace(open_aligner(), prefix=prefix)
 
 
 def check_answers(served: LoadedModel) -> None:

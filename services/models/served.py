@@ -46,6 +46,7 @@ class Served:
     used: float = 0.0  # time of the last request, monotonic clock
     credit: float = 0.0  # requests that it is owed by its weight
     _card: Card | None = field(default=None, repr=False)
+    _pairs: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of a multilingual model
 
     @property
     def card(self) -> Card | None:
@@ -54,8 +55,17 @@ class Served:
         if model is not None:
             facts = (model.source, model.target, model.origin, model.held_bytes)
             if self._card is None or facts != self._card:
-                self._card = Card(*facts)
+                self._card, self._pairs = Card(*facts), tuple(model.prefixes)
         return self._card
+
+    @property
+    def offers(self) -> "list[Offer]":
+        """Returns an offer for each pair that it translates; none until it was loaded once."""
+        card = self.card
+        if card is None:
+            return []
+        pairs = self._pairs or ((card.source, card.target),)
+        return [Offer(self, card._replace(source=source, target=target)) for source, target in pairs]
 
     @property
     def loaded(self) -> bool:
@@ -96,6 +106,17 @@ class Served:
             "requests": self.requests,
             "error": self.place.error,
         }
+
+
+class Offer(NamedTuple):
+    """A model and one of the pairs that it translates; `card` has the pair's languages."""
+
+    served: Served
+    card: Card
+
+    @property
+    def loaded(self) -> bool:
+        return self.served.loaded
 
 
 def _facts(card: Card) -> dict[str, Any]:

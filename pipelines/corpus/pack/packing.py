@@ -29,6 +29,7 @@ class Piece:
     block: int
     skip: int  # kept pairs of the block and split that are in an earlier shard
     take: int
+    prefix: str = ""  # tags before each source sentence, as text
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class ShardTask:
     tokenizer: str  # the result of `TokenizerPair.describe` as JSON
     key: str
     verify: bool
+    part: str = ""  # the corpus of a mix
 
 
 def shard_tasks(
@@ -58,7 +60,10 @@ def shard_tasks(
     config: ShardsConfig,
     config_hash: str,
 ) -> list[ShardTask]:
-    """Returns the shards of a split: ranges of its kept pairs in the corpus' order, in whole chunks."""
+    """Returns the shards of a split: ranges of its kept pairs in the corpus' order, in whole chunks.
+
+    A shard of a mix holds pairs of one part.
+    """
     records = plan.records(split)
     if split == "train":
         chunk = chunk_records(records, config.chunk_records)
@@ -69,6 +74,11 @@ def shard_tasks(
     vocabulary = max(entry["vocabulary"] for entry in tokenizer["files"])
     key = "-".join([config_hash, *(entry["sha256"][:16] for entry in tokenizer["files"])])
     ends = list(accumulate(plan.kept[split], initial=0))  # kept pairs before each block
+    ranges = [
+        (span, first, min(first + size, ends[span.end]))
+        for span in plan.spans()
+        for first in range(ends[span.first], ends[span.end], size)
+    ]
     return [
         ShardTask(
             directory,
@@ -77,14 +87,15 @@ def shard_tasks(
             split,
             index,
             first,
-            _pieces(ends, first, min(first + size, records)),
+            _pieces(ends, first, last, span.prefix),
             chunk,
             "<u2" if vocabulary <= 1 << 16 else "<u4",
             json.dumps(tokenizer, sort_keys=True),
             key,
             config.verify,
+            span.part,
         )
-        for index, first in enumerate(range(0, records, size))
+        for index, (span, first, last) in enumerate(ranges)
     ]
 
 
@@ -103,6 +114,7 @@ def pack_shard(task: ShardTask) -> ShardEntry:
         task.chunk_records,
         task.dtype,
         task.key,
+        task.part,
     )
 
 
@@ -110,7 +122,7 @@ def kept_texts(clean: Path, plan: Plan, split: str) -> Iterator[tuple[list[str],
     """Yields the sides of the split's pairs, one block at a time, in the corpus' order."""
     for block, count in enumerate(plan.kept[split]):
         if count:
-            yield take_pairs(clean, plan.folder, split, Piece(block, 0, count))
+            yield take_pairs(clean, plan.folder, split, Piece(block, 0, count, plan.prefix(block)))
 
 
 def kept_lines(clean: Path, plan: Plan, split: str, side: int) -> Iterator[str]:
@@ -147,7 +159,8 @@ def encode_sides(pair: TokenizerPair, sides: Sequence[list[str]]) -> Iterator[Re
 def take_pairs(clean: Path, plan: Path, split: str, piece: Piece) -> tuple[list[str], ...]:
     """Returns each side of some of the split's pairs in a block."""
     places = _places(plan, split, piece)
-    return tuple(list(map(side.__getitem__, places)) for side in load_block(clean, piece.block).texts())
+    source, *others = (list(map(side.__getitem__, places)) for side in load_block(clean, piece.block).texts())
+    return ([piece.prefix + line for line in source] if piece.prefix else source, *others)
 
 
 def _places(plan: Path, split: str, piece: Piece) -> list[int]:
@@ -157,13 +170,13 @@ def _places(plan: Path, split: str, piece: Piece) -> list[int]:
     return places
 
 
-def _pieces(ends: list[int], first: int, last: int) -> tuple[Piece, ...]:
+def _pieces(ends: list[int], first: int, last: int, prefix: str = "") -> tuple[Piece, ...]:
     """Returns the parts of blocks with the kept pairs first .. last - 1; `ends`: the pairs before each block."""
     pieces = []
     block = int(np.searchsorted(ends, first, side="right")) - 1
     while first < last:
         stop = min(last, ends[block + 1])
         if stop > first:
-            pieces.append(Piece(block, first - ends[block], stop - first))
+            pieces.append(Piece(block, first - ends[block], stop - first, prefix))
         first, block = max(first, stop), block + 1
     return tuple(pieces)

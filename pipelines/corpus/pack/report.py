@@ -106,6 +106,9 @@ def table(directory: Path, manifest: Manifest, digest: str, seconds: float, foun
         numbers = (split.records, *sides, len(split.shards), chunks)
         rows.append((name, *(f"{number:,}" for number in numbers)))
     lines = columns(rows, right=True)
+    for part in manifest.parts:
+        told = ", ".join(f"{split} {number:,}" for split, number in part.records.items())
+        lines.append(f"{part.name} ({' '.join([part.pair, *part.tags])}): {told}")
     for name, rules in manifest.dropped.items():
         if rules:
             lines.append(f"dropped from {name}: " + ", ".join(f"{rule} {number:,}" for rule, number in rules.items()))

@@ -149,7 +149,7 @@ def _pack(cache: Callable[[], str], address: str, texts: _Texts) -> ShardEntry:
         pair = load_pair(folder, json.loads(task.tokenizer))
         records = encode_sides(pair, [side.decode().split("\n") if side else [] for side in texts.sides])
         entry = write_shard(
-            folder, task.split, task.index, records, task.first_id, task.chunk_records, task.dtype, task.key
+            folder, task.split, task.index, records, task.first_id, task.chunk_records, task.dtype, task.key, task.part
         )
         remote.upload(folder / entry.name, elsewhere.at(entry.name), elsewhere.patience)
         elsewhere.cache.adopt(folder / entry.name, entry.bytes, entry.sha256)

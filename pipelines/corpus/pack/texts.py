@@ -32,10 +32,11 @@ def write_texts(
             if not wanted:
                 continue
             texts, codes = load_block(clean, block).texts(), load_codes(plan.folder, block)
+            prefixes = (plan.prefix(block), *[""] * (len(texts) - 1))
             for split in wanted:
                 places = np.flatnonzero(codes == code(split)).tolist()
-                for file, lines in zip(files[split], texts, strict=True):
-                    file.write("".join(f"{lines[place]}\n" for place in places).encode())
+                for file, lines, prefix in zip(files[split], texts, prefixes, strict=True):
+                    file.write("".join(f"{prefix}{lines[place]}\n" for place in places).encode())
     return {
         split: {
             language: {"file": path.name, "sha256": file_sha256(path), "lines": plan.records(split)}

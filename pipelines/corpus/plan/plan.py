@@ -21,6 +21,7 @@ from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.plan import leaks
 from pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
 from pipelines.corpus.plan.near_pairs import NearPairs
+from pipelines.corpus.plan.spans import Span
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.sources import SPLITS, Split
 from pipelines.corpus.read.staging import Block
@@ -40,10 +41,28 @@ class Plan:
     kept: dict[str, list[int]]  # split -> kept pairs of each block
     dropped: dict[str, dict[str, int]]  # split -> rule -> pairs
     changed: dict[str, dict[str, int]]  # source name -> normalisation -> lines
+    parts: tuple[Span, ...] = ()  # of a mix
 
     def records(self, split: str) -> int:
         """Returns the number of pairs that the split keeps."""
         return sum(self.kept[split])
+
+    def spans(self) -> tuple[Span, ...]:
+        """Returns the parts of a mix; for another corpus one span with all blocks."""
+        return self.parts or (Span("", "", 0, len(self.kept["train"])),)
+
+    def records_of(self, part: str) -> dict[str, int]:
+        """Returns split -> the pairs of a part that it keeps."""
+        spans = [span for span in self.parts if span.part == part]
+        return {
+            split: number
+            for split, kept in self.kept.items()
+            if (number := sum(sum(kept[span.first : span.end]) for span in spans))
+        }
+
+    def prefix(self, block: int) -> str:
+        """Returns the tags before the source sentences of a block, as text."""
+        return next((span.prefix for span in self.parts if span.first <= block < span.end), "")
 
 
 def make_plan(

@@ -11,6 +11,7 @@ from model.languages import languages_of
 from model.shards.manifest import ShardsConfig
 from model.text.letters import case_language
 from model.text.tokenizer import TokenizerConfig
+from pipelines.corpus.read.parts import identity_of
 from pipelines.corpus.read.sources import Source
 from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 
@@ -33,6 +34,7 @@ _LATER: dict[str, Any] = {
     "near_words": "none",
     "labels": "classes",
     "rows": "auto",
+    "parts": [],
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Paths and names of files do not matter: their content identifies them.
@@ -52,6 +54,8 @@ def identity(
     """Returns the values that `config_hash` covers. Reads the corpus files completely, for their sha256."""
     values = _given({key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE})
     values["cut"] = _given(values["cut"])
+    if corpus.parts:
+        values["parts"] = identity_of(corpus.parts, pair)
     if corpus.format == "phrasebook":
         files: list[Any] = [{"generator": generator_hash()}]
     elif not sources:
@@ -60,6 +64,7 @@ def identity(
         files = [
             {
                 "split": source.split,
+                **({"part": source.part} if source.part else {}),
                 "places": list(source.places),
                 "sha256": [file_sha256(file) for file in source.files],
             }

@@ -27,6 +27,7 @@ class Source:
     keys: tuple[str, ...]  # the configuration key that named each file, for messages
     places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
     views: tuple[View, ...] = ()  # the lines to read from each file; empty: all
+    part: str = ""  # the corpus of a mix that it belongs to
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:

@@ -67,7 +67,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
             context |= {"problem": problem.detail, "languages": [], "models": [], "endpoint": endpoint}
             return render("page.html", problem.status_code, values, **context)
         languages = [(code, language_name(code), list(targets)) for code, targets in served.targets().items()]
-        models = [one.card for one in served.models if one.card is not None]
+        models = list(served.cards())
         context |= {"languages": languages, "models": models, "endpoint": endpoint, "glossaries": await glossaries()}
         return render("page.html", status, values, **context)
 

@@ -1,0 +1,208 @@
+"""Modifiers: other forms of the training text, so that a network meets upper case, typos or emoji before its users do.
+
+Which records a modifier changes, and how, depends only on (seed, epoch, record, modifier): on no window, rank or start.
+The ids of a chosen record are decoded, changed as text and encoded again. A record with unknown characters stays as it
+is, because its ids do not hold its text. Tags before a source sentence stay. The names follow OpusTrainer (Bogoychev et
+al. 2023) and Mozilla's use of it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.errors import UserError
+from model.shards.reader import ShardReader
+from model.text.subwords import SubwordTokenizer
+from model.text.tags import split_tags
+from model.text.tokenizer import EOS, UNK, Tokenizer
+from model.text.tokenizers import load_pair
+from pipelines.corpus.plan.plan import uniform
+from pipelines.loaders.window import Window, philox
+from pipelines.settings import ModifiersConfig
+
+KEY = "loader.modifiers"
+OF_MODIFIERS = 4  # last number of the keys of random draws
+STOP = re.compile(r"\s*[.!?…。！？]+$")
+WORD = re.compile(r"\w[\w.,:/@-]*\w|\w")
+KEYBOARD = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+NEAR = {row[i]: row[i - 1 : i] + row[i + 1 : i + 2] for row in KEYBOARD for i in range(len(row))}  # neighbouring keys
+LETTERS_A_TYPO = 10
+EMOJI = tuple("😀😂🙂😍😢😡👍👎🙏🎉🔥❤⭐☀☕✅❌⚠")
+PLACEHOLDERS = ("{name}", "{0}", "%s", "%1$s", "${user}", "{{count}}", "__VAR__", "$PRICE", "#42", "@user", "foo.txt")
+SIGNS = "#$%&*+-/<=>@^_|~°§±×÷•→←■□◆○●★☆"
+
+Pair = tuple[str, str]
+
+
+class Draws:
+    """Random numbers of one record and one modifier."""
+
+    def __init__(self, seed: int, epoch: int, record: int, number: int) -> None:
+        self._bits = philox(seed, epoch, record, 16 * number + OF_MODIFIERS)
+
+    def below(self, count: int) -> int:
+        """Returns a number from 0 to `count` - 1."""
+        return int(self._bits.random_raw()) % count
+
+    def of(self, choices: Sequence[str]) -> str:
+        """Returns one of the choices."""
+        return choices[self.below(len(choices))]
+
+
+def upper_case(pair: Pair, _draws: Draws, _known: Sequence[str]) -> Pair:
+    """Writes both sides in capitals."""
+    return pair[0].upper(), pair[1].upper()
+
+
+def title_case(pair: Pair, _draws: Draws, _known: Sequence[str]) -> Pair:
+    """Begins every word of both sides with a capital."""
+    source, target = (" ".join(word[:1].upper() + word[1:] for word in side.split(" ")) for side in pair)
+    return source, target
+
+
+def no_stop(pair: Pair, _draws: Draws, _known: Sequence[str]) -> Pair:
+    """Leaves out the marks at the end, if both sides have some."""
+    source, target = (STOP.sub("", side) for side in pair)
+    return (source, target) if source != pair[0] and target != pair[1] else pair
+
+
+def typos(pair: Pair, draws: Draws, _known: Sequence[str]) -> Pair:
+    """Mistypes about one source letter in ten, at least one: left out, doubled, swapped, or a neighbouring key's."""
+    letters = list(pair[0])
+    places = [place for place, letter in enumerate(letters) if letter.isalpha()]
+    for _ in range(max(1, len(places) // LETTERS_A_TYPO) if places else 0):
+        place, kind = places[draws.below(len(places))], draws.below(4)
+        letter = letters[place][:1]  # may be mistyped already
+        if kind == 0 and len(places) > 1:
+            letters[place] = ""
+        elif kind == 1:
+            letters[place] = letter + letter
+        elif kind == 2 and place + 1 < len(letters) and letters[place + 1].isalpha():
+            letters[place], letters[place + 1] = letters[place + 1], letters[place]
+        elif near := NEAR.get(letter.lower()):
+            key = draws.of(near)
+            letters[place] = key.upper() if letter.isupper() else key
+    return "".join(letters), pair[1]
+
+
+def noise(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+    """Puts the same one to six random signs before or after both sides."""
+    return _beside(pair, "".join(draws.of(known) for _ in range(1 + draws.below(6))), draws)
+
+
+def emoji(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+    """Puts the same emoji before or after both sides."""
+    return _beside(pair, draws.of(known), draws)
+
+
+def placeholders(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+    """Replaces a word that both sides have once, such as a number or a name, by the same placeholder."""
+    sides = [[match[0] for match in WORD.finditer(side)] for side in pair]
+    common = [word for word in sides[0] if sides[0].count(word) == sides[1].count(word) == 1]
+    if not common:
+        return pair
+    word, other = draws.of(common), draws.of(known)
+    source, target = (re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", lambda _: other, side, count=1) for side in pair)
+    return source, target
+
+
+def _beside(pair: Pair, what: str, draws: Draws) -> Pair:
+    if draws.below(2):
+        return f"{what} {pair[0]}", f"{what} {pair[1]}"
+    return f"{pair[0]} {what}", f"{pair[1]} {what}"
+
+
+Modifier = Callable[[Pair, Draws, Sequence[str]], Pair]
+# In this order, so that capitals come last. The number of each is part of its draws' key and never changes.
+MODIFIERS: dict[str, tuple[int, Modifier, Sequence[str]]] = {
+    "placeholders": (1, placeholders, PLACEHOLDERS),
+    "no_stop": (2, no_stop, ()),
+    "typos": (3, typos, ()),
+    "noise": (4, noise, SIGNS),
+    "emoji": (5, emoji, EMOJI),
+    "title_case": (6, title_case, ()),
+    "upper_case": (7, upper_case, ()),
+}
+
+
+def any_of(config: ModifiersConfig) -> bool:
+    """Returns True if a modifier changes any record."""
+    return any(asdict(config).values())
+
+
+class Modify:
+    """Applies the modifiers to windows of a split.
+
+    Raises:
+        UserError: tokenizers other than BPE and unigram, or a vocabulary that has none of the signs of a modifier.
+    """
+
+    def __init__(self, reader: ShardReader, config: ModifiersConfig, seed: int) -> None:
+        pair = load_pair(reader.directory, reader.manifest.tokenizer)
+        for side in (pair.source, pair.target):
+            if not isinstance(side, SubwordTokenizer):
+                raise UserError(
+                    f"{KEY}: {side.type} do not give back the text that is to be changed; take bpe or unigram"
+                )
+        self.sides: tuple[Tokenizer, Tokenizer] = (pair.source, pair.target)
+        self.tags = frozenset(tag for part in reader.manifest.parts for tag in part.tags)
+        self.seed = seed
+        self.shares = {name: share for name in MODIFIERS if (share := getattr(config, name)) > 0}
+        self.known = {name: self._writable(name) for name in self.shares}
+
+    def __call__(self, window: Window, epochs: NDArray[np.int64]) -> Window:
+        """Returns the window with some records changed.
+
+        Args:
+            epochs: (n,) how often each record was read before.
+        """
+        chosen = self.chosen(window.ids, epochs)
+        rows = np.flatnonzero(np.logical_or.reduce(list(chosen.values())))
+        if not len(rows):
+            return window
+        ids = [[window.source_row(row), window.target_row(row)] for row in rows.tolist()]
+        readable = [not any((side == UNK).any() for side in both) for both in ids]
+        rows, ids = rows[readable], [both for both, keep in zip(ids, readable, strict=True) if keep]
+        old = [tokenizer.decode([both[side][:-1] for both in ids]) for side, tokenizer in enumerate(self.sides)]
+        texts = []
+        for row, *pair in zip(rows.tolist(), *old, strict=True):
+            names = [name for name, marks in chosen.items() if marks[row]]
+            texts.append(self.change((pair[0], pair[1]), names, int(epochs[row]), int(window.ids[row])))
+        new = [
+            [np.append(one, np.asarray(EOS, one.dtype)) for one in tokenizer.encode([text[side] for text in texts])]
+            for side, tokenizer in enumerate(self.sides)
+        ]
+        return window.with_rows(rows, *new)
+
+    def chosen(self, ids: NDArray[np.int64], epochs: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
+        """Returns modifier -> (n,) the records that it changes."""
+        found = {name: np.zeros(len(ids), bool) for name in self.shares}
+        for epoch in np.unique(epochs).tolist():
+            own = np.flatnonzero(epochs == epoch)
+            for name, share in self.shares.items():
+                key = int(philox(self.seed, epoch, MODIFIERS[name][0], OF_MODIFIERS).random_raw())
+                found[name][own] = uniform(ids[own].astype(np.uint64), key) < share
+        return found
+
+    def change(self, pair: Pair, names: Sequence[str], epoch: int, record: int) -> Pair:
+        """Returns the pair as the modifiers `names` change it; as it was if a side would be empty."""
+        tags, source = split_tags(pair[0], self.tags)
+        now = source, pair[1]
+        for name in names:
+            number, modifier, _ = MODIFIERS[name]
+            now = modifier(now, Draws(self.seed, epoch, record, number), self.known[name])
+        return (tags + now[0], now[1]) if all(side.strip() for side in now) else pair
+
+    def _writable(self, name: str) -> Sequence[str]:
+        """Returns the signs of a modifier that both vocabularies can write."""
+        signs = MODIFIERS[name][2]
+        known = [sign for sign in signs if not any(side.unknown(sign) for side in self.sides)]
+        if signs and not known:
+            raise UserError(
+                f"{KEY}.{name}: the vocabulary can write none of {' '.join(signs)}; choices: shards with "
+                f"tokenizer.byte_fallback=true, or {KEY}.{name}=0"
+            )
+        return known

@@ -1,0 +1,30 @@
+"""Which corpora of a mix the batches of a run came from, counted from the batches as replayed."""
+
+import contextlib
+
+import numpy as np
+
+from model.plural import plural
+from model.shards.manifest import read_manifest
+from model.shards.reader import ShardReader
+from pipelines.config import Config
+from pipelines.loaders.pairs import LaneLoader
+from pipelines.training.verification import Check, last_step
+
+
+def check_parts(config: Config) -> Check | None:
+    """Traces every record of every step to its corpus; None if the shards are no mix. The steps must be proved."""
+    ranges = read_manifest(config.shard_dir).part_ranges("train")
+    if not ranges:
+        return None
+    counts = np.zeros(len(ranges), np.int64)
+    ends = [ids.stop for ids in ranges.values()]
+    with contextlib.closing(LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)) as loader:
+        for _ in range(last_step(config.run_dir)):
+            for batch in loader.step():
+                counts += np.bincount(np.searchsorted(ends, batch.ids, side="right"), minlength=len(ranges))
+    told = [
+        f"{name} {plural(count, 'record')}, {count / len(ids):.2f} times"
+        for (name, ids), count in zip(ranges.items(), counts.tolist(), strict=True)
+    ]
+    return Check("parts", "same", "; ".join(told))
