@@ -16,7 +16,6 @@ import services.config
 from conf import groups
 from model.networks.architectures import ARCHITECTURES
 from model.ranges import all_ranges, ranges_of
-from pipelines.import_model import ImportRoot
 from pipelines.unpack import UnpackRoot
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "ranges.md"
@@ -38,7 +37,7 @@ ROOTS = (
     pipelines.config.SynthesizeRoot,
     services.config.Config,
     UnpackRoot,
-    ImportRoot,
+    pipelines.config.ImportRoot,
 )
 
 

@@ -24,6 +24,7 @@ from pipelines.settings import (
     ClusterConfig,
     EmbeddingsConfig,
     EvaluateConfig,
+    ImportConfig,
     LoaderConfig,
     SynthesizeConfig,
     TrainConfig,
@@ -180,3 +181,10 @@ class SynthesizeRoot(Config):
     """The sections that `dragoman synthesize` reads."""
 
     synthesize: SynthesizeConfig = field(default_factory=SynthesizeConfig)
+
+
+@dataclass
+class ImportRoot(Config):
+    """The sections that the command reads."""
+
+    imports: ImportConfig = field(default_factory=ImportConfig)

@@ -259,3 +259,12 @@ class SynthesizeConfig:
     def __post_init__(self) -> None:
         """Refuses values out of range."""
         check_ranges("synthesize", self)
+
+
+@dataclass
+class ImportConfig:
+    """The tokens and words that a model's files do not choose."""
+
+    source_token: str | None = None  # the token of the source language (__en__, eng_Latn); null: found by `pair`
+    target_token: str | None = None  # of the target language (__de__, deu_Latn, >>deu<<); null: found by `pair`
+    prefix: str = ""  # T5: words before every source, such as "translate English to German: "

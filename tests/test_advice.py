@@ -64,6 +64,13 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     *("install", "uninstall", "cpus", "gpus", "key", "segmenter", "words", "experiment", "language", "labels"),
     "query.in",  # the short form of query.sentence
     "corpus.fields",  # a section that is given as a whole
+    *(
+        "activation_function",
+        "layer_norm_epsilon",
+        "d_model",
+        "d_kv",
+        "feed_forward_proj",
+    ),  # of a config.json of transformers
     *("state", "since"),  # filters of dragoman jobs, stop and rm
 }
 

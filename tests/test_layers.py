@@ -107,6 +107,7 @@ DOORS = {
 BY_STRING = {
     "pipelines.cluster.embedded_ray": {"pipelines.cluster.ray_head"},  # a process
     "services.choices": {"pipelines.config", "services.config"},  # completion loads them for a value alone
+    "pipelines.import_model": {"pipelines.tasks.importing"},  # loads torch
     "services.commands.demo": {"services.cli"},  # a process
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it

@@ -115,7 +115,7 @@ def test_images_are_pinned_by_the_digests_that_the_registry_gives(copy: Path) ->
     assert done.returncode == 0, done.stderr
     rows = dict(line.split("=", 1) for line in (copy / ".env").read_text(encoding="utf-8").splitlines())
     named = dict(re.findall(r"\$\{([A-Z]+_IMAGE):-([^}]+)\}", (copy / "docker-compose.yml").read_text()))
-    public = ("GRAFANA", "POSTGRES", "PROMETHEUS", "PYTHON", "SEAWEEDFS")
+    public = ("ALERTMANAGER", "GRAFANA", "POSTGRES", "PROMETHEUS", "PYTHON", "SEAWEEDFS")
     assert set(named) == {f"{name}_IMAGE" for name in public}
     assert rows == {"DRAGOMAN_MODEL": "m"} | {name: f"{image}@{DIGEST}" for name, image in named.items()}
 

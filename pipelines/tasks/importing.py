@@ -1,0 +1,148 @@
+"""Another program's model becomes a run with a bundle, registered as ours are."""
+
+import logging
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from conf import again, compose
+from model.bundles.directory import bundle_hash, bundle_kind, read_facts
+from model.bundles.imported_vectors import save_read
+from model.errors import UserError
+from model.files import file_sha256
+from model.huggingface.folder import Folder
+from model.huggingface.hub import fetch
+from model.huggingface.options import ImportOptions
+from model.huggingface.read import changed_settings, read_model, save_imported
+from model.languages import check_language, is_single, split_pair
+from model.names import check_name
+from model.runs.paths import BUNDLE
+from model.runs.record import write_release
+from model.word_vectors.readers import read_vectors
+from pipelines.config import ImportRoot
+from pipelines.tracking.lineage import log_import
+from pipelines.tracking.registry import register_bundle
+from pipelines.tracking.run import TrackedRun
+
+logger = logging.getLogger(__name__)
+HUB = "hf://"
+IN_A_NAME = re.compile(r".*[-_]([a-z]{2,3})[-_]([a-z]{2,3})")  # opus-mt-en-de
+
+
+def task(config: ImportRoot, source: str = "") -> int:
+    """Makes the run's folder with the bundle, and registers it.
+
+    Raises:
+        UserError: no source, a model that is not supported or does not fit its own files, or a run of this name that
+            is no import.
+    """
+    if not source:
+        raise UserError(f"name the model: dragoman import FOLDER, {HUB}ORG/NAME or FILE of word vectors")
+    given = source.rstrip("/")
+    name = config.name if again.gives("name") else folder_name(given)
+    registry = config.registry if again.gives("registry.name") else replace(config.registry, name=name)
+    config = replace(config, name=check_name("name", name), registry=registry)
+    refuse_other_run(config)
+    bundle = config.run_dir / BUNDLE
+    if given.startswith(HUB):
+        fetched = fetch(given, config.paths.local(config.paths.cache) / "hub")
+        save_model(config, given, fetched.folder, {"source": given, "revision": fetched.revision})
+    elif Path(given).is_dir() and not (Path(given) / "vectors.npy").is_file():
+        save_model(config, given, Path(given), {"source": str(Path(given).absolute())})
+    elif Path(given).exists():
+        save_vectors_of(config, Path(given))
+    else:
+        raise UserError(f"{source}: neither a folder nor a file; a model of a hub is {HUB}ORG/NAME")
+    register(config, bundle)
+    return compose.OK
+
+
+def folder_name(source: str) -> str:
+    """Returns the default name: the last part of the source, without revision and ends such as .vec.gz."""
+    last = Path(source.removeprefix(HUB).partition("@")[0] if source.startswith(HUB) else source).name
+    return re.sub(r"(\.(gz|zip|xz|bz2|zst|txt|vec|bin|safetensors|npy))+$", "", last)
+
+
+def refuse_other_run(config: ImportRoot) -> None:
+    """Raises UserError if the name is that of a run that was trained: its bundle would be lost."""
+    if not config.run_dir.exists():
+        return
+    bundle = config.run_dir / BUNDLE
+    if not (bundle / "config.json").is_file() or "imported" not in read_facts(bundle):
+        raise UserError(f"name={config.name}: there is a run of this name in {config.run_dir}; choose another name=")
+
+
+def save_model(config: ImportRoot, source: str, path: Path, origin: Mapping[str, Any]) -> None:
+    """Writes the bundle of a folder of transformers, and tells how to go on with it."""
+    folder = Folder(path)
+    pair = config.pair if again.gives("pair") else pair_of(folder, source)
+    first, second = split_pair(pair)
+    settings = config.imports
+    options = ImportOptions(first, second, settings.source_token, settings.target_token, settings.prefix)
+    imported = read_model(folder, options)
+    save_imported(config.run_dir / BUNDLE, imported, folder, pair, origin)
+    logger.info(f"{config.run_dir / BUNDLE}: {imported.network.parameter_count():,} parameters, {pair}")
+    words = [f"model.{key}={written(value)}" for key, value in changed_settings(imported).items()]
+    kind = imported.tokenizers.source.type
+    logger.info(
+        "fine-tune it: dragoman shard tokenizer=%s tokenizer.same_as=%s ..., then: dragoman train "
+        "model=transformer_base train.init_from=%s %s ...",
+        kind, config.name, config.name, shlex.join(words),
+    )  # fmt: skip
+
+
+def written(value: Any) -> str:
+    """Returns a value as a command line has it."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    return str(value).replace(" ", "")
+
+
+def pair_of(folder: Folder, source: str) -> str:
+    """Returns the languages that the tokenizer's configuration or the model's name gives.
+
+    Raises:
+        UserError: neither does.
+    """
+    told = folder.optional("tokenizer_config.json")
+    first, second = told.get("source_lang"), told.get("target_lang")
+    if not (isinstance(first, str) and isinstance(second, str)):
+        match = IN_A_NAME.fullmatch(folder_name(source))
+        if match is None:
+            raise UserError(f"{source}: does not say which languages it translates; give them, such as pair=en-de")
+        first, second = match.groups()
+    return f"{first}-{second}"
+
+
+def save_vectors_of(config: ImportRoot, path: Path) -> None:
+    """Writes the bundle of a file of word vectors."""
+    if not again.gives("pair") or not is_single(config.pair):
+        raise UserError(f"{path}: holds words of one language; give it, such as pair=en")
+    found = read_vectors(path)
+    origin = {
+        "source": str(path.absolute()),
+        "format": found.format,
+        "sha256": file_sha256(path / "vectors.npy" if path.is_dir() else path),
+    }
+    save_read(config.run_dir / BUNDLE, found, check_language(config.pair, "pair"), origin)
+    logger.info(
+        f"{config.run_dir / BUNDLE}: {len(found.words):,} words of {found.vectors.shape[1]} numbers ({found.format})"
+    )
+
+
+def register(config: ImportRoot, bundle: Path) -> None:
+    """Records the import as a run, and registers the bundle as a version if `registry.register` asks for it."""
+    facts = read_facts(bundle)
+    with TrackedRun(config.tracking, config.run_dir, config.name, system=False) as run:
+        log_import(run, facts["imported"], str(facts["pair"]), bundle_hash(bundle))
+        version = register_bundle(config.tracking, config.registry, run, bundle) if config.registry.register else None
+        content = {
+            "run": config.name, "run_id": run.run_id, "bundle": str(bundle), "model": config.registry.name,
+            "version": version, "kind": bundle_kind(bundle),
+        }  # fmt: skip
+    write_release(config.run_dir, content)
+    if version is not None:
+        logger.info(f"registered: models:/{config.registry.name}/{version}")
