@@ -53,6 +53,7 @@ KINDS: dict[str, Kind] = {
     "paths.root": Kind.ROOT,
     "paths.cache": Kind.CACHE,
     "paths.shards": Kind.SHARDS,
+    "promote.also": Kind.SHARDS,
     "paths.runs": Kind.RUNS,
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
@@ -144,6 +145,8 @@ def _shards(verb: str, values: Mapping[str, Any]) -> Iterator[Place]:
     shards, runs = (str(values["paths"].get(name)) for name in ("shards", "runs"))
     use: Use = "write" if verb == "shard" else "read" if verb in USES_SHARDS else "inside"
     yield _place("paths.shards", shards, shards, use)
+    for other in texts(_at(values, ["promote", "also"])):
+        yield _place("promote.also", other, other, "read" if verb == "promote" else "inside")
     if verb == "shard":
         yield _place("paths.runs", runs, runs, "record")
         if _at(values, ["corpus", "format"]) == "webdataset":
