@@ -47,11 +47,13 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("compare.maps", "compare.states", "tracking.experiment", "tracking.parent"), Kind.PLAIN),
     **dict.fromkeys(("registry.name", "registry.alias", "promote.version", "promote.split"), Kind.PLAIN),
     **dict.fromkeys(("promote.reason", "cluster.workers", "unpack.split", "train.freeze"), Kind.PLAIN),
+    **dict.fromkeys((f"train.lora.{key}" for key in ("targets", "parts", "whole")), Kind.PLAIN),
     **dict.fromkeys(("cluster.address", "tracking.uri", "tracking.artifacts", "paths.mlflow"), Kind.SERVICE),
     **dict.fromkeys(("corpus.fetch.url", "corpus.fetch.file"), Kind.SERVICE),
     "paths.root": Kind.ROOT,
     "paths.cache": Kind.CACHE,
     "paths.shards": Kind.SHARDS,
+    "promote.also": Kind.SHARDS,
     "paths.runs": Kind.RUNS,
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
@@ -143,6 +145,8 @@ def _shards(verb: str, values: Mapping[str, Any]) -> Iterator[Place]:
     shards, runs = (str(values["paths"].get(name)) for name in ("shards", "runs"))
     use: Use = "write" if verb == "shard" else "read" if verb in USES_SHARDS else "inside"
     yield _place("paths.shards", shards, shards, use)
+    for other in texts(_at(values, ["promote", "also"])):
+        yield _place("promote.also", other, other, "read" if verb == "promote" else "inside")
     if verb == "shard":
         yield _place("paths.runs", runs, runs, "record")
         if _at(values, ["corpus", "format"]) == "webdataset":

@@ -8,10 +8,12 @@
 Both versions translate the gate of `paths.shards` (the split `gate`, else `valid`), each with its serving settings.
 Language models are compared by its likelihood; word vectors answer half of the similarity sets and analogies. The lead
 must hold under paired bootstrap resampling, and more clearly the more often the gate was used. Scores on the test set
-are reported, and nothing depends on them.
+are reported, and nothing depends on them. On the held-out sets of other shards (`promote.also`) the version may lose at
+most `promote.may_lose`: a guard against forgetting.
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,6 +50,7 @@ def promote_configured(config: Config) -> Outcome:
         config.shard_dir,
         config.paths.local(config.paths.mlflow),
         config.vectors.evaluate,
+        [config.paths.local(folder) for folder in config.promote.also],
     )
 
 
@@ -58,8 +61,9 @@ def promote_version(
     shards: Path,
     lock_folder: Path,
     sets: EvaluateVectors | None = None,
+    also: Sequence[Path] = (),
 ) -> Outcome:
-    """Promotes as configured, by the held-out texts in `shards`, or word vectors by `sets`.
+    """Promotes as configured, by the held-out texts in `shards`, or word vectors by `sets`; `also`: other shards.
 
         Promotions that share `lock_folder` take turns.
 
@@ -67,10 +71,16 @@ def promote_version(
         UserError: an unknown version or split, no answer from `tracking.uri`, or settings out of range.
     """
     store = Registry(tracking, registry)
-    return promote(store, config, comparison(store, config, shards, sets), lock_folder / "promote.lock")
+    return promote(store, config, comparison(store, config, shards, sets, also), lock_folder / "promote.lock")
 
 
-def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: EvaluateVectors | None = None) -> Compare:
+def comparison(
+    registry: Registry,
+    config: PromoteConfig,
+    shards: Path,
+    sets: EvaluateVectors | None = None,
+    also: Sequence[Path] = (),
+) -> Compare:
     """Returns the comparison of two versions: by the task of their kind, reading its data only when needed."""
 
     def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
@@ -80,7 +90,12 @@ def comparison(registry: Registry, config: PromoteConfig, shards: Path, sets: Ev
                 f"registry.name: version {candidate.number} is of kind {kinds[0]}, the champion {champion.number} of "
                 f"kind {kinds[1]}; they cannot be compared and belong under different names"
             )
-        asked = replace(config, samples=samples)
-        return task_of(kinds[0]).judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors())
+        if also and kinds[0] == "vectors":
+            raise UserError("promote.also: word vectors answer no held-out texts; leave it out")
+        asked, judge = replace(config, samples=samples), task_of(kinds[0]).judge
+        found = judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors())
+        others = [(judge(registry, candidate, champion, asked, one, EvaluateVectors()), one.name) for one in also]
+        kept = tuple(replace(one, of=f"{one.of} of {name}") for one, name in others)
+        return replace(found, kept=kept, may_lose=config.may_lose)
 
     return compare

@@ -152,6 +152,18 @@ class PartRates:
 
 
 @dataclass
+class LoraConfig:
+    """Fine-tuning by low-rank factors of the products (Hu et al. 2021); everything else is frozen."""
+
+    rank: Whole = 0  # of the factors; 0: train all weights
+    alpha: Positive = 16.0  # the factors' product is multiplied by alpha / rank
+    dropout: Part = 0.0  # of the factors' input
+    targets: list[str] = field(default_factory=lambda: ["attention", "feed_forward"])
+    parts: list[str] = field(default_factory=list)  # that get factors; []: encoder and decoder
+    whole: list[str] = field(default_factory=list)  # parts that are trained whole beside them
+
+
+@dataclass
 class TrainConfig:
     """The training; `every` fields count steps (updates)."""
 
@@ -160,6 +172,7 @@ class TrainConfig:
     init_vocabulary: Literal["same", "join"] = "same"  # join: from another vocabulary, the rows of common pieces
     freeze: list[str] = field(default_factory=list)  # parts that are not trained
     lr_scale: PartRates = field(default_factory=PartRates)
+    lora: LoraConfig = field(default_factory=LoraConfig)
     teachers: list[str] = field(
         default_factory=list
     )  # translation: models named in the same way, whose mean is learned

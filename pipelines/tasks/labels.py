@@ -30,6 +30,7 @@ from pipelines.tasks.labels_release import (
     write,
 )
 from pipelines.tasks.network import needs_training, refuse_noise, train_network
+from pipelines.tasks.parts import counted
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
@@ -101,7 +102,7 @@ def validate(config: Config) -> None:
     ShardReader(config.shard_dir, "valid")
     told = f"{len(labels.labels)} {labels.task}" if labels.labels else "numbers"
     logger.info(
-        f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {told} of "
+        f"{config.name}: {config.model['name']}, {counted(network)}; {told} of "
         f"{manifest.split('train').records:,} texts in {manifest.languages[0]}; {processes} workers, "
         f"{config.loader.lanes} lanes of {config.loader.batch_tokens:,} tokens; "
         f"shards {manifest_hash(config.shard_dir)[:12]}"

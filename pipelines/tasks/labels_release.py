@@ -80,7 +80,8 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBu
     """Saves the final weights with everything that labelling needs."""
     tokenizers = label_tokenizers(config)
     weights, steps = final_weights(config.run_dir, config.train)
-    network = fresh_network(config, tokenizers)
+    network = any_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    assert isinstance(network, Head), "the task is that of heads"
     fill(network, weights, str(config.run_dir))
     facts: dict[str, Any] = {
         "pair": read_manifest(config.shard_dir).languages[0],

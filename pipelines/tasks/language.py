@@ -42,6 +42,7 @@ from pipelines.tasks.language_release import (
     write,
 )
 from pipelines.tasks.network import needs_training, refuse_noise, train_network
+from pipelines.tasks.parts import counted
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
@@ -174,7 +175,7 @@ def validate(config: Config) -> None:
     reading = "streams with carried states" if carries(network) else "rows that each stand for themselves"
     logger.info(
         f"{config.name}: {config.model['name']} ({architecture(config.model['architecture']).kind}), "
-        f"{network.parameter_count():,} parameters; {train.tokens:,} tokens of {train.language} as {reading}; "
+        f"{counted(network)}; {train.tokens:,} tokens of {train.language} as {reading}; "
         f"{plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} "
         f"tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )

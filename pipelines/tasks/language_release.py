@@ -61,7 +61,7 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
     manifest, settings = read_manifest(config.shard_dir), config.loader
     tokenizer = text_tokenizer(config)
     weights, steps = final_weights(config.run_dir, config.train)
-    network = fresh_network(config, tokenizer)
+    network = any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
     fill(network, weights, str(config.run_dir))
     facts: dict[str, Any] = {
         "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],

@@ -11,7 +11,7 @@ from model.runs import checkpoints
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.tasks.parts import rates
+from pipelines.tasks.parts import rates, share
 from pipelines.tasks.precision import settle_precision
 from pipelines.tasks.run import Run
 from pipelines.tracking.run import TrackedRun
@@ -36,6 +36,8 @@ def train_network(
 ) -> Progress:
     """Trains on this rank until the run is over, from the run's newest checkpoint, and closes the loader."""
     with contextlib.closing(loader), rank_record(run, ranks) as tracked:
+        if tracked and (trained := share(network)) < 1:
+            tracked.metrics(0, {"trained_share": trained})
         trainer = Trainer(
             network,
             architecture(config.model["architecture"]).loss,

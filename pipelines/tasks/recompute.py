@@ -25,7 +25,7 @@ from model.settings import LossConfig
 from model.word_vectors.batched import torch_threads
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.settings import EarlyStopping, EmbeddingsConfig, OptimizerConfig, PartModels, PartRates
+from pipelines.settings import EarlyStopping, EmbeddingsConfig, LoraConfig, OptimizerConfig, PartModels, PartRates
 from pipelines.tasks.base import task_for
 from pipelines.tasks.run import Run
 from pipelines.tracking.server import TrackingConfig
@@ -136,6 +136,7 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
         init_vocabulary=record.get("init_vocabulary", "same"),
         freeze=record.get("freeze", []),
         lr_scale=PartRates(**record.get("lr_scale", {})),
+        lora=LoraConfig(**record.get("lora", {})),
         teachers=record.get("teachers", []),
         schedule_steps=plans[-1] if plans else 0,
         max_steps=end,

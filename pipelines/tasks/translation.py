@@ -33,6 +33,7 @@ from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.identity import check_shards, network_fingerprint
 from pipelines.tasks.network import needs_training, train_network
+from pipelines.tasks.parts import counted
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
 from pipelines.tasks.schedule import warn_of_warmup
@@ -168,7 +169,7 @@ def validate(config: Config) -> None:
     positions = min(network.max_source_positions, network.max_target_positions) if bound else None
     check_lengths(train, manifest.length_bounds, config.loader, positions)
     logger.info(
-        f"{config.name}: {config.model['name']}, {network.parameter_count():,} parameters; {train.records:,} pairs, "
+        f"{config.name}: {config.model['name']}, {counted(network)}; {train.records:,} pairs, "
         f"{train.target_tokens:,} target tokens; {plural(processes, 'worker')}, {plural(config.loader.lanes, 'lane')} "
         f"of {config.loader.batch_tokens:,} tokens; shards {manifest_hash(config.shard_dir)[:12]}"
     )

@@ -31,6 +31,8 @@ def validate(config: Config) -> None:
     """
     settings, model = config.vectors, model_config(config.model)
     settings.check()
+    if rank := config.train.lora.rank:
+        raise UserError(f"train.lora.rank={rank}: word vectors have no products to change; leave it out")
     manifest = read_manifest(config.shard_dir)
     check_shards(config)
     side_number(manifest, settings.side)

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
 from model.errors import UserError, unknown
 from model.files import file_sha256
+from model.layers.low_rank import merged
 from model.plural import plural
 from model.renamed import current_values
 from model.runs import checkpoints, journal
@@ -190,7 +191,7 @@ def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False
         # The loop above has compared each with the digest in the bundle, so none needs a stored hash.
         expected = checkpoint.average([kept[step] for step, _ in named], unhashed=True)
     if expected is not None:
-        stored = load_file(run / BUNDLE / WEIGHTS)
+        expected, stored = merged(expected), load_file(run / BUNDLE / WEIGHTS)
         if not expected.keys() <= stored.keys() or (source != "ema" and expected.keys() != stored.keys()):
             raise DifferenceError(f"{run / BUNDLE / WEIGHTS}: holds other tensors than the weights that it names")
         if not all(torch.equal(value, stored[name]) for name, value in expected.items()):

@@ -19,7 +19,7 @@ from model.networks.network import Network
 from model.runs.paths import FIRST_WEIGHTS
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
-from pipelines.tasks import kept, part_start, parts
+from pipelines.tasks import kept, lora, part_start, parts
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
 
 
 def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> None:
-    """Gives `network` the weights that the configuration asks for, and freezes the parts that it names.
+    """Gives `network` the weights that the configuration asks for, and freezes what is not trained.
 
     Without any it keeps its random ones.
 
@@ -43,6 +43,7 @@ def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> N
         refuse_embeddings(config, True, f"{KEY}={config.train.init_from}")
         fill(network, *whole(config, tokenizers))
     parts.freeze(config, network)
+    lora.adapt(config, network)
 
 
 def refuse_embeddings(config: Config, brings: bool, told: str) -> None:
@@ -126,10 +127,11 @@ def identity(config: Config) -> dict[str, Any]:
     """Returns the settings' part of the run's identity; empty without them."""
     train = config.train
     frozen: dict[str, Any] = {"freeze": sorted(train.freeze)} if train.freeze else {}
-    return {**asked(config), **frozen, **({"lr_scale": train.lr_scale.changed} if train.lr_scale.changed else {})}
+    rates = {"lr_scale": train.lr_scale.changed} if train.lr_scale.changed else {}
+    return {**asked(config), **frozen, **rates, **lora.identity(config)}
 
 
 def facts(config: Config) -> dict[str, Any]:
-    """Returns the bundle's facts about the network's initial weights; empty if they were random."""
+    """Returns the bundle's facts about the network's initial weights and what was trained; empty without settings."""
     record = kept_record(config) if asked(config) else None
-    return {"init": record} if record else {}
+    return {**({"init": record} if record else {}), **lora.identity(config)}

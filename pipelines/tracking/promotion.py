@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.files import exclusive
-from model.ranges import Probability, Range, Whole, check_ranges
+from model.ranges import Amount, Probability, Range, Whole, check_ranges
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
 from pipelines.tracking.history import Event
@@ -39,6 +39,8 @@ class PromoteConfig:
     # likelihood, as bits per character (masked ones: nats per predicted token)
     metric: Literal["auto", "bleu", "chrf", "similarity", "analogies", "likelihood"] = "auto"
     samples: Annotated[int, Range(100)] = 1000  # least bootstrap resamples; more if the level needs them
+    also: list[str] = field(default_factory=list)  # other shards, on whose held-out texts it may not be much worse
+    may_lose: Amount = 1.0  # at most, of the metric, on each of `also`
     # all questions to a gate together may spend this, see `gate.level`; null: the policy's value
     p_value: Probability | None = None
     force: bool = False  # promote without proof; needs a reason
@@ -62,11 +64,18 @@ class Comparison:
     gate: str = "unnamed"  # the set asked: `gate.set_name` of a set without reported scores
     of: str = ""  # its name for users: the split's
     reported: str = ""  # the test set's scores, on which nothing depends
+    kept: tuple["Comparison", ...] = ()  # on the held-out sets of which little may be lost
+    may_lose: float = 0.0  # on each of those
 
     def better(self, p_value: float) -> bool:
-        """Returns True if the candidate's lead is significant at that level."""
-        lead = self.champion - self.candidate if self.lower_is_better else self.candidate - self.champion
-        return lead > 0 and self.p_value < p_value
+        """Returns True if the lead is significant at that level, and no more is lost on the other sets than allowed."""
+        kept = all(one.lead >= -self.may_lose for one in self.kept)
+        return self.lead > 0 and self.p_value < p_value and kept
+
+    @property
+    def lead(self) -> float:
+        """Returns how much better the candidate is, in the metric's unit."""
+        return self.champion - self.candidate if self.lower_is_better else self.candidate - self.champion
 
     def __str__(self) -> str:
         ours, theirs = (f"{value:.{self.digits}f}" for value in (self.candidate, self.champion))
@@ -206,7 +215,7 @@ def _judge(
         f"{result}, to be below {level:.3g} as question {number} to this gate "
         f"(version {candidate.number} against {rival.number}"
         f"{f'; test set, reported only: {reported}' if reported else ''})"
-    )
+    ) + "".join(f"; {one} (at most {result.may_lose:g} may be lost)" for one in result.kept)
     return ("promoted" if result.better(level) else "refused"), reason
 
 

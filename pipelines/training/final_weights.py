@@ -16,6 +16,7 @@ from torch import Tensor
 
 from model.errors import UserError
 from model.files import file_sha256
+from model.layers.low_rank import merged
 from model.runs import checkpoints
 from pipelines.settings import TrainConfig
 from pipelines.training import checkpoint
@@ -24,14 +25,16 @@ from pipelines.training import checkpoint
 def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], list[int]]:
     """Returns the weights that `train.final_weights` asks for, and the steps that they come from.
 
+    Low-rank factors (`train.lora`) are merged into the weights that they change, after the mean.
+
     Raises:
         UserError: the run has no checkpoint yet, has not kept its best weights, or a file is damaged.
     """
     if config.final_weights in ("last", "ema"):
         tensors, state = checkpoint.read(checkpoints.last(run))
-        return tensors["average" if config.final_weights == "ema" else "network"], [state["step"]]
+        return merged(tensors["average" if config.final_weights == "ema" else "network"]), [state["step"]]
     found = chosen_weights(run, config)
-    return checkpoint.average(list(found.values()), config.unhashed_weights), list(found)
+    return merged(checkpoint.average(list(found.values()), config.unhashed_weights)), list(found)
 
 
 def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:

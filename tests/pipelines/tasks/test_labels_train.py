@@ -156,6 +156,11 @@ def test_a_head_begins_with_a_pretrained_encoder(home: Path) -> None:
     )
     assert torch.equal(first["layers.0.feed_forward.inner.weight"], theirs["layers.0.feed_forward.inner.weight"])
     assert not any(name.startswith(("output", "head")) for name in first)
+    tuned = config(home, "classes", *silent, "name=tuned", "train.init_from=pretrained", "train.lora.rank=2")
+    assert train.task(tuned) == 0
+    ours = load_file(tuned.run_dir / "bundle/model.safetensors")
+    bias = "layers.0.self_attention.qkv.bias"
+    assert torch.equal(ours[bias], theirs[bias]) and "output.weight" in ours
     wider = config(home, "classes", *silent, "name=wider", "train.init_from=pretrained", "model.feed_forward=32")
     with pytest.raises(UserError, match=r"feed_forward.inner.* is \(16,\) there and \(32,\) in this network"):
         train.task(wider)

@@ -1,6 +1,7 @@
 """`dragoman promote` and `dragoman rollback` over a registry, a shard directory's texts and stored translations."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from model.bundles.directory import bundle_hash
 from model.errors import UserError
 from model.files import file_sha256
-from model.shards.manifest import Manifest, write_manifest
+from model.shards.manifest import Manifest, read_manifest, write_manifest
 from pipelines import entries
 from pipelines.evaluation.translation import gate_split
 from pipelines.promote import promote_version
@@ -95,6 +96,37 @@ def test_versions_are_promoted_by_their_translations_and_rolled_back(
     assert "on 100 sentences of valid, p = 0.0" in events[1].reason
     assert rollback(registry, "complaints", tmp_path / "promote.lock").champion == "1"
     assert history.read(registry.client, REGISTRY.name)[-1].reason == "complaints"
+
+
+@pytest.mark.parametrize(("may_lose", "accepted"), [(1.0, False), (99.0, True)])
+def test_a_version_that_forgets_another_domain_is_refused(
+    tracking: TrackingConfig,
+    tmp_path: Path,
+    shards: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    may_lose: float,
+    accepted: bool,
+) -> None:
+    """Version 2 knows more of the new texts and less of the old ones."""
+    old = shutil.copytree(shards, tmp_path / "old")
+    text = (old / "valid.en.txt").read_text().replace("valid", "before")
+    (old / "valid.en.txt").write_text(text)
+    manifest = read_manifest(old)
+    manifest.texts["valid"]["en"]["sha256"] = file_sha256(old / "valid.en.txt")
+    write_manifest(old, manifest)
+
+    def translate(bundle: Path, lines: Sequence[str]) -> list[str]:
+        right = json.loads((bundle / "config.json").read_text())["right"]
+        return Translators.known(100 - right if lines[0].startswith("before") else right)
+
+    monkeypatch.setattr("pipelines.tasks.translation_release.translate", translate)
+    for right in (40, 80):
+        register(tracking, tmp_path, right)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path, also=[old])
+    config = PromoteConfig(version="2", may_lose=may_lose)
+    outcome = promote_version(tracking, REGISTRY, config, shards, tmp_path, also=[old])
+    assert outcome.accepted is accepted
+    assert "of valid of old, p = 0.0" in outcome.message and f"at most {may_lose:g} may be lost" in outcome.message
 
 
 def test_stored_translations_decide_nothing(

@@ -1,0 +1,102 @@
+"""`train.lora`: fine-tunes a network by low-rank factors of its products (LoRA, Hu et al. 2021).
+
+Everything else is frozen, except the parts that `train.lora.whole` names and the output layer of a head, which begins
+with random weights. Checkpoints hold the frozen weights and the factors; the final weights are merged, so that a bundle
+is that of the plain network.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import torch
+from torch import nn
+
+from model.errors import UserError, unknown
+from model.layers.attention import CrossAttention, SelfAttention
+from model.layers.low_rank import LowRank
+from model.layers.transformer_layers import FeedForward
+from pipelines.config import Config
+from pipelines.settings import LoraConfig
+from pipelines.tasks.parts import PARTS, check_part, parameters
+
+TARGETS: dict[str, tuple[type[nn.Module], ...]] = {
+    "attention": (SelfAttention, CrossAttention),
+    "feed_forward": (FeedForward,),
+}
+KEY = "train.lora.rank"
+
+
+def adapt(config: Config, network: nn.Module) -> None:
+    """Gives the products of `network` low-rank factors and freezes the rest, if `train.lora.rank` asks for it.
+
+    The factors depend on the seed alone: every rank draws the same.
+
+    Raises:
+        UserError: settings that contradict each other or do not fit the network.
+    """
+    settings, train = config.train.lora, config.train
+    if not settings.rank:
+        if settings != LoraConfig():
+            raise UserError(f"train.lora: has settings, and {KEY}=0 trains without it; {KEY}=8 is common")
+        return
+    told = f"{KEY}={settings.rank}"
+    if not train.init_from:
+        raise UserError(f"{told}: changes a trained network; name it with train.init_from")
+    if train.freeze:
+        raise UserError(
+            f"{told}: freezes all but its factors, so leave train.freeze=[{','.join(train.freeze)}] out. Choices: "
+            f"train.lora.parts names the parts that get factors, train.lora.whole those that are trained whole"
+        )
+    chosen = list(products(config, network))
+    if not chosen:
+        raise UserError(f"{told}: {config.model['architecture']} has no {' or '.join(settings.targets)} to change")
+    for name, layer in chosen:
+        if settings.rank > (most := min(layer.in_features, layer.out_features)):
+            raise UserError(f"{told}: {name} is {tuple(layer.weight.shape)}; choose a rank of at most {most}")
+    network.requires_grad_(False)
+    generator = torch.Generator().manual_seed(config.seed)
+    for name, layer in chosen:
+        network.set_submodule(name, LowRank(layer, settings.rank, settings.alpha, settings.dropout, generator))
+    for part in whole(config):
+        for _, parameter in parameters(network, check_part("train.lora.whole", part, config.model["architecture"])):
+            parameter.requires_grad_(True)
+    for part, factor in train.lr_scale.changed.items():
+        if not any(one.requires_grad for _, one in parameters(network, PARTS[config.model["architecture"]][part])):
+            raise UserError(f"train.lr_scale.{part}={factor:g}: {told} trains nothing of this part")
+
+
+def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linear]]:
+    """Yields (name, layer) of each product that gets factors.
+
+    Raises:
+        UserError: unknown names, or a part that is trained whole too.
+    """
+    settings, ours = config.train.lora, config.model["architecture"]
+    stacks = [part for part in ("encoder", "decoder") if part in PARTS[ours]]
+    for part in settings.parts:
+        if part not in stacks:
+            raise unknown("train.lora.parts", part, stacks)
+    if not settings.targets:
+        raise UserError(f"train.lora.targets=[]: nothing is left to train. Choices: {', '.join(TARGETS)}")
+    for target in settings.targets:
+        if target not in TARGETS:
+            raise unknown("train.lora.targets", target, TARGETS)
+    kept = [part for part in settings.parts or stacks if part not in settings.whole]
+    if (settings.parts and kept != settings.parts) or not kept:
+        raise UserError(f"train.lora.whole=[{','.join(settings.whole)}]: trains whole what is to get factors")
+    prefixes = tuple(prefix for part in kept for prefix in PARTS[ours][part])
+    kinds = tuple(kind for target in settings.targets for kind in TARGETS[target])
+    for name, module in list(network.named_modules()):
+        if isinstance(module, kinds) and name.startswith(prefixes):
+            yield from ((f"{name}.{own}", one) for own, one in module.named_children() if isinstance(one, nn.Linear))
+
+
+def whole(config: Config) -> list[str]:
+    """Returns the parts that are trained whole: the output layer of a head among them."""
+    return sorted({*config.train.lora.whole, *(["output"] if "head" in config.model else [])})
+
+
+def identity(config: Config) -> dict[str, Any]:
+    """Returns the settings' part of the run's identity and of the bundle's facts; empty without low-rank factors."""
+    return {"lora": asdict(config.train.lora)} if config.train.lora.rank else {}
