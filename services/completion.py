@@ -46,6 +46,7 @@ WORDS_FIRST = {
     "quota",
     "owner",
     "token",
+    "schedules",
     *OF_A_JOB,
 }
 

@@ -124,6 +124,23 @@ class JobClient:
                     raise
                 time.sleep(0.5)
 
+    def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
+        """Enters a schedule, a cron expression in UTC; `options`: priority, tags, notify, retries, max_hours."""
+        body = {"every": every, "verb": verb, "overrides": list(overrides), **options}
+        return self._json("POST", "/v1/schedules", json=body, timeout=180)
+
+    def schedules(self) -> list[dict[str, Any]]:
+        """Returns the schedules."""
+        return self._json("GET", "/v1/schedules")  # type: ignore[return-value]  # JSON is what it is
+
+    def set_schedule(self, number: str, active: bool) -> None:
+        """Resumes or pauses a schedule."""
+        self._ask("POST", f"/v1/schedules/{_name(number)}/{'resume' if active else 'pause'}", json={})
+
+    def remove_schedule(self, number: str) -> None:
+        """Removes a schedule; its jobs stay."""
+        self._ask("DELETE", f"/v1/schedules/{_name(number)}")
+
     def planned(self, name: str, patience: float = 180.0) -> Detail:
         """Returns the job once its plan is made, or refused."""
         deadline, pause = time.monotonic() + patience, 0.1

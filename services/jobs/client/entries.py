@@ -15,6 +15,7 @@ from services.jobs.planning.refusals import ELASTIC, VERBS
 from services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
+EVERY = "--every"  # of submit, with a cron expression
 OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
     ("stop", "rm"), (selecting.DRY_RUN, selecting.YES)
 )
@@ -31,6 +32,7 @@ class Root:
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
+    words = _set_every(words) if verb == "submit" else words
     rest = (
         [word for word in words if not OURS.match(word)]
         if verb != "submit"
@@ -51,6 +53,17 @@ def main(argv: Sequence[str]) -> int:
         return _check_submission(rest) if verb == "submit" else compose.OK
 
     return compose.run(ask, Root, [*settings, *options], verb, check)
+
+
+def _set_every(words: Sequence[str]) -> list[str]:
+    """Returns the words with the setting that `--every CRON` stands for. Raises UserError if CRON is missing."""
+    if EVERY not in words:
+        return list(words)
+    at = words.index(EVERY)
+    if at + 1 == len(words):
+        raise UserError(f"{EVERY}: say when, in UTC: {EVERY} '0 3 * * 1-5'")
+    quoted = words[at + 1].replace("\\", "\\\\").replace("'", "\\'")
+    return [*words[:at], f"jobs.every='{quoted}'", *words[at + 2 :]]
 
 
 def _check_submission(words: Sequence[str]) -> int:

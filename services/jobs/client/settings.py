@@ -20,6 +20,7 @@ class JobsConfig:
     retries: Whole = 0  # failures after which the job is retried
     max_hours: Amount = 0.0  # of running; 0: unlimited
     by: str | None = None  # 08:00, or 2030-01-31T08:00: the deadline
+    every: str | None = None  # a cron expression in UTC: submit the job at these times
     plan: Literal["first", "only"] = "first"  # only: print the plan and queue nothing
     show: Count = 20
     stop_timeout: Amount = 30.0  # seconds

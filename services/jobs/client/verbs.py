@@ -12,7 +12,7 @@ from typing import Any
 from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, selecting, table
+from services.jobs.client import admin, schedules, selecting, table
 from services.jobs.client.client import LARGEST, Detail, JobClient
 from services.jobs.client.settings import JobsConfig
 from services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
@@ -42,6 +42,8 @@ def client(config: JobsConfig, address: str, owner: str | None = None) -> JobCli
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
     verb, *overrides = submitted(words)
+    if config.every is not None:
+        return schedules.add(config, service, verb, overrides)
     if config.plan == "only":
         by = table.moment(config.by) if config.by else None
         found_plan = service.plan(verb, overrides, by)
@@ -207,6 +209,7 @@ VERBS: dict[str, Verb] = {
     **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
     **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
     **{"quota": admin.quota, "owner": admin.owner, "token": admin.token, "bill": admin.bill},
+    "schedules": schedules.schedules,
 }
 
 

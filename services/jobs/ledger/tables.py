@@ -150,6 +150,24 @@ class Notice(Base):
     error: Mapped[str] = mapped_column(Text, default="")  # of the last try
 
 
+class Schedule(Base):
+    """A command that is submitted again and again; see `schedules`."""
+
+    __tablename__ = "schedules"
+    __table_args__ = (Index("ix_schedules_due", "due"), {"sqlite_autoincrement": True})  # no id comes again
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    owner: Mapped[str] = mapped_column(String(160))
+    every: Mapped[str] = mapped_column(String(100))  # five fields of cron, in UTC
+    verb: Mapped[str] = mapped_column(String(32))
+    words: Mapped[list[str]]  # {time} stands for the time of the submission
+    options: Mapped[dict[str, Any]]  # priority, tags, notify, retries, max_hours
+    created: Mapped[float]
+    due: Mapped[float | None]  # the next submission; null: paused
+    job: Mapped[str | None] = mapped_column(String(40))  # the last one
+    trouble: Mapped[str] = mapped_column(Text, default="")  # why the last time brought no job
+
+
 class Token(Base):
     """A bearer token, as its sha256, so that a stolen ledger gives no access."""
 

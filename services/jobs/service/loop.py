@@ -26,6 +26,7 @@ from services.jobs.service.attempts import Attempts, describe_attempt
 from services.jobs.service.entries import rules
 from services.jobs.service.intake import Intake
 from services.jobs.service.scheduler import Scheduler
+from services.jobs.service.schedules import Schedules
 from services.jobs.service.verdict import SHUTDOWN
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ACTIVE, ENDED, State
@@ -44,6 +45,7 @@ class Loop:
     ) -> None:
         self.ledger, self.executor, self.intake, self.config, self.home = ledger, executor, intake, config, home
         self.scheduler = Scheduler(ledger, access, rules(config))
+        self.schedules = Schedules(ledger, config)
         self.accounts = Accounts(ledger, intake)
         self.attempts = Attempts(ledger, executor, intake, config, home, self.accounts)
         self.scheduler.footprints = self.accounts.footprints
@@ -124,6 +126,8 @@ class Loop:
         """Looks at everything once: ends, starts, and requests."""
         reachable = self._look_at_cluster()
         self.ledger.look()
+        if self.admits:
+            self.schedules.look()
         active = self.ledger.jobs(ACTIVE, plans=True)
         self._settle(active, reachable)
         self._end_followers()

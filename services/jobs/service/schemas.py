@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from services.jobs.ledger.tables import Change, Notice
+from services.jobs.ledger.tables import Change, Notice, Schedule
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.service.targets import shown
 from services.jobs.states import Priority, State
@@ -25,24 +25,40 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class PlanRequest(Strict):
+class Command(Strict):
     """A command and its overrides, and nothing else that could run."""
 
     verb: Annotated[str, Field(max_length=32)]
     overrides: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+
+
+class PlanRequest(Command):
+    """A command to be planned."""
+
     by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
 
 
-class Submission(PlanRequest):
-    """A command with its place in the queue."""
+class Options(Strict):
+    """The options of jobs that are submitted once or by a schedule."""
 
     priority: Priority = "normal"
-    after: Annotated[list[JobId], Field(max_length=100)] = []
     tags: Annotated[list[Tag], Field(max_length=20)] = []
     notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
     max_hours: Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)] | None = None
+
+
+class Submission(PlanRequest, Options):
+    """A command with its place in the queue."""
+
+    after: Annotated[list[JobId], Field(max_length=100)] = []
     key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same key gives the same job
+
+
+class ScheduleRequest(Command, Options):
+    """A command that is submitted at the times of a cron expression, in UTC; {time} in its words is that time."""
+
+    every: Annotated[str, Field(max_length=100)]
 
 
 class PriorityRequest(Strict):
@@ -250,6 +266,28 @@ class ModelView(View):
     name: str
     owner: str
     since: float
+
+
+class ScheduleView(View):
+    """A schedule: its command, the next time, and what the last one brought."""
+
+    id: int
+    owner: str
+    every: str
+    verb: str
+    words: list[str]
+    priority: Priority
+    tags: list[str]
+    created: float
+    due: float | None  # null: paused
+    job: str | None
+    trouble: str
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> "ScheduleView":
+        names = cls.model_fields.keys() - {"priority", "tags"}
+        options = {name: schedule.options[name] for name in ("priority", "tags")}
+        return cls(**{name: getattr(schedule, name) for name in names}, **options)
 
 
 class TokenView(View):

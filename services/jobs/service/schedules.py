@@ -1,0 +1,146 @@
+"""Submits commands at the times of a cron expression.
+
+The key of a scheduled job names its schedule and its time, so that a service that is killed between the submission and
+the note of it, or a second service, makes no second job. Times that passed while no service ran bring one job.
+"""
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from cronsim import CronSim, CronSimError
+from sqlalchemy import func, select, update
+
+from model.errors import UserError
+from services.jobs.ledger.ledger import Ledger, TooManyError
+from services.jobs.ledger.tables import Schedule
+from services.jobs.planning.refusals import check_words
+from services.jobs.service.targets import check_target
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import ENDED, PRIORITIES
+
+TIME = "{time}"  # in a word: 20300131T0800, the time of the submission
+MOST = 100  # schedules of an owner
+AT_ONCE = 100  # schedules of one look
+logger = logging.getLogger(__name__)
+
+
+def next_time(every: str, after: float) -> float:
+    """Returns the first time of a cron expression after `after`; both are seconds since 1970.
+
+    Raises:
+        UserError: it is no expression of five fields, or its time never comes.
+    """
+    try:
+        if len(every.split()) != 5:
+            raise CronSimError("it has not five fields")
+        return next(CronSim(every, datetime.fromtimestamp(after, UTC))).timestamp()
+    except CronSimError as problem:
+        raise UserError(
+            f"jobs.every={every!r}: {problem}; give minute, hour, day, month and day of the week in UTC: '0 3 * * 1-5'"
+        ) from None
+    except StopIteration:
+        raise UserError(f"jobs.every={every!r}: that time never comes") from None
+
+
+def fill(words: list[str], at: float) -> list[str]:
+    """Returns the words with the time in the place of {time}."""
+    return [word.replace(TIME, datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M")) for word in words]
+
+
+class Schedules:
+    """The schedules of a ledger."""
+
+    def __init__(self, ledger: Ledger, config: ServiceConfig) -> None:
+        self.ledger, self.config = ledger, config
+
+    def check(self, every: str, verb: str, words: list[str], options: dict[str, Any]) -> list[str]:
+        """Returns the words of the first job.
+
+        Raises:
+            UserError: an impossible expression, word or target, or a training that would only resume the last one.
+        """
+        first = fill(words, next_time(every, self.ledger.now()))
+        check_words(verb, first)
+        for target in options["notify"]:
+            check_target(target, self.config.notify)
+        if verb == "train" and first == words:
+            raise UserError(
+                f"jobs.every={every!r}: every training would have the same name and resume the first; "
+                f"put {TIME} into it: train.name=nightly-{TIME}"
+            )
+        return first
+
+    def add(self, owner: str, every: str, verb: str, words: list[str], options: dict[str, Any]) -> Schedule:
+        """Enters a schedule that was checked. Raises UserError if the owner has too many."""
+        now = self.ledger.now()
+        one = Schedule(owner=owner, every=every, verb=verb, words=words, options=options, created=now, trouble="")
+        one.due = next_time(every, now)
+        with self.ledger.database.write() as session:
+            if (session.scalar(select(func.count()).where(Schedule.owner == owner)) or 0) >= MOST:
+                raise UserError(f"{owner} has {MOST} schedules: remove one with dragoman schedules rm ID")
+            session.add(one)
+        self.ledger.note(owner, "schedule", f"schedule {one.id}: {verb} at {every}", owner)
+        return one
+
+    def all(self, owner: str | None = None) -> list[Schedule]:
+        """Returns the schedules, of one owner or of all, oldest first."""
+        query = select(Schedule).order_by(Schedule.id)
+        with self.ledger.database.read() as session:
+            return list(session.scalars(query if owner is None else query.where(Schedule.owner == owner)))
+
+    def get(self, number: int) -> Schedule | None:
+        """Returns a schedule; None if there is none."""
+        with self.ledger.database.read() as session:
+            return session.get(Schedule, number)
+
+    def set_active(self, one: Schedule, active: bool, actor: str) -> None:
+        """Pauses a schedule, or lets it go on from its next time."""
+        due = (one.due or next_time(one.every, self.ledger.now())) if active else None
+        with self.ledger.database.write() as session:
+            session.execute(update(Schedule).where(Schedule.id == one.id).values(due=due))
+        self.ledger.note(actor, "schedule", f"schedule {one.id}: {'resumed' if active else 'paused'}", one.owner)
+
+    def remove(self, one: Schedule, actor: str) -> None:
+        """Removes a schedule; its jobs stay."""
+        with self.ledger.database.write() as session:
+            if (found := session.get(Schedule, one.id)) is not None:
+                session.delete(found)
+        self.ledger.note(actor, "schedule", f"schedule {one.id}: removed", one.owner)
+
+    def look(self) -> None:
+        """Submits the jobs that are due."""
+        now = self.ledger.now()
+        query = select(Schedule).where(Schedule.due <= now).order_by(Schedule.due).limit(AT_ONCE)
+        with self.ledger.database.read() as session:
+            found = list(session.scalars(query))
+        for one in found:
+            values: dict[str, Any] = {"due": next_time(one.every, now), "trouble": ""}
+            try:
+                values["job"] = self._submit(one, one.due or now)
+            except (UserError, TooManyError) as problem:
+                values["trouble"] = str(problem) or f"{self.config.waiting} of its owner's jobs have not ended"
+                logger.warning("schedule %s brought no job: %s", one.id, values["trouble"])
+            with self.ledger.database.write() as session:
+                # paused or noted by another service in the meantime: that stands
+                session.execute(update(Schedule).where(Schedule.id == one.id, Schedule.due == one.due).values(**values))
+
+    def _submit(self, one: Schedule, at: float) -> str:
+        """Returns the job of this time. Raises UserError if the last one has not ended."""
+        key = f"schedule-{one.id}-{at:.0f}"
+        if one.job and self.ledger.states([one.job]).get(one.job, "succeeded") not in ENDED:
+            raise UserError(f"its last job {one.job} had not ended")
+        options, hours = one.options, one.options["max_hours"]
+        job = self.ledger.submit(
+            one.owner,
+            one.verb,
+            fill(one.words, at),
+            priority=PRIORITIES[options["priority"]],
+            tags=options["tags"],
+            notify=options["notify"],
+            retries=options["retries"],
+            max_seconds=hours * 3600 if hours else None,
+            key=key,
+            most=self.config.waiting,
+        )
+        return job.id

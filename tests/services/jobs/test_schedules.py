@@ -1,0 +1,211 @@
+"""Schedules: due once, also after a downtime or with two services; who may change them; what is refused."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from model.errors import UserError
+from services.jobs.client import entries, verbs
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Schedule
+from services.jobs.service.loop import Loop
+from services.jobs.service.schedules import MOST, Schedules, next_time
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import State
+from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.test_service import LOCAL, client
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
+    pytest.mark.filterwarnings("ignore:You should not use the 'timeout' argument with the TestClient"),
+]
+OPTIONS: dict[str, Any] = {"priority": "high", "tags": ["nightly"], "notify": [], "retries": 2, "max_hours": 1.5}
+START = datetime(2030, 1, 31, 2, 59, 30, tzinfo=UTC).timestamp()
+DAY = 86_400.0
+
+
+@pytest.fixture
+def now(ledger: Ledger) -> list[float]:
+    """The ledger's clock, which a test sets."""
+    found = [START]
+    ledger.now = lambda: found[0]
+    return found
+
+
+@pytest.fixture
+def schedules(ledger: Ledger, now: list[float]) -> Schedules:
+    return Schedules(ledger, ServiceConfig(waiting=3))
+
+
+def end(ledger: Ledger) -> None:
+    for job in ledger.jobs([State.SUBMITTED]):
+        ledger.change(job, State.STOPPED, "anna", "stopped")
+
+
+def test_a_due_schedule_brings_one_job_with_its_options_and_time(
+    ledger: Ledger, now: list[float], schedules: Schedules
+) -> None:
+    schedules.add("anna", "0 3 * * *", "train", ["train.name=n-{time}"], OPTIONS)
+    schedules.look()
+    assert ledger.jobs() == []
+    now[0] += 31
+    schedules.look()
+    schedules.look()
+    (job,) = ledger.jobs()
+    assert (job.owner, job.verb, job.words, job.tags) == ("anna", "train", ["train.name=n-20300131T0300"], ["nightly"])
+    assert (job.priority, job.retries, job.max_seconds, job.admin) == (10, 2, 5400.0, False)
+    (one,) = schedules.all()
+    assert (one.job, one.due, one.trouble) == (job.id, START + 30 + DAY, "")
+
+
+def test_times_that_passed_without_a_service_bring_one_job(
+    ledger: Ledger, now: list[float], schedules: Schedules
+) -> None:
+    schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    now[0] += 10 * DAY
+    schedules.look()
+    schedules.look()
+    assert len(ledger.jobs()) == 1
+    assert schedules.all()[0].due == START + 30 + 10 * DAY
+
+
+def test_a_service_that_dies_after_the_submission_makes_no_second_job(
+    ledger: Ledger, now: list[float], schedules: Schedules
+) -> None:
+    due = schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS).due
+    now[0] += 60
+    schedules.look()
+    with ledger.database.write() as session:  # as if it had not been noted
+        session.execute(update(Schedule).values(due=due, job=None))
+    Schedules(ledger, schedules.config).look()
+    (job,) = ledger.jobs()
+    assert schedules.all()[0].job == job.id
+
+
+def test_a_time_is_left_out_while_the_last_job_runs_or_the_owner_has_too_many(
+    ledger: Ledger, now: list[float], schedules: Schedules
+) -> None:
+    schedules.add("anna", "* * * * *", "shard", [], OPTIONS)
+    for _ in range(2):
+        now[0] += 60
+        schedules.look()
+    (job,) = ledger.jobs()
+    assert schedules.all()[0].trouble == f"its last job {job.id} had not ended"
+    end(ledger)
+    for _ in range(3):
+        ledger.submit("anna", "shard", [])
+    now[0] += 60
+    schedules.look()
+    assert schedules.all()[0].trouble == "3 of its owner's jobs have not ended"
+    end(ledger)
+    now[0] += 60
+    schedules.look()
+    assert (len(ledger.jobs()), schedules.all()[0].trouble) == (5, "")
+
+
+def test_a_paused_schedule_brings_nothing_and_goes_on_from_its_next_time(
+    ledger: Ledger, now: list[float], schedules: Schedules
+) -> None:
+    one = schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    schedules.set_active(one, False, "anna")
+    now[0] += 2 * DAY
+    schedules.look()
+    paused = schedules.get(one.id)
+    assert paused is not None and paused.due is None
+    schedules.set_active(paused, True, "anna")
+    schedules.look()
+    assert ledger.jobs() == []
+    assert schedules.all()[0].due == START + 30 + 2 * DAY
+    schedules.remove(one, "anna")
+    assert schedules.all() == []
+    again = schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    assert again.id > one.id  # its jobs' keys are new
+
+
+@pytest.mark.parametrize(
+    ("every", "says"),
+    [("@daily", "five fields"), ("0 3 * *", "five fields"), ("61 * * * *", "Bad"), ("0 0 30 2 *", "day-of-month")],
+)
+def test_an_impossible_expression_is_refused(every: str, says: str) -> None:
+    with pytest.raises(UserError, match=f"jobs.every='.*{says}"):
+        next_time(every, START)
+
+
+def test_trainings_of_one_name_and_too_many_schedules_are_refused(schedules: Schedules) -> None:
+    with pytest.raises(UserError, match=r"put \{time\} into it"):
+        schedules.check("0 3 * * *", "train", ["train.name=a"], OPTIONS)
+    for _ in range(MOST):
+        schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    with pytest.raises(UserError, match=f"{MOST} schedules"):
+        schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
+    schedules.add("bert", "0 3 * * *", "shard", [], OPTIONS)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.capacity = one.executor.capacity()
+    yield one
+    one.ledger.database.close()
+
+
+def test_schedules_are_their_owners(loop: Loop) -> None:
+    access = Access(loop.ledger)
+    access.issue("root", "root", "admin", "test")
+    tokens = {name: access.issue(name, name, "submitter", "test") for name in ("anna", "bert")}
+    viewer = access.issue("vera", "vera", "viewer", "test")
+    body = {"verb": "train", "overrides": words(loop.home, "{time}", 3), "every": "0 3 * * *"}
+    with client(loop, keys=True, token=viewer) as http:
+        assert http.post("/v1/schedules", json=body).status_code == 403
+    with client(loop, keys=True, token=tokens["anna"]) as http:
+        assert http.post("/v1/schedules", json={**body, "after": ["j-1"]}).status_code == 422
+        wrong = {**body, "overrides": [*body["overrides"], "cluster.workers=999"]}
+        assert http.post("/v1/schedules", json=wrong).status_code == 400
+        made = http.post("/v1/schedules", json=body)
+        assert made.status_code == 201, made.text
+        path = f"/v1/schedules/{made.json()['id']}"
+    with client(loop, keys=True, token=tokens["bert"]) as http:
+        assert http.get("/v1/schedules").json() == []
+        assert [http.post(f"{path}/pause", json={}).status_code, http.delete(path).status_code] == [404, 404]
+    with client(loop, keys=True, token=tokens["anna"]) as http:
+        assert http.post(f"{path}/pause", json={}).status_code == 204
+        assert [one["due"] for one in http.get("/v1/schedules").json()] == [None]
+        assert [http.delete(path).status_code, http.delete(path).status_code] == [204, 404]
+
+
+@pytest.fixture
+def ask(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command line, whose client asks the application in this process."""
+    real = verbs.JobClient
+
+    def connect(address: str, *rest: Any, **more: Any) -> verbs.JobClient:
+        found = real(address, *rest, **more)
+        found._http = client(loop)
+        return found
+
+    monkeypatch.setattr(verbs, "JobClient", connect)
+    return lambda *line: entries.main([line[0], f"jobs.service={LOCAL}", *line[1:]])
+
+
+def test_the_command_line_enters_lists_pauses_and_removes(
+    loop: Loop, ask: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = ["train", *words(loop.home, "{time}", 3)]
+    assert ask("submit", "--every", "*/5 3,4 * * 1-5", "jobs.tags=[n]", *job) == 0
+    number = capsys.readouterr().out.strip()
+    assert ask("schedules") == 0
+    shown = capsys.readouterr().out
+    assert "*/5 3,4 * * 1-5" in shown and "{time}" in shown
+    assert ask("schedules", "pause", number) == 0 and "paused" in capsys.readouterr().out
+    assert ask("schedules", "rm", number) == 0 and number not in capsys.readouterr().out.split()
+    assert ask("submit", "--every", "0 3 * *", *job) == 2
+    with pytest.raises(UserError, match="--every: say when"):
+        ask("submit", "--every")
+    assert ask("submit", "--every", "0 3 * * *", "jobs.by=08:00", *job) == 2
+    assert ask("schedules", "stop", number) == 2
+    assert loop.schedules.all() == [] and loop.ledger.jobs() == []
