@@ -18,7 +18,6 @@ from pipelines.config import Config
 from pipelines.evaluation.comparison_settings import SHORT, model_file
 from pipelines.settings import OptimizerConfig
 
-
 COMPARED = {"translation": "translates", "language": "is a language model"}  # kind -> in a message
 
 
@@ -95,7 +94,7 @@ def entry(config: Config, item: str) -> Entry:
     kind = bundle_kind(bundle)
     if kind not in COMPARED:
         raise UserError(
-            f"models: {item!r} is a bundle of the kind {kind!r}; networks that translate and language models are compared"
+            f"models: {item!r} is a bundle of the kind {kind!r}; compare networks that translate, or language models"
         )
     if kind == "language":
         language = load_text_bundle(bundle).language
@@ -119,7 +118,7 @@ def run_config(config: Config, name: str) -> Config:
     """Returns the configuration that trains conf/model/NAME.yaml, as `dragoman train` would get it.
 
     Raises:
-        UserError: it can not be compared, or `compare.networks`, `model` or `recipes` do not fit it.
+        UserError: it cannot be compared, or `compare.networks`, `model` or `recipes` do not fit it.
     """
     values: dict[str, Any] = compose.values([f"model={name}"])["model"]
     if not is_compared(values):

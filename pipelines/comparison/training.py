@@ -1,7 +1,8 @@
 """Equal budgets: every network is trained for equal tokens and minutes, translation networks on the same batches.
 
 The batches of a step depend only on the shards, the loader and the seed, so equal steps mean equal tokens, sentence by
-sentence. Language models with states read other pieces of the text than those with windows, but as many tokens. The runs are those of `dragoman train` and resume after a kill.
+sentence. Language models that carry a state read the text in another order than those with windows, but as many tokens.
+The runs are those of `dragoman train` and resume after a kill.
 """
 
 import logging
