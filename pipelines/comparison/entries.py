@@ -85,8 +85,8 @@ def entry(config: Config, item: str) -> Entry:
     """Returns the entry of one item."""
     name = model_file(item)
     if name:
-        found = run_config(config, name)
-        return Entry(name, config=found, kind=architecture(str(found.model["architecture"])).kind)
+        made = run_config(config, name)
+        return Entry(name, config=made, kind=architecture(str(made.model["architecture"])).kind)
     try:
         bundle = config.bundle_dir(item, "models")
     except UserError as problem:
