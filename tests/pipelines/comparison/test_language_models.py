@@ -71,7 +71,12 @@ def test_the_figures_are_those_of_the_runs_own_evaluation(home: Path) -> None:
 
 def test_seeds_are_averaged_and_bundles_are_taken_as_they_stand(home: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO"):
-        assert compare(home, "rnnlm_tanh,texts-gpt_modern", *SIZES[:2], "compare.seeds=2", "compare.cost_width=0") == 0
+        assert (
+            compare(
+                home, "rnnlm_tanh,texts-gpt_modern", *SIZES[:2], SIZES[4], "compare.seeds=2", "compare.cost_width=0"
+            )
+            == 0
+        )
     assert "rnnlm_tanh: measured before" in caplog.text
     text = page(home)
     assert "rnnlm_tanh<small>2 seeds" in text and "texts-gpt_modern<small>as it stands" in text
