@@ -4,9 +4,9 @@
 
 All have 0.7M to 0.8M parameters, but 1.5M where the LSTM attends to its past, and read 2,048 characters a step. A trial
 counts the seconds of a step as the processor's time of this process, whatever else runs on the machine; the minutes
-divided by them are the network's steps. Each takes the better of two learning rates by the validation loss of a training
-of an eighth of the minutes. Evaluations are not counted. The figure is the selective state space's bits per character,
-the baseline that of the Transformer.
+divided by them are the steps of the network. Each takes the better of two learning rates by the validation loss of a
+training of an eighth of the minutes. Evaluations are not counted. The figure is the selective state space's bits per
+character, the baseline that of the Transformer.
 """
 
 import argparse
