@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from conf import compose
@@ -13,11 +13,13 @@ from pipelines.cluster import ray_train
 from pipelines.comparison import record
 from pipelines.comparison.entries import Entry, resolve
 from pipelines.comparison.figures import Compared, draw_figures
+from pipelines.comparison.language import language_report
 from pipelines.comparison.measures import measure, record_of
 from pipelines.comparison.page import Report
 from pipelines.comparison.samples import samples
 from pipelines.comparison.seeds import over_seeds, with_seeds
-from pipelines.comparison.table import Row, as_text, rows
+from pipelines.comparison.table import Row, rows, table_of
+from pipelines.comparison.texts import changed_keys, limits
 from pipelines.comparison.training import bundle_of, with_budget
 from pipelines.config import Config
 from pipelines.evaluation.comparison_settings import model_file
@@ -37,27 +39,38 @@ def task(config: Config) -> int:
     """Resolves all items, trains networks, measures, draws and writes."""
     config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     entries = with_budget(config, with_seeds(resolve(config), config.compare.seeds))
+    with session(config, entries):
+        report = REPORTS[entries[0].kind](config, entries)
+    page = record.write(config, report)
+    print(report.table)
+    logger.info(f"the report is {page}; its pictures are beside it and in the MLflow run {config.compare.name!r}")
+    return compose.OK
+
+
+def translation_report(config: Config, entries: Sequence[Entry]) -> Report:
+    """Trains and measures translation networks; returns their page's content."""
     sources, references = held_out(config.shard_dir, config.evaluate.split, config.languages, config.evaluate.sentences)
     found = Compared({}, {}, {}, sources, references, {})
-    with session(config, entries):
-        for number, one in enumerate(entries, 1):
-            logger.info(f"{number} of {len(entries)}: {one.label}")
-            measures, bundle = measure(config, one, bundle_of(one), references)
-            found.runs.setdefault(one.again or one.label, []).append(measures)
-            if one.again:
-                continue  # a network's inside is shown only for its first seed
-            found.bundles[one.label] = bundle
-            training = record_of(bundle)
-            if training is not None:
-                found.records[one.label] = training
+    for number, one in enumerate(entries, 1):
+        logger.info(f"{number} of {len(entries)}: {one.label}")
+        measures, bundle = measure(config, one, bundle_of(one), references)
+        found.runs.setdefault(one.again or one.label, []).append(measures)
+        if one.again:
+            continue  # a network's inside is shown only for its first seed
+        found.bundles[one.label] = bundle
+        training = record_of(bundle)
+        if training is not None:
+            found.records[one.label] = training
     tokenize = tokeniser(config.evaluate.tokenize, config.languages[1])
     for label, runs in found.runs.items():
         found.measures[label] = over_seeds(runs, references, tokenize, config.evaluate.bootstrap)
-    report = make_report(config, found)
-    page = record.write(config, report)
-    print(as_text(report.table))
-    logger.info(f"the report is {page}; its pictures are beside it and in the MLflow run {config.compare.name!r}")
-    return compose.OK
+    return make_report(config, found)
+
+
+REPORTS: dict[str, Callable[[Config, Sequence[Entry]], Report]] = {  # by the networks' kind
+    "translation": translation_report,
+    "language": language_report,
+}
 
 
 def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractContextManager[None]:
@@ -73,34 +86,27 @@ def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractCont
 def make_report(config: Config, found: Compared) -> Report:
     """Returns the page's content."""
     settings, every = config.evaluate, list(found.measures.values())
-    table = rows(
+    every_row = rows(
         every, found.records, found.references, config.languages[1], settings.tokenize, settings.bootstrap, found.runs
     )
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} networks on {manifest.corpus}, {' to '.join(config.languages)}",
         lead=lead(config, found),
-        table=table,
+        table=table_of(every_row),
         pictures=list(draw_figures(config, found)),
         samples=samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
-        notes=notes(config, table),
+        notes=notes(config, every_row),
     )
 
 
 def lead(config: Config, found: Compared) -> str:
     """Describes the comparison in one or two sentences."""
-    budget = []
-    if config.compare.max_tokens:
-        tokens = config.compare.max_tokens
-        budget.append(f"{f'{tokens / 1e6:g} million' if tokens >= 1e6 else f'{tokens:,}'} target tokens")
-    if config.compare.max_minutes:
-        minutes = config.compare.max_minutes
-        budget.append(f"{minutes:g} minutes" if minutes >= 1 else f"{60 * minutes:g} seconds")
     trained = sum(one.trained_here for one in found.measures.values())
     said = f"{plural(len(found.sources), 'sentence')} of the split {config.evaluate.split}."
     if trained:
-        limit = f", each for at most {' and '.join(budget)}" if budget else ""
-        said += f" {trained} of the networks were trained for this page on the same batches in the same order{limit}."
+        said += f" {trained} of the networks were trained for this page on the same batches in the same order"
+        said += f"{limits(config)}."
         if config.compare.seeds > 1:
             said += f" Each was trained from {config.compare.seeds} seeds; scores are their means."
     if trained < len(found.measures):
@@ -123,11 +129,6 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
     first = table[0].measures
     engines = ", ".join(sorted({row.measures.engine for row in table}))
     trained = {row.measures.architecture for row in table if row.measures.trained_here}
-    keys = {name: own for name, own in config.compare.networks.items() if name in trained}
-    keys |= {"every network that has the key": config.compare.model} if trained and config.compare.model else {}
-    said = "; ".join(
-        f"{name} with {', '.join(f'{key}={value}' for key, value in own.items())}" for name, own in keys.items()
-    )
     penalties = ", ".join(f"{row.measures.label} {row.measures.length_penalty:g}" for row in table)
     return [
         f"BLEU {first.signatures['bleu']}; chrF {first.signatures['chrf']}. Intervals: 95 % of "
@@ -136,7 +137,7 @@ def notes(config: Config, table: Sequence[Row]) -> list[str]:
         f"{sum(row.tested for row in table)} comparisons of networks with several seeds. " + coverage(config),
         f"Decoding: {engines}; beam {first.beam}; length penalty chosen on the validation set: {penalties}. Speeds are "
         f"those of the machine that this ran on, with everything else that ran there.",
-        *([f"Trained here other than conf/model says: {said}."] if said else []),
+        *changed_keys(config, trained),
         f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
         + ", ".join(f"{row.measures.label} {row.measures.bundle[:12]}" for row in table)
         + ".",

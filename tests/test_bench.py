@@ -40,9 +40,9 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, memory, minutes, "
-        "modifiers, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, swaps, "
-        "train, word2vec" in capsys.readouterr().err
+        "Choices: decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
+        "minutes, modifiers, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, "
+        "swaps, train, word2vec" in capsys.readouterr().err
     )
 
 
@@ -98,6 +98,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "hour",
         "jobs",
         "lengths",
+        "lm_minutes",
         "loss_curve",
         "endpoint_limits",
         "memory",
@@ -120,6 +121,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "hour",
         "jobs",
         "lengths",
+        "lm_minutes",
         "memory",
         "modifiers",
         "networks",

@@ -7,6 +7,7 @@ from typing import Any
 
 from conf import compose, groups
 from model.bundles.directory import bundle_kind
+from model.bundles.language import load_text_bundle
 from model.bundles.translation import load_bundle
 from model.errors import UserError, unknown
 from model.languages import same_pair
@@ -17,6 +18,8 @@ from pipelines.config import Config
 from pipelines.evaluation.comparison_settings import SHORT, model_file
 from pipelines.settings import OptimizerConfig
 
+COMPARED = {"translation": "translates", "language": "is a language model"}  # kind -> in a message
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -25,6 +28,7 @@ class Entry:
     label: str
     config: Config | None = None  # of the run that trains it with the comparison's budget
     bundle: Path | None = None  # an existing bundle
+    kind: str = "translation"  # of COMPARED; all entries of a comparison have the same
     again: str = ""  # the label of the network that this one repeats with another seed
 
 
@@ -35,22 +39,34 @@ def resolve(config: Config) -> list[Entry]:
     NAME/VERSION (an existing bundle).
 
     Raises:
-        UserError: no items, a repeated or unknown one, or one that is no translation network of this pair.
+        UserError: no items, a repeated or unknown one, or one that cannot be compared with the others.
     """
     config.compare.check()
     wanted: object = config.models
     if not isinstance(wanted, list) or not wanted:
         raise UserError(
             f"models: {wanted!r} names no networks. Give some, such as models=[rnnenc,rnnsearch_additive,transformer]. "
-            f"Choices: {', '.join(translation_models())}; a run's name, a bundle's directory, MODEL@ALIAS"
+            f"Choices: {', '.join(compared_models())}; a run's name, a bundle's directory, MODEL@ALIAS"
         )
     entries = [entry(config, str(item)) for item in wanted]
+    refuse_mixed_kinds(entries)
     refuse_idle_keys(config, entries)
     labels = [one.label for one in entries]
     for label in labels:
         if labels.count(label) > 1:
             raise UserError(f"models: {label!r} is listed twice; name each network once")
     return entries
+
+
+def refuse_mixed_kinds(entries: Sequence[Entry]) -> None:
+    """Refuses translation networks beside language models, since they have no figure in common."""
+    first = entries[0]
+    for one in entries[1:]:
+        if one.kind != first.kind:
+            raise UserError(
+                f"models: {first.label!r} {COMPARED[first.kind]}, {one.label!r} {COMPARED[one.kind]}; "
+                f"compare networks of one kind"
+            )
 
 
 def refuse_idle_keys(config: Config, entries: Sequence[Entry]) -> None:
@@ -69,14 +85,22 @@ def entry(config: Config, item: str) -> Entry:
     """Returns the entry of one item."""
     name = model_file(item)
     if name:
-        return Entry(name, config=run_config(config, name))
+        made = run_config(config, name)
+        return Entry(name, config=made, kind=architecture(str(made.model["architecture"])).kind)
     try:
         bundle = config.bundle_dir(item, "models")
     except UserError as problem:
-        raise UserError(f"{problem}. {unknown('A model to train', item, [*translation_models(), *SHORT])}") from None
+        raise UserError(f"{problem}. {unknown('A model to train', item, [*compared_models(), *SHORT])}") from None
     kind = bundle_kind(bundle)
-    if kind != "translation":
-        raise UserError(f"models: {item!r} is a bundle of the kind {kind!r}; networks that translate are compared")
+    if kind not in COMPARED:
+        raise UserError(
+            f"models: {item!r} is a bundle of the kind {kind!r}; compare networks that translate, or language models"
+        )
+    if kind == "language":
+        language = load_text_bundle(bundle).language
+        if language not in config.languages:
+            raise UserError(f"models: {item!r} is of {language}; the networks compared are of pair={config.pair}")
+        return Entry(label_of(item, bundle), bundle=bundle, kind=kind)
     found = load_bundle(bundle)
     if not same_pair(found.pair, config.pair):
         raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
@@ -94,16 +118,20 @@ def run_config(config: Config, name: str) -> Config:
     """Returns the configuration that trains conf/model/NAME.yaml, as `dragoman train` would get it.
 
     Raises:
-        UserError: it is no translation network, or `compare.networks`, `model` or `recipes` do not fit it.
+        UserError: it cannot be compared, or `compare.networks`, `model` or `recipes` do not fit it.
     """
     values: dict[str, Any] = compose.values([f"model={name}"])["model"]
-    if not translates(values):
-        raise UserError(f"models: {name!r} does not translate. Choices: {', '.join(translation_models())}")
+    if not is_compared(values):
+        raise UserError(
+            f"models: {name!r} neither translates nor is a language model. Choices: {', '.join(compared_models())}"
+        )
     network = str(values["architecture"])
     own = config.compare.networks.get(network, {})
     for key in own:
         if key not in values:
             raise unknown(f"compare.networks.{network}: unknown key", key, values)
+    if architecture(network).kind == "language" and values.get("max_positions"):
+        values["max_positions"] = config.loader.context_length  # a position that no training window had means nothing
     values |= own | {key: value for key, value in config.compare.model.items() if key in values}
     model_config(values)
     recipe = config.compare.recipes.get(network, {})
@@ -118,12 +146,12 @@ def run_config(config: Config, name: str) -> Config:
     )
 
 
-def translation_models() -> list[str]:
+def compared_models() -> list[str]:
     """Returns the names in conf/model that can be trained and compared."""
-    return [name for name in groups.choices("model") if translates(groups.merge_choice("model", name))]
+    return [name for name in groups.choices("model") if is_compared(groups.merge_choice("model", name))]
 
 
-def translates(values: dict[str, Any]) -> bool:
-    """Returns True if a model's plain values describe a translation network."""
+def is_compared(values: dict[str, Any]) -> bool:
+    """Returns True if a model's plain values describe a network of a kind that is compared."""
     name = values.get("architecture")
-    return name in ARCHITECTURES and architecture(name).kind == "translation"
+    return name in ARCHITECTURES and architecture(name).kind in COMPARED

@@ -1,7 +1,7 @@
 """All pictures of a comparison, drawn from its measures and from the networks."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from model.bundles.translation import TranslationBundle
@@ -42,7 +42,7 @@ def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
     logger.info("drawing the pictures")
     yield quality(found)
     if found.records:
-        yield curves(found)
+        yield curves(found.records, found.labels)
     yield by_length(found)
     yield from attention(config, found)
     yield meanings(config, found)
@@ -53,16 +53,17 @@ def draw_figures(config: Config, found: Compared) -> Iterator[Picture]:
 
 def quality(found: Compared) -> Picture:
     every = list(found.measures.values())
+    shown = {"BLEU": [one.bleu for one in every], "chrF": [one.chrf for one in every]}
     samples = "Dots are the scores of the whole set; lines reach as far as 95 % of resampled sets' scores."
     if any(len(runs) > 1 for runs in found.runs.values()):
         samples = "Dots are means over seeds; lines cover 95 % of resampled sentences and seeds."
-    return picture("scores", "quality", "Quality", samples, scores.caption(every), scores.draw(every))
+    return picture("scores", "quality", "Quality", samples, scores.caption(every), scores.draw(found.labels, shown))
 
 
-def curves(found: Compared) -> Picture:
-    said = learning.caption(found.records)
+def curves(records: Mapping[str, TrainingRecord], labels: list[str]) -> Picture:
+    said = learning.caption(records)
     text = f"The validation loss on the way: left against the tokens that were seen, right against the time. {said}."
-    return picture("learning", "quality", "Learning", text, said, learning.draw(found.records, found.labels))
+    return picture("learning", "quality", "Learning", text, said, learning.draw(records, labels))
 
 
 def by_length(found: Compared) -> Picture:

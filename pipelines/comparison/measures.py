@@ -5,8 +5,10 @@ import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from conf import compose
+from model.bundles.directory import Bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.device import pick_device
 from model.errors import UserError
@@ -24,6 +26,7 @@ from pipelines.evaluation.translation import Evaluation
 from pipelines.tasks.translation_release import evaluate
 
 logger = logging.getLogger(__name__)
+Kind = TypeVar("Kind")
 
 
 @dataclass
@@ -83,7 +86,7 @@ def measure(
         }
     )
     path = place(config, one.label)
-    known = read(path)
+    known = read(path, Measures)
     if known is not None and known.key == key:
         logger.info(f"{one.label}: measured before ({path})")
         return known, bundle
@@ -129,7 +132,7 @@ def measure_network(
     )
 
 
-def record_of(bundle: TranslationBundle) -> TrainingRecord | None:
+def record_of(bundle: Bundle) -> TrainingRecord | None:
     """Returns the training of a bundle, if its run's journal is beside it."""
     return training_record(bundle.directory.parent)
 
@@ -144,15 +147,15 @@ def folder(config: Config) -> Path:
     return config.paths.local(config.paths.runs) / config.compare.name
 
 
-def read(path: Path) -> Measures | None:
+def read(path: Path, kind: type[Kind]) -> Kind | None:
     """Reads stored measures; None if there are none or they are not readable."""
     try:
-        return build(Measures, json.loads(path.read_text(encoding="utf-8")), str(path))
+        return build(kind, json.loads(path.read_text(encoding="utf-8")), str(path))
     except (OSError, ValueError, UserError):
         return None
 
 
-def write(path: Path, found: Measures) -> None:
+def write(path: Path, found: Any) -> None:
     """Writes the measures atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     atomic_write(path, json.dumps(asdict(found), ensure_ascii=False, indent=1) + "\n")

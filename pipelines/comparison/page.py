@@ -1,7 +1,7 @@
 """The report: one self-contained HTML page, without scripts, fonts or pictures from elsewhere."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -9,7 +9,7 @@ from string import Template
 
 from model.text.excerpt import for_markup
 from pipelines.comparison.pictures.style import Picture
-from pipelines.comparison.table import HEAD, Row
+from pipelines.comparison.table import Table
 
 TEMPLATE = Path(__file__).with_name("page.html")
 SECTIONS = {  # sections of pictures: title and introduction
@@ -22,16 +22,16 @@ SECTIONS = {  # sections of pictures: title and introduction
 }
 PHONE = 640  # pixels: narrower pictures fit a phone's screen, wider ones scroll there (40rem in page.html)
 LONGEST_SAMPLE = 400  # characters: a network that has not learned to stop writes without end
-HIGHEST = (1, 3, 6, 7)  # columns of the table whose largest number is the best
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One held-out sentence with every network's translation."""
+    """One held-out sentence with every network's translation, or a beginning with every network's continuation."""
 
     source: str
     reference: str
     translations: dict[str, str]
+    names: tuple[str, str] = ("source", "reference")
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Report:
 
     title: str
     lead: str
-    table: Sequence[Row]
+    table: Table
     pictures: Sequence[Picture]
     samples: Sequence[Sample] = ()
     notes: Sequence[str] = field(default_factory=list)  # how the numbers were measured
@@ -55,7 +55,7 @@ def render(report: Report) -> str:
             figures = "\n".join(map(figure_html, shown))
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
     if report.samples:
-        parts.append(("texts", "The same sentences by every network", "\n".join(map(sample_html, report.samples))))
+        parts.append(("texts", "The same texts by every network", "\n".join(map(sample_html, report.samples))))
     body = "\n".join(
         f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
     )
@@ -66,13 +66,16 @@ def render(report: Report) -> str:
     return for_markup(page)
 
 
-def table_html(table: Sequence[Row]) -> str:
+def table_html(table: Table) -> str:
     """Returns the rows as HTML, the best of each column in bold."""
-    cells = [row.cells() for row in table]
-    best = {column: best_of([one[column][0] for one in cells]) for column in HIGHEST}
-    head = "".join(f'<th scope="col">{escape(large)}{small_html(small)}</th>' for large, small in HEAD)
+    best = {
+        column: best_of([row[column][0] for row in table.rows], want)
+        for want, chosen in ((max, table.highest), (min, table.lowest))
+        for column in chosen
+    }
+    head = "".join(f'<th scope="col">{escape(large)}{small_html(small)}</th>' for large, small in table.head)
     lines = []
-    for number, row in enumerate(cells):
+    for number, row in enumerate(table.rows):
         first, *rest = row
         columns = [f'<th scope="row">{name_html(first[0])}{small_html(first[1])}</th>']
         for column, (large, small) in enumerate(rest, 1):
@@ -85,12 +88,13 @@ def table_html(table: Sequence[Row]) -> str:
     )
 
 
-def best_of(texts: Sequence[str]) -> set[int]:
-    """Returns the places of the largest number; empty if there is nothing to compare."""
+def best_of(texts: Sequence[str], want: Callable[[Iterable[float]], float] = max) -> set[int]:
+    """Returns the places of the largest (or smallest) number; empty if there is nothing to compare."""
     numbers = {place: float(text.replace(",", "")) for place, text in enumerate(texts) if text != "–"}
     if len(numbers) < 2:
         return set()
-    return {place for place, number in numbers.items() if number == max(numbers.values())}
+    best = want(numbers.values())
+    return {place for place, number in numbers.items() if number == best}
 
 
 def figure_html(one: Picture) -> str:
@@ -110,7 +114,7 @@ def width_of(png: bytes) -> int:
 
 def sample_html(one: Sample) -> str:
     """Returns one sentence as an HTML table."""
-    lines = [("source", one.source), ("reference", one.reference), *one.translations.items()]
+    lines = [*zip(one.names, (one.source, one.reference), strict=True), *one.translations.items()]
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(clip_text(text))}</td></tr>' for name, text in lines
     )

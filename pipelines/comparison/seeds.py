@@ -20,7 +20,7 @@ def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
         for number in range(2, seeds + 1) if one.config is not None else ():
             assert one.config is not None
             again = replace(one.config, name=f"{one.config.name}-seed{number}", seed=one.config.seed + number - 1)
-            found.append(Entry(f"{one.label}-seed{number}", config=again, again=one.label))
+            found.append(Entry(f"{one.label}-seed{number}", config=again, kind=one.kind, again=one.label))
     return found
 
 

@@ -24,7 +24,7 @@ class TrainingRecord:
 
 
 def training_record(run: Path) -> TrainingRecord | None:
-    """Returns the record of a run's directory; None if it has no journal of a translation network."""
+    """Returns the record of a run's directory; None if it has no journal of a network."""
     lines = list(journal.lines(run / paths.STEPS))
     steps = [line for line in lines if "nll" in line and "tokens" in line]
     if not steps:

@@ -25,6 +25,28 @@ HEAD = (
 )
 
 
+HIGHEST = (1, 3, 6, 7)  # columns whose largest number is the best
+Cells = list[tuple[str, str]]  # (large, small) text of each column
+
+
+@dataclass(frozen=True)
+class Table:
+    """The comparison as users see it, whatever the kind of its networks."""
+
+    head: Sequence[tuple[str, str]]
+    rows: Sequence[Cells]
+    metrics: Mapping[str, float]  # `LABEL/bleu` and so on
+    bundles: Mapping[str, str]  # label -> sha256
+    highest: Sequence[int] = ()
+    lowest: Sequence[int] = ()  # columns whose smallest number is the best
+
+    def __str__(self) -> str:
+        """Returns the table for a terminal."""
+        lines = [[" ".join(filter(None, pair)) for pair in self.head]]
+        lines += [[f"{large} ({small})" if small else large for large, small in row] for row in self.rows]
+        return "\n".join(columns(lines))
+
+
 @dataclass(frozen=True)
 class Row:
     """One network."""
@@ -36,7 +58,17 @@ class Row:
     corrected: float = 1.0  # its p-value by Holm, for all rows of the table
     covers: str = "sentences"  # what the intervals cover
 
-    def cells(self) -> list[tuple[str, str]]:
+    def metrics(self) -> dict[str, float]:
+        """Returns `LABEL/bleu` and so on."""
+        label = self.measures.label
+        found = {f"{label}/{name}": value for name, value in self.measures.figures(self.record).items()}
+        if self.step is not None:
+            found[f"{label}/bleu_won"] = self.step.difference
+            if self.tested:
+                found |= {f"{label}/bleu_won_p": self.step.p_value, f"{label}/bleu_won_p_holm": self.corrected}
+        return found
+
+    def cells(self) -> Cells:
         """Returns the (large, small) text of each column of HEAD."""
         one, record = self.measures, self.record
         dash = ("–", "")
@@ -90,8 +122,12 @@ def amount(number: int) -> str:
     return f"{number / 1e3:.1f}k" if number >= 1e4 else f"{number:,}"
 
 
-def as_text(table: Sequence[Row]) -> str:
-    """Returns the table for a terminal."""
-    lines = [[" ".join(filter(None, pair)) for pair in HEAD]]
-    lines += [[f"{large} ({small})" if small else large for large, small in row.cells()] for row in table]
-    return "\n".join(columns(lines))
+def table_of(every: Sequence[Row]) -> Table:
+    """Returns the table of translation networks."""
+    return Table(
+        HEAD,
+        [row.cells() for row in every],
+        {name: value for row in every for name, value in row.metrics().items()},
+        {row.measures.label: row.measures.bundle for row in every},
+        HIGHEST,
+    )

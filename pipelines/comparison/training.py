@@ -1,7 +1,8 @@
-"""Equal budgets: every network sees the same batches in the same order, for equal tokens and minutes.
+"""Equal budgets: every network is trained for equal tokens and minutes, translation networks on the same batches.
 
 The batches of a step depend only on the shards, the loader and the seed, so equal steps mean equal tokens, sentence by
-sentence. The runs are those of `dragoman train` and resume after a kill.
+sentence. Language models that carry a state read the text in another order than those with windows, but as many tokens.
+The runs are those of `dragoman train` and resume after a kill.
 """
 
 import logging
@@ -16,6 +17,7 @@ from model.shards.reader import ShardReader
 from pipelines.comparison.entries import Entry
 from pipelines.config import Config
 from pipelines.loaders.pairs import LaneLoader
+from pipelines.loaders.streams import rows_of
 from pipelines.tasks.base import task_for
 from pipelines.tasks.identity import claim_run_dir
 from pipelines.tasks.launch import train
@@ -34,7 +36,7 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     """
     runs = [one.config.run_dir for one in entries if one.config is not None]
     config = with_lanes(config, runs)  # the same lanes, so the same batches, for all
-    steps = budget_steps(config) if runs else 0
+    steps = budget_steps(config, entries[0].kind) if runs else 0
     found = []
     for one in entries:
         limits = None if one.config is None else with_limits(replace(one.config, loader=config.loader), steps)
@@ -45,11 +47,13 @@ def with_budget(config: Config, entries: Sequence[Entry]) -> list[Entry]:
     return found
 
 
-def budget_steps(config: Config) -> int:
+def budget_steps(config: Config, kind: str) -> int:
     """Returns the first step after `compare.max_tokens` target tokens; `train.max_steps` if that is 0."""
-    wanted = config.compare.max_tokens
+    wanted, settings = config.compare.max_tokens, config.loader
     if not wanted:
         return config.train.max_steps
+    if kind == "language":  # a row is always full
+        return -(-wanted // (settings.lanes * rows_of(settings) * settings.context_length))
     loader = LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)
     steps = tokens = 0
     try:

@@ -28,6 +28,9 @@ class CompareConfig:
             "rnnsearch": {"lr": 0.002, "schedule": "cosine"},
             "transformer": {"lr": 0.004, "schedule": "cosine"},
             "prefixlm": {"lr": 0.002, "schedule": "cosine"},
+            "rnnlm": {"lr": 0.004, "schedule": "cosine"},
+            "gpt": {"lr": 0.004, "schedule": "cosine"},
+            "statelm": {"lr": 0.004, "schedule": "cosine"},
         }
     )
     networks: dict[str, dict[str, Any]] = field(  # architecture -> keys of its model

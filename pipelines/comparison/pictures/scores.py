@@ -1,6 +1,6 @@
-"""BLEU and chrF of every network, with their resampling intervals."""
+"""Scores of every network, with their resampling intervals."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pipelines.comparison.intervals import Interval
 from pipelines.comparison.measures import Measures
@@ -8,21 +8,28 @@ from pipelines.comparison.pictures.style import colours
 from pipelines.tracking.plots import Figure, clean, panels
 
 
-def draw(every: Sequence[Measures]) -> Figure:
-    """Draws one row per network, in the order of the comparison."""
-    figure, axes = panels(1, 2, (10.0, 1.5 + 0.36 * len(every)), "Quality, with 95 % intervals")
-    labels = [one.label for one in every]
-    for axis, unit, found in zip(
-        axes, ("BLEU", "chrF"), ([one.bleu for one in every], [one.chrf for one in every]), strict=True
-    ):
+def draw(
+    labels: Sequence[str],
+    scores: Mapping[str, Sequence[Interval]],
+    digits: int = 1,
+    title: str = "Quality, with 95 % intervals",
+) -> Figure:
+    """Draws a panel for each unit of `scores`, with one row per network in the order of the comparison."""
+    figure, axes = panels(1, len(scores), (10.0, 1.5 + 0.36 * len(labels)), title)
+    for axis, (unit, found) in zip(axes, scores.items(), strict=True):
         for place, (one, colour) in enumerate(zip(found, colours(labels).values(), strict=True)):
             axis.plot([one.low, one.high], [place, place], color=colour, linewidth=2.2, solid_capstyle="butt")
             axis.plot(one.score, place, "o", color=colour, markersize=6)
             axis.annotate(
-                f"{one.score:.1f}", (one.score, place), (0, 6), textcoords="offset points", ha="center", fontsize=8
+                f"{one.score:.{digits}f}",
+                (one.score, place),
+                (0, 6),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
             )
-        axis.set_yticks(range(len(every)), labels if unit == "BLEU" else [""] * len(every))
-        axis.set_ylim(len(every) - 0.5, -0.6)
+        axis.set_yticks(range(len(labels)), labels if axis is axes[0] else [""] * len(labels))
+        axis.set_ylim(len(labels) - 0.5, -0.6)
         axis.set_xlabel(unit, fontsize=9)
         clean(axis)
         axis.grid(axis="x", color="#e6e8eb", linewidth=0.8)

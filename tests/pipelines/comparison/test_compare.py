@@ -187,7 +187,7 @@ SMALL = ["+compare.model.width=8", "+compare.model.embedding=8"]  # as the run t
         ("rnnenc,rnnserach_additive", [], "Did you mean 'rnnsearch_additive'?"),
         ("", [], "models=[rnnenc,rnnsearch_additive,transformer]"),
         ("rnnenc,rnnenc", [], "'rnnenc' is listed twice"),
-        ("skipgram", [], "'skipgram' does not translate"),
+        ("skipgram", [], "'skipgram' neither translates nor is a language model"),
         ("tiny-rnnenc", ["pair=de-en", "paths.shards=${paths.root}/shards/phrasebook-en-de-bpe"], "translates en-de"),
         ("rnnenc", ["pair=en-fr"], "no shards"),
         ("rnnenc", [*SMALL, "compare.max_tokens=3000"], "more than this budget"),

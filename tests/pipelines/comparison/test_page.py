@@ -16,7 +16,7 @@ from pipelines.comparison.pictures.style import Picture, clip_labels
 from pipelines.comparison.samples import samples
 from pipelines.comparison.speed import TrainingRecord
 from pipelines.comparison.states import StateMap
-from pipelines.comparison.table import amount, as_text, rows
+from pipelines.comparison.table import amount, rows, table_of
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
 ONE = Measures(
@@ -58,14 +58,14 @@ def test_the_table_says_what_a_row_won_over_the_row_before() -> None:
     assert (first[4], first[5], first[6]) == (("2.61M", ""), ("–", ""), ("–", ""))
     assert second[0] == ("b", "as it stands")
     assert (second[5], second[6]) == (("1.50M", "2 min 30 s"), ("800", ""))
-    assert "1,234.5" in as_text(table)
+    assert "1,234.5" in str(table_of(table))
 
 
 def test_what_people_wrote_is_text_on_the_page() -> None:
     table = rows([ONE], {}, REFERENCES, "de", "auto", 1, {ONE.label: [ONE]})
     picture = Picture("p", "Title & more", 'a "quote" <i>', "alt <x>", b"\x89PNG", "quality")
     sample = Sample("<script>alert(1)</script>", "$ref", {"a<b": "</td>"})
-    text = render(Report("t <b>", "lead", table, [picture], [sample], ["note $1"]))
+    text = render(Report("t <b>", "lead", table_of(table), [picture], [sample], ["note $1"]))
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     assert "<title>t &lt;b&gt;</title>" in text
@@ -81,7 +81,7 @@ def test_what_is_wider_than_a_phone_says_that_it_scrolls() -> None:
     header = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
     every = [Picture(name, name, "", "", header + width.to_bytes(4, "big"), "quality")
              for name, width in (("narrow", 500), ("broad", 900))]  # fmt: skip
-    text = render(Report("t", "l", table, every))
+    text = render(Report("t", "l", table_of(table), every))
     assert '<figure id="narrow"><div class="scroll"><img' in text
     assert '<figure id="broad"><div class="scroll wide" tabindex="0"' in text
     assert '<div class="scroll wide" tabindex="0" role="region" aria-label="Table of networks">' in text
@@ -92,7 +92,7 @@ def test_a_tiny_budget_and_endless_translations_stay_readable() -> None:
     table = rows([low], {"a<b": TrainingRecord(1, 6_000, 0.3, 80.0)}, REFERENCES, "de", "auto", 1, {low.label: [low]})
     assert table[0].cells()[1] == ("0.0", "0.0 to 0.1")
     assert table[0].cells()[5] == ("6,000", "18 s")
-    text = render(Report("t", "l", table, [], [Sample("s", "r", {"a": "und " * 500})]))
+    text = render(Report("t", "l", table_of(table), [], [Sample("s", "r", {"a": "und " * 500})]))
     assert 380 < text.count("und ") * 4 < 420
     words, weights = ("x",) * 90, np.full((90, 3), 1 / 3, dtype=np.float32)
     chosen = AttentionMap(("a", "b", "</s>"), words, weights, "mean", "output")

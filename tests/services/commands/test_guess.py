@@ -49,6 +49,7 @@ def test_fill_gives_each_mask_its_tokens(masked_bundle: Path, capsys: pytest.Cap
         (fill, "The dog barks.", {}, r"'The dog barks.' has no \[MASK\]; write one for each token to guess"),
         (fill, None, {}, r"no text has no \[MASK\]"),
         (fill, "The [MASK].", {"bundle": "language"}, "language"),
+        (fill, "[MASK]" + " a" * 40, {"bundle": "masked"}, "the network has 32 positions; shorten it"),
         (next_tokens, None, {}, "give the beginning of a text"),
         (next_tokens, "The", {"bundle": "masked"}, "masked"),
         (next_tokens, "The", {"best": 0}, "guess.best=0"),

@@ -12,7 +12,7 @@ from services.jobs.client import entries
     [
         (["train", "cluster.workers=2..8", "loader.lanes=2"], "loader.lanes=2: 8 ranks"),
         (["train", "train.max_steps=soon"], "train.max_steps: expected a whole number"),
-        (["compare", "models=[rnnenc,rnnlm_lstm]"], "'rnnlm_lstm' does not translate"),
+        (["compare", "models=[rnnenc,rnnlm_lstm]"], "'rnnlm_lstm' is a language model; compare"),
         (["serve"], "submit: verb: 'serve' is not known"),
         ([], "say which verb"),
     ],

@@ -1,0 +1,267 @@
+"""Language models on one page: bits per character of a held-out text, what they were trained on, how they go on."""
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from conf import compose
+from model.bundles.language import TextBundle, load_text_bundle
+from model.durations import duration
+from model.errors import UserError
+from model.plural import plural
+from model.shards.manifest import manifest_hash, read_manifest
+from pipelines.comparison.entries import Entry
+from pipelines.comparison.figures import costs, curves, picture
+from pipelines.comparison.intervals import Interval
+from pipelines.comparison.measures import place, read, record_of, write
+from pipelines.comparison.page import Report, Sample
+from pipelines.comparison.pictures import scores
+from pipelines.comparison.pictures.style import Picture
+from pipelines.comparison.speed import TrainingRecord
+from pipelines.comparison.table import Cells, Table, amount
+from pipelines.comparison.texts import changed_keys, limits
+from pipelines.comparison.training import bundle_of
+from pipelines.config import Config
+from pipelines.evaluation.language.comparison import SEED
+from pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
+from pipelines.evaluation.language.samples import TextSample
+
+logger = logging.getLogger(__name__)
+
+SAMPLES = 4  # texts that every network continues
+LOWEST = (1, 2)  # columns whose smallest number is the best
+
+
+@dataclass
+class LanguageMeasures:
+    """The measures of one language model: plain values, stored as JSON."""
+
+    label: str
+    architecture: str
+    trained_here: bool  # within the comparison's budget
+    bundle: str  # sha256
+    parameters: int
+    bits: Interval  # per character
+    perplexity: float  # per token
+    records: int  # of the held-out text
+    characters: int  # of the held-out text
+    described: str  # the text that the tokens describe
+    context: str  # that each token had
+    samples: list[TextSample]
+    key: str  # hash of everything that the numbers depend on
+
+    def metrics(self, record: TrainingRecord | None) -> dict[str, float]:
+        """Returns the table's row as metrics."""
+        found = {
+            "bits_per_character": self.bits.score,
+            "bits_per_character_low": self.bits.low,
+            "bits_per_character_high": self.bits.high,
+            "perplexity": self.perplexity,
+            "parameters": float(self.parameters),
+        }
+        if record is not None:
+            found |= {
+                "training_tokens": float(record.tokens),
+                "training_minutes": record.minutes,
+                "training_tokens_per_second": record.tokens_per_second,
+            }
+        return {f"{self.label}/{name}": value for name, value in found.items()}
+
+
+def language_report(config: Config, entries: Sequence[Entry]) -> Report:
+    """Trains and measures language models; returns their page's content.
+
+    Raises:
+        UserError: two models whose tokens describe different texts.
+    """
+    runs: dict[str, list[LanguageMeasures]] = {}
+    records: dict[str, TrainingRecord] = {}
+    for number, one in enumerate(entries, 1):
+        logger.info(f"{number} of {len(entries)}: {one.label}")
+        bundle = load_text_bundle(bundle_of(one), "language")
+        runs.setdefault(one.again or one.label, []).append(measure(config, one, bundle))
+        training = None if one.again else record_of(bundle)
+        if training is not None:
+            records[one.label] = training
+    every = [over_seeds(own) for own in runs.values()]
+    for other in every[1:]:
+        if (other.described, other.characters) != (every[0].described, every[0].characters):
+            raise UserError(
+                f"models: {every[0].label} describes the text {every[0].described}, {other.label} {other.described}: "
+                f"their bits per character cannot be compared"
+            )
+    manifest = read_manifest(config.shard_dir)
+    return Report(
+        title=f"{len(every)} language models on {manifest.corpus}",
+        lead=lead(config, every),
+        table=table_of(every, records, config.compare.seeds),
+        pictures=pictures(config, every, records),
+        samples=[
+            Sample(
+                first.prompt or "(the beginning of a text)",
+                first.truth or "–",
+                {one.label: one.samples[number].text for one in every},
+                ("given", "the text itself"),
+            )
+            for number, first in enumerate(every[0].samples)
+        ],
+        notes=notes(config, every),
+    )
+
+
+def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
+    """Measures the bundle on the held-out text, unless stored measures exist."""
+    settings = config.evaluate
+    key = compose.fingerprint(
+        {
+            "bundle": bundle.digest,
+            "shards": manifest_hash(config.shard_dir),
+            **{name: getattr(settings, name) for name in ("split", "sentences", "stride", "bootstrap")},
+        }
+    )
+    path = place(config, one.label)
+    known = read(path, LanguageMeasures)
+    if known is not None and known.key == key:
+        logger.info(f"{one.label}: measured before ({path})")
+        return known
+    evaluation = evaluate_text_bundle(
+        bundle,
+        config.shard_dir,
+        settings.split,
+        stride=settings.stride,
+        records=settings.sentences,
+        samples=SAMPLES,
+    )
+    found = LanguageMeasures(
+        label=one.label,
+        architecture=bundle.architecture,
+        trained_here=one.config is not None,
+        bundle=bundle.digest,
+        parameters=bundle.network.parameter_count(),
+        bits=interval(evaluation, settings.bootstrap),
+        perplexity=evaluation.scores()["perplexity"],
+        records=len(evaluation.items),
+        characters=int(evaluation.characters.sum()),
+        described=evaluation.described,
+        context=evaluation.context,
+        samples=evaluation.samples,
+        key=key,
+    )
+    logger.info(f"{one.label}: {found.bits.score:.4f} bits per character")
+    write(path, found)
+    return found
+
+
+def interval(evaluation: TextEvaluation, samples: int) -> Interval:
+    """Returns bits per character and the range of 95 % of `samples` sets of records, drawn with replacement."""
+    bits, sizes = evaluation.total / math.log(2), evaluation.characters
+    score = float(bits.sum() / sizes.sum())
+    if samples < 2:
+        return Interval(score, score, score)
+    rng = np.random.default_rng(SEED)
+    drawn = [rng.integers(0, len(sizes), len(sizes)) for _ in range(samples)]
+    low, high = np.percentile([bits[rows].sum() / sizes[rows].sum() for rows in drawn], (2.5, 97.5))
+    return Interval(score, float(low), float(high))
+
+
+def over_seeds(runs: Sequence[LanguageMeasures]) -> LanguageMeasures:
+    """Returns the first run's measures with means over the runs; their lowest and highest bits are the interval."""
+    if len(runs) == 1:
+        return runs[0]
+    bits = [one.bits.score for one in runs]
+    perplexity = math.exp(float(np.mean([math.log(one.perplexity) for one in runs])))
+    return replace(runs[0], bits=Interval(float(np.mean(bits)), min(bits), max(bits)), perplexity=perplexity)
+
+
+def table_of(every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord], seeds: int) -> Table:
+    """Returns the table, one row per network."""
+    metrics: dict[str, float] = {}
+    for one in every:
+        metrics |= one.metrics(records.get(one.label))
+    return Table(
+        (
+            ("network", ""),
+            ("bits per character", "95 % interval" if seeds == 1 else "over the seeds"),
+            ("perplexity", "per token"),
+            ("parameters", ""),
+            ("trained on", "tokens, minutes"),
+            ("training", "tokens/s"),
+        ),
+        [cells(one, records.get(one.label), seeds) for one in every],
+        metrics,
+        {one.label: one.bundle for one in every},
+        highest=(5,),
+        lowest=LOWEST,
+    )
+
+
+def cells(one: LanguageMeasures, record: TrainingRecord | None, seeds: int) -> Cells:
+    """Returns the (large, small) text of each column."""
+    dash, several = ("–", ""), f"{seeds} seeds" if seeds > 1 else ""
+    return [
+        (one.label, several if one.trained_here else "as it stands"),
+        (f"{one.bits.score:.3f}", f"{one.bits.low:.3f} to {one.bits.high:.3f}"),
+        (f"{one.perplexity:,.2f}", ""),
+        (amount(one.parameters), ""),
+        dash if record is None else (amount(record.tokens), duration(60 * record.minutes)),
+        dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
+    ]
+
+
+def pictures(
+    config: Config, every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord]
+) -> Sequence[Picture]:
+    """Returns the scores, the curves of those with a journal, and the time and memory of each kind of layer."""
+    logger.info("drawing the pictures")
+    labels = [one.label for one in every]
+    said = "; ".join(f"{one.label} {one.bits.score:.3f}" for one in every)
+    drawn = scores.draw(labels, {"bits per character": [one.bits for one in every]}, 3, "Bits per character")
+    text = f"Lower is better. {spread(config)}"
+    found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {said}", drawn)]
+    if records:
+        found.append(curves(records, labels))
+    if config.compare.cost_width:
+        found.append(costs(config))
+    return found
+
+
+def spread(config: Config) -> str:
+    """Describes the intervals."""
+    if config.compare.seeds > 1:
+        return f"Intervals reach from the best to the worst of {config.compare.seeds} seeds of networks trained here."
+    return (
+        f"Intervals: 95 % of {config.evaluate.bootstrap:,} sets resampled from the records. They cover the choice of "
+        f"the text alone: from another seed a network may score higher or lower."
+    )
+
+
+def lead(config: Config, every: Sequence[LanguageMeasures]) -> str:
+    """Describes the comparison in one or two sentences."""
+    trained = sum(one.trained_here for one in every)
+    said = f"{plural(every[0].records, 'record')} of the split {config.evaluate.split}."
+    if trained:
+        said += f" {trained} of the networks were trained for this page on the same text{limits(config)}."
+        if config.compare.seeds > 1:
+            said += f" Each was trained from {config.compare.seeds} seeds; scores are their means."
+    if trained < len(every):
+        said += f" {len(every) - trained} were taken as they stand, whatever they were trained with."
+    return said
+
+
+def notes(config: Config, every: Sequence[LanguageMeasures]) -> list[str]:
+    """Describes the measurements so that they can be repeated."""
+    contexts = "; ".join(f"{one.label}: {one.context}" for one in every)
+    labels = ",".join(one.label for one in every)
+    return [
+        f"Bits per character are those of the whole text, with unknown words spelled out. {spread(config)}",
+        f"Context of each token: {contexts}. Speeds are those of the machine that this ran on, with everything else "
+        f"that ran there. Continuations are drawn at temperature 0.8.",
+        *changed_keys(config, {one.architecture for one in every if one.trained_here}),
+        f"Shards {manifest_hash(config.shard_dir)[:12]}, seed {config.seed}. Bundles: "
+        + ", ".join(f"{one.label} {one.bundle[:12]}" for one in every)
+        + ".",
+        f"Made by: dragoman compare pair={config.pair} models=[{labels}]",
+    ]
