@@ -40,7 +40,8 @@ class Kind(Enum):
 # Keys of all dataclasses that the pipelines' commands read. `.*` stands for any key of a dictionary.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
-    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.fetch.sha256"), Kind.PLAIN),
+    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.clean.rules"), Kind.PLAIN),
+    "corpus.fetch.sha256": Kind.PLAIN,
     **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
     **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
     **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),
@@ -56,6 +57,7 @@ KINDS: dict[str, Kind] = {
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
     **{f"corpus.{split}.{side}": Kind.CORPUS for split in SPLITS for side in ("source", "target", "file")},
+    "corpus.clean.scores": Kind.CORPUS,
     "vectors.evaluate.similarity": Kind.SETS,
     "vectors.evaluate.analogies": Kind.SETS,
     "tokenizer.same_as": Kind.REFERENCE,
