@@ -49,7 +49,7 @@ def make_labelled(one: Sharding) -> Manifest:
         nodes.clean(
             clean_block, [CleaningTask(block, rules, corpus.on_error, clean, encodings, False) for block in blocks]
         )
-        plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, {}, scratch / "judged")
+        plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, {})
         check_kept(plan, "corpus.train.file: no labelled training text is left", "none")
         labels = LabelTokenizer.of(corpus.labels, kept_lines(clean, plan, "train", 1))
         for split in SPLITS[1:]:

@@ -16,7 +16,7 @@ from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import train_pair
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.corpus.clean.block import CleaningTask, clean_block
-from pipelines.corpus.clean.judging import BETWEEN_LANGUAGES, chosen_rules, judge
+from pipelines.corpus.clean.judging import BETWEEN_LANGUAGES, FOLDER, chosen_rules, judge
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.clean.scores import score_files
@@ -77,7 +77,7 @@ def plan_pairs(one: Sharding, blocks: list[Block], nodes: Nodes) -> Planned:
     """Cleans the blocks, checks their alignment, judges and plans every pair."""
     corpus, scratch = one.config.corpus, one.scratch
     encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
-    clean, judged = scratch / "clean", scratch / "judged"
+    clean, judged = scratch / "clean", scratch / FOLDER
     for folder in (clean, scratch / "scans"):
         folder.mkdir(exist_ok=True)
     rules = corpus.clean
@@ -90,7 +90,7 @@ def plan_pairs(one: Sharding, blocks: list[Block], nodes: Nodes) -> Planned:
     judge(blocks, clean, judged, rules, one.languages, score_files(rules, corpus.root), nodes.near)
     cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
     drop = runs if corpus.misaligned == "drop" else {}
-    return Planned(blocks, clean, judged, runs, make_plan(blocks, clean, scratch, cut, one.config.seed, drop, judged))
+    return Planned(blocks, clean, judged, runs, make_plan(blocks, clean, scratch, cut, one.config.seed, drop))
 
 
 def _find_misaligned_runs(

@@ -30,6 +30,7 @@ from model.languages import base_language
 from pipelines.corpus.clean.compiled_translation import Doubles, Ints, Side, Table, fit, gains
 
 LEAST_PAIRS = 1_000  # a smaller sample says nothing
+ENOUGH = 40_000  # pairs from which `unrelated` is judged: fewer know too few of the words
 PREFIX = 4  # letters of a word: inflected forms are one token
 FACTOR = 20.0  # how much more probable another language must be
 ASKED = 0.25  # py3langid is asked about the quarter of the texts with the rarest words
@@ -67,6 +68,7 @@ class FittedRules:
     spread: Doubles  # (bins,) its standard deviation, from the median deviation
     length: Doubles  # (40,) log-likelihood ratio of a log ratio of lengths, aligned against shuffled
     agree: float  # share of pairs with last marks on both sides or on none
+    pairs: int  # of the sample
 
     @cached_property
     def _number(self) -> dict[str, int]:
@@ -116,7 +118,7 @@ class FittedRules:
         return {
             "wrong_side": (belongs[0] < 0) | (belongs[1] < 0),
             "language": foreign,
-            "unrelated": related < least,
+            "unrelated": (related < least) & (self.pairs >= ENOUGH),
         }
 
 
@@ -138,7 +140,7 @@ def learn(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.i
     apart = np.concatenate([np.roll(sizes[1], shift) - sizes[0] for shift in (37, 1_009, 5_003)])
     length = np.log(_shares(ratio)) - np.log(_shares(apart))
     agree = float(np.equal(_ends_in_mark(source), _ends_in_mark(target)).mean())
-    return FittedRules(list(number), halves, middle, spread, length, agree)
+    return FittedRules(list(number), halves, middle, spread, length, agree, len(source))
 
 
 def _learn_half(left: Side, right: Side, rows: Ints, vocabulary: int) -> Half:
@@ -189,7 +191,7 @@ def _identifier() -> Any:
 
 def save(rules: FittedRules, path: Path) -> None:
     """Writes the rules for `load`."""
-    arrays: dict[str, Any] = {name: getattr(rules, name) for name in ("middle", "spread", "length", "agree")}
+    arrays: dict[str, Any] = {name: getattr(rules, name) for name in ("middle", "spread", "length", "agree", "pairs")}
     arrays["vocabulary"] = np.frombuffer("\n".join(rules.vocabulary).encode(), np.uint8)
     for half, each in enumerate(rules.half):
         arrays |= {f"{half}.belongs": each.belongs, f"{half}.common": each.common}
@@ -212,7 +214,7 @@ def load(path: Path) -> FittedRules:
         ]
         words = arrays["vocabulary"].tobytes().decode().split("\n")
         rest = (arrays[name] for name in ("middle", "spread", "length"))
-        return FittedRules(words, halves, *rest, float(arrays["agree"]))
+        return FittedRules(words, halves, *rest, float(arrays["agree"]), int(arrays["pairs"]))
 
 
 def _take(side: Side, rows: Ints) -> Side:

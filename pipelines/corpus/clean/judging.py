@@ -24,6 +24,7 @@ from pipelines.settings import ClusterConfig
 # In the order of judging: a pair counts under the first that it fails.
 OF_TEXT = ("script", "garbage", "repeated", "untranslated", "addresses", "markup", "numbers")
 FITTED = ("wrong_side", "language", "cut_off", "uneven", "unrelated")
+FOLDER = "judged"  # of the scratch folder: what each block fails
 NEAR = "near_duplicate"
 RULES = (*OF_TEXT, *FITTED)  # of a pair by itself; the bits of `failed`
 PRESETS: dict[str, tuple[str, ...]] = {
@@ -141,7 +142,7 @@ def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str],
 
 
 @lru_cache(maxsize=1)
-def _load_fitted(path: Path):  # type: ignore[no-untyped-def]  # numba's modules are loaded when they are needed
+def _load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are needed
     from pipelines.corpus.clean import fitted_rules
 
     return fitted_rules.load(path)

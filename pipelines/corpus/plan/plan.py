@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
-from pipelines.corpus.clean.judging import NEAR, chosen_rules, least_score, load_failed, load_scores
+from pipelines.corpus.clean.judging import FOLDER, NEAR, chosen_rules, least_score, load_failed, load_scores
 from pipelines.corpus.clean.judging import RULES as JUDGED
 from pipelines.corpus.clean.keys import Keys
 from pipelines.corpus.clean.misalignment import Misaligned
@@ -57,18 +57,14 @@ def make_plan(
     config: CorpusConfig,
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
-    judged: Path,
 ) -> Plan:
     """Decides about every clean pair, unless that was done before.
 
     Args:
         clean: the folder of clean blocks.
-        judged: the folder of `judging.judge`.
         misaligned: source name -> runs to drop.
     """
-    return make_plan_by(
-        blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned, judged)
-    )
+    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
 
 
 def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
@@ -89,9 +85,9 @@ def _decide(
     config: CorpusConfig,
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
-    judged: Path,
 ) -> None:
     """Writes all codes."""
+    judged = scratch / FOLDER
     least = least_score(blocks, judged, config.clean)
     held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
     own = forbidden_keys(held)
@@ -258,7 +254,7 @@ def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
 
 
 def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConfig) -> None:
-    """Keeps the best-scored of equal pairs, else the first in the corpus' order, and the first translation of a held-out source."""
+    """Keeps the best-scored or first of equal pairs, and the first translation of a held-out source."""
     if config.clean.duplicates:
         repeated = _repeats(dealt, "pair")
         codes[dealt["ordinal"][repeated]] += 4 * RULES.index("duplicate")
