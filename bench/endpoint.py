@@ -2,9 +2,11 @@
 
 A sentence a request, 25 tokens in and out, random weights, int8: `transformer_tiny` by greedy search and
 `transformer_base` by a beam of 4. The client is wrk with 1, 4, 16 and 64 kept-alive connections; its CPU time counts as
-the server's. The peer is `translate_batch` on the same export and all cores, as many sentences at a time as there are
-clients: what the machine would give them if HTTP, the queue and the tokenizer cost nothing. CPU time is compared, for
-wall time depends on what else the machine does. The last line is that of the tiny network with 16 clients.
+the server's. One peer is `translate_batch` on the same export and all cores, as many sentences at a time as there are
+clients: what the machine would give them if HTTP, the queue and the tokenizer cost nothing. The other is LibreTranslate
+itself around the same export (libretranslate.py). CPU time is compared, for wall time depends on what else the machine
+does; memory is the share of the server's processes (PSS). The last line is that of the tiny network with 16 clients
+against bare CTranslate2.
 
     python -m bench endpoint [--quick] [tiny | base]     # needs wrk (Debian: apt-get install wrk)
 """
@@ -28,16 +30,19 @@ import ctranslate2
 import psutil
 import torch
 
+from bench.libretranslate import serving_libretranslate
 from bench.peers import ROOT
 from bench.result import Result
 from model.bundles.translation import save_bundle
 from model.networks.transformer import Transformer, TransformerConfig
 from model.settings import EngineName
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
+from model.text.subwords import UnigramTokenizer
+from model.text.tokenizer import BOS, EOS, PAD, SPECIAL_PIECES, UNK, TokenizerPair
+from model.text.word_table import SPACE
 
 WORDS, LENGTH = 10_000, 25
 FIRST = len(SPECIAL_PIECES) + 1  # behind the full stop, which the endpoint gives a sentence that has none
+SERVERS = ("ours", "libretranslate")
 SERVED: EngineName = "ctranslate2-int8"
 CLIENTS = (1, 4, 16, 64)
 _BEGINNINGS = "un re over out with under fore mis dis inter up down in on off back after side by high low new"
@@ -104,45 +109,45 @@ def measure(name: str, rounds: int, quick: bool) -> Result:
     seconds = 1.0 if quick else size.seconds
     rng = random.Random(1)
     words = [[*(made_up(rng, place) for place in range(LENGTH - 2)), "."] for _ in range(1600)]
-    found: dict[str, dict[int, list[Load]]] = {who: {count: [] for count in CLIENTS} for who in ("ours", "bare")}
+    found: dict[str, dict[int, list[Load]]] = {who: {count: [] for count in CLIENTS} for who in (*SERVERS, "bare")}
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        bundle, bodies = Path(folder) / "bundle", Path(folder) / "bodies"
+        bundle, bodies, peer = (Path(folder) / name for name in ("bundle", "bodies", "peer"))
         save_random(bundle, size)
         asked = ({"q": f"{' '.join(line[:-1])}.", "source": "en", "target": "de"} for line in words)
         bodies.write_text("".join(f"{json.dumps(body)}\n" for body in asked), encoding="utf-8")
+        servers = {"ours": stack.enter_context(serving(bundle, Path(folder), size.settings))}
         (export,) = bundle.rglob("*int8*/model.bin")
-        address, server = stack.enter_context(serving(bundle, Path(folder), size.settings))
-        bare = bare_engine(export.parent, size)
-        ask(address, server, bodies, 16, 10.0 if quick else 20.0)  # warms up: the first requests load what they need
-        bare(words, 16, 0.5)
+        servers["libretranslate"] = stack.enter_context(
+            serving_libretranslate(export.parent, bundle / "tokenizer.model", peer, LENGTH, size.beam)
+        )
+        bare = bare_engine(export.parent, size, words)
+        for place in servers.values():
+            ask(*place, bodies, 16, 10.0 if quick else 20.0)  # warms up: the first requests load what they need
+        bare(16, 0.5)
         for _ in range(rounds):
-            for count in CLIENTS:  # in turns, so that a busy moment hits both alike
-                found["ours"][count].append(ask(address, server, bodies, count, seconds))
-                found["bare"][count].append(bare(words, count, seconds))
-        memory = server.memory_info().rss / 2**20
-    print(
-        f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}; {memory:.0f} MiB"
-    )
-    print(f"  {'':>7}{'CPU ms a sentence':^27}{'sentences/s (wall)':^20}{'ms':^27}")
-    print(f"  {'clients':>7}{'ours':>9}{'bare':>9}{'ratio':>9}{'ours':>10}{'bare':>10}{'p50':>9}{'p99':>9}{'bare':>9}")
-    ratios = {}
+            for count in CLIENTS:  # in turns, so that a busy moment hits all alike
+                for who, place in servers.items():
+                    found[who][count].append(ask(*place, bodies, count, seconds))
+                found["bare"][count].append(bare(count, seconds))
+        memory = {who: memory_of(server) / 2**20 for who, (_, server) in servers.items()}
+    print(f"transformer_{name}, int8, beam {size.beam}, {LENGTH} tokens in and out, medians of {rounds}")
+    print(f"  clients  {'':<14}  CPU ms a sentence  sentences/s (wall)  p50 ms  p99 ms   MiB  bare's CPU / its CPU")
     for count in CLIENTS:
-        ours, bare_loads = found["ours"][count], found["bare"][count]
-        cpu, bare_cpu = (statistics.median(one.each for one in loads) for loads in (ours, bare_loads))
-        rate, bare_rate = (statistics.median(one.sentences / one.wall for one in loads) for loads in (ours, bare_loads))
-        p50, p99, alone = (
-            statistics.median(values)
-            for values in ([one.p50 for one in ours], [one.p99 for one in ours], [one.p50 for one in bare_loads])
-        )
-        ratios[count] = statistics.median(
-            mine.each and other.each / mine.each for mine, other in zip(ours, bare_loads, strict=True)
-        )
-        print(
-            f"  {count:>7}{cpu:9.2f}{bare_cpu:9.2f}{ratios[count]:9.2f}{rate:10.0f}{bare_rate:10.0f}"
-            f"{p50:9.2f}{p99:9.1f}{alone:9.2f}"
-        )
+        for who, loads in ((who, counted[count]) for who, counted in found.items()):
+            cpu, rate, p50, p99 = (statistics.median(values) for values in zip(*map(figures, loads), strict=True))
+            ratio = statistics.median(
+                other.each / mine.each for mine, other in zip(loads, found["bare"][count], strict=True)
+            )
+            mib = f"{memory[who]:.0f}" if who in memory else ""
+            row = f"  {count:>7}  {who:<14}  {cpu:17.2f}  {rate:18.0f}  {p50:6.1f}  {p99:6.0f}"
+            print(f"{row}  {mib:>4}  {ratio:20.2f}")
     rate, bare_rate = (statistics.median(1000 / one.each for one in found[who][16]) for who in ("ours", "bare"))
     return Result("endpoint", rate, bare_rate, f"sentences a CPU second, 16 clients over HTTP against bare, {name}")
+
+
+def figures(load: Load) -> tuple[float, float, float, float]:
+    """Returns what a row shows: CPU ms a sentence, sentences/s, p50 and p99 in ms."""
+    return load.each, load.sentences / load.wall, load.p50, load.p99
 
 
 def ask(address: str, server: psutil.Process, bodies: Path, clients: int, seconds: float) -> Load:
@@ -160,15 +165,20 @@ def ask(address: str, server: psutil.Process, bodies: Path, clients: int, second
     return Load(told["requests"], told["seconds"], cpu, told["p50"], told["p99"])
 
 
-def cpu_time(process: psutil.Process) -> float:
-    """Returns the seconds of CPU time that a process has had."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
+def cpu_time(server: psutil.Process) -> float:
+    """Returns the seconds of CPU time that a server's processes have had."""
+    times = [process.cpu_times() for process in (server, *server.children(recursive=True))]
+    return float(sum(one.user + one.system for one in times))
+
+
+def memory_of(server: psutil.Process) -> float:
+    """Returns the bytes of memory that a server's processes take, what they share counted once (PSS)."""
+    return float(sum(one.memory_full_info().pss for one in (server, *server.children(recursive=True))))
 
 
 def save_random(directory: Path, size: Size) -> None:
     """Writes a bundle of random weights over a vocabulary of made-up words."""
-    words = WordTokenizer([*SPECIAL_PIECES, ".", *map(word, range(FIRST, WORDS))])
+    words = UnigramTokenizer(vocabulary())
     torch.manual_seed(1)
     config = TransformerConfig(
         width=size.width,
@@ -180,6 +190,24 @@ def save_random(directory: Path, size: Size) -> None:
     network = Transformer(config, WORDS, WORDS)
     pair = TokenizerPair(words, words)
     save_bundle(directory, network=network, config=config, tokenizers=pair, facts={"pair": "en-de"})
+
+
+def vocabulary() -> bytes:
+    """Returns a SentencePiece model whose pieces are the made-up words."""
+    from sentencepiece import sentencepiece_model_pb2 as proto
+
+    model = proto.ModelProto()
+    kinds = dict.fromkeys(range(len(SPECIAL_PIECES)), proto.ModelProto.SentencePiece.CONTROL)
+    kinds[UNK] = proto.ModelProto.SentencePiece.UNKNOWN
+    for number, piece in enumerate([*SPECIAL_PIECES, ".", *(SPACE + word(one) for one in range(FIRST, WORDS))]):
+        kind = kinds.get(number, proto.ModelProto.SentencePiece.NORMAL)
+        model.pieces.add(piece=piece, score=-float(number), type=kind)
+    model.trainer_spec.model_type = proto.TrainerSpec.UNIGRAM
+    for name, value in (("pad_id", PAD), ("unk_id", UNK), ("bos_id", BOS), ("eos_id", EOS)):
+        setattr(model.trainer_spec, name, value)
+    model.normalizer_spec.name = "identity"
+    found: bytes = model.SerializeToString()
+    return found
 
 
 def word(number: int) -> str:
@@ -197,16 +225,17 @@ def made_up(rng: random.Random, place: int) -> str:
     return rng.choice(USUAL) if place % 5 == 0 else word(rng.randrange(FIRST, WORDS))
 
 
-def bare_engine(export: Path, size: Size) -> Callable[[Sequence[list[str]], int, float], Load]:
-    """Returns CTranslate2 alone: translate(sentences, how many at a time, seconds)."""
+def bare_engine(export: Path, size: Size, lines: Sequence[list[str]]) -> Callable[[int, float], Load]:
+    """Returns CTranslate2 alone over lines of words: translate(how many at a time, seconds)."""
     cores = len(os.sched_getaffinity(0))
     engine = ctranslate2.Translator(os.fspath(export), inter_threads=cores, intra_threads=1)
+    sentences = [[*(SPACE + one for one in line[:-1]), line[-1], "</s>"] for line in lines]
 
-    def translate(sentences: Sequence[list[str]], at_a_time: int, seconds: float) -> Load:
+    def translate(at_a_time: int, seconds: float) -> Load:
         took, place = [], 0
         began, before = time.perf_counter(), time.process_time()
         while time.perf_counter() - began < seconds:
-            batch = [[*sentences[(place + row) % len(sentences)], "</s>"] for row in range(at_a_time)]
+            batch = [sentences[(place + row) % len(sentences)] for row in range(at_a_time)]
             place += at_a_time
             start = time.perf_counter()
             found = engine.translate_batch(

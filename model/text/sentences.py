@@ -122,7 +122,7 @@ def _is_open(sentence: str, abbreviations: frozenset[str]) -> bool:
     """Returns True if the stop at the end belongs to an abbreviation, an initial or an ordinal number ("am 3. Mai")."""
     if not sentence.endswith("."):
         return False
-    word = sentence[:-1].split()[-1] if sentence[:-1].split() else ""
+    word = "".join(sentence[:-1].rsplit(maxsplit=1)[-1:])
     word = word.lstrip("\"'“„‘«([")
     initial = len(word) == 1 and word.upper() != word.lower()  # İ in lower case is two characters
     word = word.lower()

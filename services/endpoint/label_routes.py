@@ -117,7 +117,7 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
         ("/tag", tag, "The tag of each word of a text", openapi.TAGS),
         ("/models/{model:path}", inference, told, openapi.array_of({})),
     ):
-        extra = openapi.in_body(checked)
+        extra = openapi.in_path(path, openapi.in_body(checked))
         responses = openapi.answers(answers, origin=True)
         app.post(path, summary=summary, responses=responses, openapi_extra=extra)(route)
 

@@ -7,11 +7,13 @@ least as similar as `serve.fuzzy` says, is shown beside the model's answer.
 import logging
 import threading
 import time
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 
 from model.errors import UserError, reason
 from model.languages import nearest
 from services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit
+from services.texts.known import Known as Translations
 from services.texts.known import Match, Units, comparable, most_similar
 
 EVERY = 2.0  # seconds between two looks at the database
@@ -47,6 +49,11 @@ class Memory:
             if found is not None and (best is None or found.score > best.score):
                 best = found
         return best
+
+    def all(self, source: str, target: str, owner: str = EVERYBODY) -> Translations | None:
+        """Returns all known translations of these languages, the owner's before everybody's; None: there are none."""
+        found = self._of(source, target, owner)
+        return Translations(ChainMap(*found)) if found else None
 
     def suggest(self, unit: Unit, owner: str = EVERYBODY) -> None:
         """Stores a translation that a user gave.

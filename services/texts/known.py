@@ -49,7 +49,7 @@ def most_similar(units: Mapping[str, Match], wanted: str, least: float) -> Match
 class Known:
     """The known translations of a pair of languages."""
 
-    units: Units
+    units: Mapping[str, Match]
     fuzzy: float | None = None  # the least similarity (0 to 1) of a similar text that is reported; None: none is
 
     def exact(self, text: str) -> Match | None:

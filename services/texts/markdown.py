@@ -1,25 +1,36 @@
 """Markdown as runs: the inline parts of its blocks are translated, everything else stays as written."""
 
 import itertools
+import re
 from collections.abc import Sequence
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block import StateBlock
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from services.texts.markup import read_html
+from model.errors import UserError
+from services.texts.markup import DEEPEST, read_html
 from services.texts.options import TextOptions
 from services.texts.pairing import pair_tags
 from services.texts.protected import find_masks, has_letter
 from services.texts.runs import Mask, Node, Run, Tag
 
+DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further inside are text
+MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
+
 
 def read_markdown(text: str, options: TextOptions) -> list[Node]:
-    """Returns a document as runs and what stands between them."""
+    """Returns a document as runs and what stands between them.
+
+    Raises:
+        UserError: it has too many blocks.
+    """
     body, head = text, ""
     if text.startswith(("---\n", "---\r\n")) and (end := text.find("\n---", 4)) >= 0:  # front matter
         end = text.find("\n", end + 1)
         head, body = (text[: end + 1], text[end + 1 :]) if end >= 0 else (text, "")
-    parser = MarkdownIt("commonmark", {"maxNesting": 100}).enable(["table", "strikethrough"]).disable("text_join")
+    parser = _parser()
     lines = body.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -48,6 +59,26 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
         place = end
     nodes.append(body[place:])
     return [node for node in nodes if node != ""]
+
+
+def _parser() -> MarkdownIt:
+    """Returns a parser whose work and tokens are bounded by the text's length.
+
+    It reads every bracket that opens a link again for each that it is inside of, and fills the rows of tables up.
+    """
+
+    def check_blocks(state: StateBlock, _start: int = 0, _end: int = 0, _silent: bool = False) -> bool:
+        if len(state.tokens) > MOST_TOKENS:
+            raise UserError(f"Markdown: its blocks and table cells are more than {MOST_TOKENS} tokens; split the text")
+        return False
+
+    def bound_links(state: StateCore) -> None:
+        state.md.options["maxNesting"] = DEEPEST_INLINE
+
+    parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST}).enable(["table", "strikethrough"]).disable("text_join")
+    parser.block.ruler.before("table", "check_blocks", check_blocks)
+    parser.core.ruler.after("block", "bound_links", bound_links)
+    return parser
 
 
 def _find_content(
@@ -150,23 +181,18 @@ def _make_run(token: Token, glue: Sequence[str]) -> Run:
         else:
             found.add(child.content)
     text = "".join(found.text)
-    taken = [(mask.start, mask.end) for mask in found.masks]
-    for mask in find_masks(text):
-        if not any(begin < mask.end and mask.start < end for begin, end in taken):
-            found.masks.append(mask)
+    taken = {place for mask in found.masks for place in range(mask.start, mask.end)}
+    found.masks += [mask for mask in find_masks(text) if taken.isdisjoint(range(mask.start, mask.end))]
     return pair_tags(Run(text, sorted(found.masks, key=lambda mask: mask.start), found.tags))
 
 
 def _code(token: Token, content: str, start: int) -> tuple[str, int]:
     """Returns a code span as it is written in a block's content from `start` on, and where it ends there."""
     marks = token.markup
-    at = content.find(marks, start)
-    while at >= 0:
-        end = content.find(marks, at + len(marks))
-        inner = content[at + len(marks) : end]
-        if end >= 0 and inner.replace("\n", " ").strip(" ") == token.content.strip(" "):
-            return content[at : end + len(marks)], end + len(marks)
-        at = content.find(marks, at + 1)
+    runs = re.compile(f"(?<!`){marks}(?!`)").finditer(content, start)
+    for first, last in itertools.pairwise(runs):
+        if content[first.end() : last.start()].replace("\n", " ").strip(" ") == token.content.strip(" "):
+            return content[first.start() : last.end()], last.end()
     return f"{marks}{token.content}{marks}", start
 
 

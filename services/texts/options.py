@@ -7,6 +7,7 @@ from services.texts.glossary import Glossary
 from services.texts.known import Known
 
 Format = Literal["text", "html", "xml", "markdown"]
+SplitSentences = Literal["on", "off", "newlines", "nonewlines"]  # on: a line feed ends one that does not go on
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -19,6 +20,6 @@ class TextOptions:
     splitting_tags: tuple[str, ...] = ()  # elements that begin a new sentence
     non_splitting_tags: tuple[str, ...] = ()  # elements that stand inside a sentence
     outline_detection: bool = True  # find splitting tags by the document's structure (XML)
-    split_sentences: Literal["on", "off", "nonewlines"] = "on"  # nonewlines: a line feed ends no sentence
+    split_sentences: SplitSentences = "on"
     glossary: Glossary | None = None
     known: Known | None = None  # translations that answer without the model

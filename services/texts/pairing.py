@@ -1,5 +1,9 @@
 """Tags that stand in a text as characters: two that belong together become one tag around their words."""
 
+import itertools
+from bisect import bisect_right
+from collections import Counter
+
 from services.texts.runs import Mask, Run, Tag
 
 
@@ -11,8 +15,12 @@ def pair_tags(run: Run) -> Run:
     gone = sorted((mask.start, mask.end) for pair in pairs for mask in pair)
     removed = {id(mask) for pair in pairs for mask in pair}
 
+    ends = [end for _, end in gone]
+    lengths = [0, *itertools.accumulate(end - start for start, end in gone)]
+
     def move(place: int) -> int:
-        return place - sum(min(end, place) - start for start, end in gone if start < place)
+        before = bisect_right(ends, place)  # nothing that is left begins or ends inside of a tag
+        return place - lengths[before]
 
     tags = [Tag(move(tag.start), move(tag.end), tag.opening, tag.closing, inner=tag.inner) for tag in run.tags]
     tags += [Tag(move(first.end), move(last.start), first.raw, last.raw) for first, last in pairs]
@@ -30,16 +38,20 @@ def pair_tags(run: Run) -> Run:
 def _pairs(run: Run) -> list[tuple[Mask, Mask]]:
     found: list[tuple[Mask, Mask]] = []
     waiting: list[Mask] = []
+    names: Counter[str] = Counter()  # of those: most tags that end nothing need no search
     for mask in run.masks:
         if mask.kind != "tag" or mask.raw.startswith("<!"):
             continue
         if not mask.raw.startswith("</"):
             waiting.append(mask)
+            names[_name(mask)] += 1
             continue
-        at = next((at for at in range(len(waiting) - 1, -1, -1) if _name(waiting[at]) == _name(mask)), -1)
-        if at >= 0:
-            first = waiting[at]
-            del waiting[at:]
+        if names[_name(mask)]:
+            first = waiting.pop()
+            names[_name(first)] -= 1
+            while _name(first) != _name(mask):
+                first = waiting.pop()
+                names[_name(first)] -= 1
             if not any(_cross(tag, first.start, mask.end) for tag in run.tags):
                 found.append((first, mask))
     return found

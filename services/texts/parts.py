@@ -60,7 +60,7 @@ class RunState:
 
     def masks(self, span: Span) -> list[Mask]:
         """Returns the masks inside of a part."""
-        return [mask for mask in self.run.masks if span[0] <= mask.start and mask.end <= span[1]]
+        return self.run.inside(*span)
 
     def masked(self) -> bool:
         """Returns True if a part needs stand-ins."""

@@ -200,7 +200,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
     match = _known(text, options)
     if match is not None and match.score == EXACT:
         return Prepared([match.fitted(text)], [], known=match)
-    nodes = READERS[options.format](text, options)
+    nodes = [_recall(node, options) for node in READERS[options.format](text, options)]
     states: list[RunState] = []
     runs = [node for node in nodes if isinstance(node, Run)]
     while runs:
@@ -219,6 +219,16 @@ def _known(text: str, options: TextOptions) -> Match | None:
     if match is not None and options.format != "text" and any(sign in match.text + match.translation for sign in "<>&"):
         return None
     return match
+
+
+def _recall(node: Node, options: TextOptions) -> Node:
+    """Returns the known translation of a block of markup, if there is one; a block with tags or escapes is left."""
+    if options.known is None or options.format == "text" or isinstance(node, str) or node.tags:
+        return node
+    if any(mask.inner or mask.raw != node.text[mask.start : mask.end] for mask in node.masks):
+        return node
+    match = options.known.exact(node.text)
+    return node if match is None else node.escape(match.fitted(node.text))
 
 
 def spoken_text(text: str, options: TextOptions) -> str:

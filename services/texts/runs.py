@@ -4,6 +4,8 @@ A run is a block of a document (a paragraph, a cell, a plain text), in which sen
 characters of `Run.text`, where a mask stands as written.
 """
 
+import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -57,6 +59,12 @@ class Run:
     escape: Callable[[str], str] = _same
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     name: str = ""  # where it stands in the document: "alt", "title" ...
+
+    def inside(self, start: int, end: int) -> list[Mask]:
+        """Returns the masks that lie in a part of the text."""
+        first = bisect_left(self.masks, start, key=lambda mask: mask.start)
+        masks = itertools.takewhile(lambda mask: mask.start <= end, itertools.islice(self.masks, first, None))
+        return [mask for mask in masks if mask.end <= end]
 
     @property
     def kept(self) -> list[Kept]:

@@ -49,7 +49,7 @@ def find_segments(run: Run, options: TextOptions, language: str, longest: int) -
         chunks: Iterator[Span] = iter([(0, len(shade))])
         flat = shade.replace("\r", " ").replace("\n", " ")
     else:
-        chunks = _chunks(shade)
+        chunks = _chunks(shade, joined=options.split_sentences != "newlines")
         flat = shade
     found = []
     for start, end in chunks:
@@ -78,14 +78,13 @@ def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
             end = tail.start()
         if bullet := _BULLET.match(shade, start, end):
             start = bullet.end()
-        for mask in run.masks:
+        for mask in run.inside(start, end):
             if mask.anchor and mask.start == start and mask.end <= end:
                 start = mask.end
             elif mask.anchor and mask.end == end and mask.start >= start:
                 end = mask.start
         start, end = _unwrap(shade, start, end)
-    inside = [mask for mask in run.masks if start <= mask.start and mask.end <= end]
-    return (start, end) if has_letter(_without(run.text, start, end, inside)) else None
+    return (start, end) if has_letter(_without(run.text, start, end, run.inside(start, end))) else None
 
 
 def _unwrap(text: str, start: int, end: int) -> Span:
@@ -129,8 +128,8 @@ def shadow(run: Run) -> str:
     return "".join(signs)
 
 
-def _chunks(text: str) -> Iterator[Span]:
-    """Yields the parts of a text that lines, markers and cells leave; lines of one sentence are one part."""
+def _chunks(text: str, joined: bool) -> Iterator[Span]:
+    """Yields the parts of a text that lines, markers and cells leave; `joined`: lines of one sentence are one part."""
     open_start, last = -1, (0, 0)  # the part that may go on in the next line, and its last line
     indent = 0
     place = 0
@@ -140,7 +139,7 @@ def _chunks(text: str) -> Iterator[Span]:
         marker = _MARKER.match(body, inner)
         start, end = place + (marker.end() if marker else inner), place + len(body)
         cells = [] if start >= end else list(_cells(text, start, end))
-        joins = open_start >= 0 and not marker and len(cells) == 1 and inner == indent
+        joins = joined and open_start >= 0 and not marker and len(cells) == 1 and inner == indent
         joins = joins and text[place - 1 : place] != "\u2029"  # a break that somebody wanted
         if joins and _goes_on(text[last[0] : last[1]], text[start:end]):
             last = (start, end)

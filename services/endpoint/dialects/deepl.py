@@ -26,7 +26,7 @@ from services.endpoint.requests import validate
 from services.endpoint.route_translator import MarkupError
 from services.endpoint.translation import Answer
 from services.texts.glossary import Glossary
-from services.texts.options import TextOptions
+from services.texts.options import SplitSentences, TextOptions
 
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
 TRANSLATIONS = openapi.record(
@@ -45,6 +45,11 @@ TRANSLATIONS = openapi.record(
     }
 )
 USAGE = openapi.record({"character_count": openapi.COUNT, "character_limit": openapi.COUNT})
+SPLITS: dict[str, SplitSentences] = {
+    **dict.fromkeys(("1", "True"), "newlines"),
+    **dict.fromkeys(("0", "False"), "off"),
+    "nonewlines": "nonewlines",
+}
 ELSEWHERE = {  # routes of DeepL's other products
     "/v2/write/": "models that improve texts",
     "/v3/style_rules": "style rules",
@@ -119,14 +124,13 @@ async def glossary_of(endpoint: Endpoint, asked: PairRequest) -> Glossary | None
 
 def options_of(asked: TranslationRequest, glossary: Glossary | None) -> TextOptions:
     """Returns what is asked for beside the languages."""
-    split = str(asked.split_sentences)
     return TextOptions(
         format=asked.tag_handling or "text",
         ignore_tags=tags(asked.ignore_tags),
         splitting_tags=tags(asked.splitting_tags),
         non_splitting_tags=tags(asked.non_splitting_tags),
         outline_detection=is_on(asked.outline_detection),
-        split_sentences="nonewlines" if split == "nonewlines" else "off" if split in ("0", "False") else "on",
+        split_sentences=SPLITS[str(asked.split_sentences)],
         glossary=glossary,
     )
 

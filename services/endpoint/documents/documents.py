@@ -108,6 +108,7 @@ class Documents:
             version=question.version,
             terms=dict(glossary.terms) if glossary else None,
             digest=key.digest,
+            owner=key.name,
             languages=None if key.languages is None else list(key.languages),
             priority=key.priority,
             characters=characters,

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from starlette.exceptions import HTTPException
 
 from model.files import atomic_write, exclusive
+from services.endpoint.memory_store import EVERYBODY
 from services.texts.documents.document import DocumentError
 
 Status = Literal["queued", "translating", "done", "error"]
@@ -47,6 +48,7 @@ class Job:
     version: str | None = None
     terms: dict[str, str] | None = None
     digest: str = ""  # of the API key that pays
+    owner: str = EVERYBODY  # its name: whose known translations are asked
     languages: list[str] | None = None  # of the key; None: all
     priority: int = 0
     characters: int = 0

@@ -26,6 +26,7 @@ from services.endpoint.route_translator import RouteTranslator
 from services.texts.documents.document import Document, Passage
 from services.texts.documents.kinds import read_document
 from services.texts.glossary import Glossary
+from services.texts.known import Known
 from services.texts.prepare import spoken_text
 
 AT_ONCE = 2  # jobs
@@ -141,9 +142,10 @@ class DocumentWorker:
         )
         translator = RouteTranslator(queue.ask, self.endpoint.metrics, self.endpoint.longest, self.endpoint.models)
         glossary = Glossary(job.terms) if job.terms else None
+        known = None if route.via else await asyncio.to_thread(self._known, job, source)  # not the middle language's
         texts: list[str] = []
         for group in groups(document.passages):
-            options = [dataclasses.replace(passage.options, glossary=glossary) for passage in group]
+            options = [dataclasses.replace(passage.options, glossary=glossary, known=known) for passage in group]
             answers = await translator.translate(route, [passage.text for passage in group], options)
             texts += [answer.text for answer in answers]
             job.share = len(texts) / len(document.passages)
@@ -151,6 +153,11 @@ class DocumentWorker:
         self.endpoint.metrics.characters.labels("in").inc(job.characters)
         self.endpoint.metrics.characters.labels("out").inc(sum(map(len, texts)))
         return texts
+
+    def _known(self, job: Job, source: str) -> Known | None:
+        """Returns the known translations that a document's owner may use."""
+        self.endpoint.memory.look()
+        return self.endpoint.memory.all(source, job.target, job.owner)
 
     def _detect(self, job: Job, passages: Sequence[Passage]) -> str:
         """Returns the language of a document's beginning."""

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ from services.endpoint.documents.documents import Documents
 from services.endpoint.documents.jobs import KEPT, Handle
 from services.endpoint.documents.patient_queue import pieces
 from services.endpoint.documents.worker import GROUP, groups
+from services.endpoint.key_store import KeyStore
 from services.endpoint.keys import ASKING, NOBODY, Key
+from services.endpoint.memory import Memory
+from services.endpoint.memory_store import MemoryStore, Unit
 from services.endpoint.translation import Question
 from services.texts.documents.document import Passage
 
@@ -236,3 +240,28 @@ def wait(documents: Documents, handle: Handle, seconds: float) -> str:
     while (found := documents.state(*handle).status) in ("queued", "translating") and time.monotonic() < end:
         time.sleep(0.02)
     return found
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wanted"),
+    [
+        ("a.txt", "Good morning!\n\nThe man.\n", "Guten & Morgen!\n\nTHE MAN.\n"),
+        (
+            "a.html",
+            "<p>Good morning!</p><p><b>Good</b> morning!</p>",
+            "<p>Guten &amp; Morgen!</p><p><b>GOOD</b> MORNING!</p>",
+        ),
+        ("a.md", "# Good morning!\n\n- Good  morning!\n", "# Guten & Morgen!\n\n- Guten & Morgen!\n"),
+    ],
+)
+def test_known_translations_answer_for_the_model(
+    documents: Documents, stage: Any, tmp_path: Path, name: str, content: str, wanted: str
+) -> None:
+    with closing(KeyStore(f"sqlite:///{tmp_path}/endpoint.db")) as keys:
+        store = MemoryStore(keys)
+        store.put([Unit("en", "de", "Good morning!", "Guten & Morgen!")], "a.tmx")
+        store.put([Unit("en", "de", "The man.", "somebody's")], "b.tmx", owner="somebody")
+        stage.endpoint.memory = Memory(store)
+        handle = documents.submit(name, content.encode(), QUESTION)
+        assert documents.work()
+    assert documents.result(*handle).content.decode() == wanted

@@ -23,9 +23,11 @@ from services.endpoint.batcher import Batcher
 from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.inference_queue import InferenceQueue
+from services.models.loaded_labeller import LoadedLabeller
 from services.models.loaded_model import LoadedModel
 from services.models.origin import Origin
 from services.settings import Limits, ServeConfig
+from tests.services.endpoint.test_label_routes import ByRule
 
 # Schemathesis asks by way of Starlette's client, which would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
@@ -39,14 +41,22 @@ class Echo:
 
 
 @pytest.fixture(scope="module")
-def app(vectors: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
-    """The application over a translator, documents and real word vectors."""
+def app(vectors: Path, language_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FastAPI]:
+    """The application over a translator, documents, labels by rule, a real language model and real word vectors."""
     translator: Any = Echo()
     model = LoadedModel(translator, DecodeConfig(), Origin("echo", "1", "run1", "abc"), "en", "de")
-    config = ServeConfig(model=None, vectors=str(vectors))
+    labeller = LoadedLabeller(ByRule("classes"), model.origin)  # type: ignore[arg-type]
+    config = ServeConfig(model=None, vectors=str(vectors), guesser=str(language_bundle))
     limits = Limits(characters=100, texts=4, neighbours=7, body=100_000)
-    with queues.vectors(config) as words, queues.run_batcher(config, Batcher(LoadedModel.translate)) as batcher:
+    with (
+        queues.vectors(config) as words,
+        queues.guesser(config) as guesser,
+        queues.run_batcher(config, Batcher(LoadedModel.translate)) as batcher,
+        queues.run_batcher(config, Batcher(LoadedLabeller.label)) as labelling,
+    ):
         endpoint = Endpoint(InferenceQueue("model", "Cannot translate", lambda: model, batcher), words, limits)
+        endpoint.guesser = guesser
+        endpoint.labels = InferenceQueue("labels", "Cannot label", lambda: labeller, labelling)
         documents = Documents(endpoint, tmp_path_factory.mktemp("documents"))
         documents.start()
         yield create_app(endpoint, documents)
@@ -101,6 +111,10 @@ def document(app: FastAPI) -> schemathesis.BaseSchema:
         ("GET", "/v1/models"),
         ("POST", "/v1/embeddings"),
         ("POST", "/v1/chat/completions"),
+        ("POST", "/classify"),
+        ("POST", "/tag"),
+        ("POST", "/next"),
+        ("POST", "/fill"),
     ],
 )
 def test_everything_is_answered_as_the_document_says(

@@ -77,6 +77,10 @@ def test_line_feeds_end_no_sentence_where_a_client_says_so() -> None:
     assert lines("The dog sees. Go.", split_sentences="off") == ["The dog sees. Go."]
 
 
+def test_every_line_feed_ends_a_sentence_where_a_client_says_so() -> None:
+    assert lines("The dog sees\nthe man. Go.", split_sentences="newlines") == ["The dog sees.", "the man.", "Go."]
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [

@@ -35,6 +35,20 @@ def test_a_form_may_repeat_the_text(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, ["a dog.", "a man.", "Go.", "go."]),
+        ({"split_sentences": "1"}, ["a dog.", "a man.", "Go.", "go."]),
+        ({"split_sentences": "nonewlines"}, ["a dog a man.", "Go.", "go."]),
+        ({"split_sentences": 0}, ["a dog a man. Go."]),
+    ],
+)
+def test_sentences_are_split_as_deepl_documents_it(stage: Stage, given: dict[str, Any], wanted: list[str]) -> None:
+    translate(stage, text=["a dog\na man. Go."], source_lang="EN", **given)
+    assert list(dict.fromkeys(stage.translator.lines)) == wanted  # a short text is asked in two forms
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"target_lang": "XX"}, "Value for 'target_lang' not supported."),
