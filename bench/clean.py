@@ -170,7 +170,7 @@ def _clean(pairs: Sequence[Pair]) -> dict[int, str]:
         settings = SimpleNamespace(corpus=corpus, seed=1, cluster=here())
         scratch = folder / "scratch"
         scratch.mkdir()
-        one = Sharding(settings, folder, scratch, sources_of(corpus, "en-de"), ("en", "de"), {}, "")  # type: ignore[arg-type]  # of the settings a plan needs these
+        one = Sharding(settings, folder, scratch, sources_of(corpus, "en-de"), ("en", "de"), {}, "")
         planned = plan_pairs(one, read_blocks(one), Nodes(folder, here(), lambda: ""))
         found = dict.fromkeys(range(len(pairs)), "early")
         for block in planned.blocks:

@@ -57,7 +57,6 @@ KINDS: dict[str, Kind] = {
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
     **{f"corpus.{split}.{side}": Kind.CORPUS for split in SPLITS for side in ("source", "target", "file")},
-    "corpus.clean.scores": Kind.CORPUS,
     "vectors.evaluate.similarity": Kind.SETS,
     "vectors.evaluate.analogies": Kind.SETS,
     "tokenizer.same_as": Kind.REFERENCE,

@@ -19,7 +19,6 @@ from pipelines.corpus.clean.block import CleaningTask, clean_block
 from pipelines.corpus.clean.judging import BETWEEN_LANGUAGES, FOLDER, chosen_rules, judge
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
-from pipelines.corpus.clean.scores import score_files
 from pipelines.corpus.making import Sections, Sharding, check_kept
 from pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
 from pipelines.corpus.pack.packing import kept_lines
@@ -63,7 +62,8 @@ def make_parallel(one: Sharding) -> Manifest:
             near=near_lines(plan.folder, plan.kept),
             near_words={"mode": corpus.near_words, **near_pairs(plan.folder)},
         )
-        write_record(one.directory, cleaning_record(corpus.name, one.languages, planned))
+        if chosen_rules(corpus.clean):
+            write_record(one.directory, cleaning_record(corpus.name, one.languages, planned))
         return manifest
 
 
@@ -87,7 +87,7 @@ def plan_pairs(one: Sharding, blocks: list[Block], nodes: Nodes) -> Planned:
     tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
     nodes.clean(clean_block, tasks)
     runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
-    judge(blocks, clean, judged, rules, one.languages, score_files(rules, corpus.root), nodes.near)
+    judge(blocks, clean, judged, rules, one.languages, nodes.near)
     cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
     drop = runs if corpus.misaligned == "drop" else {}
     return Planned(blocks, clean, judged, runs, make_plan(blocks, clean, scratch, cut, one.config.seed, drop))

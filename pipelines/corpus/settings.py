@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from model.inputs.lines import is_wide
-from model.ranges import Count, Finite, Part, Positive, Range, ShareAboveZero, Whole
+from model.ranges import Count, Finite, Part, Positive, Range, Whole
 from model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
@@ -43,12 +43,9 @@ class CleanConfig:
     max_words: Whole = 200  # white-space words per side
     max_ratio: Annotated[float, Range(0)] = 4.0  # longer side : shorter side
     copies: bool = True  # drop pairs with equal sides
-    duplicates: bool = True  # drop pairs that occurred before; with scores the best-scored stays
+    duplicates: bool = True  # drop pairs that occurred before
     rules: str | list[str] = "none"  # of pairs: none, web, strict, or names of rules, see `judging`
     min_match: Finite = -5.0  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
-    scores: list[str] = field(default_factory=list)  # one file with a number per training line, or two of both ways
-    min_score: Finite | None = None  # the least score of a training pair
-    best_share: ShareAboveZero = 1.0  # of the training pairs, by score
 
 
 @dataclass

@@ -15,7 +15,7 @@ ratio (nats) of the pair as a translation against two texts that chance has join
 lengths.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +50,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass
 class Half:
-    """What the lines of one parity teach."""
+    """The tables that the lines of one parity teach."""
 
     forth: Table
     back: Table
@@ -60,7 +60,7 @@ class Half:
 
 @dataclass
 class FittedRules:
-    """What both halves of the sample teach; `half[p]` judges the lines of parity p."""
+    """The tables of both halves of the sample; `half[p]` judges the lines of parity p."""
 
     vocabulary: list[str]
     half: list[Half]
@@ -96,7 +96,7 @@ class FittedRules:
             for half in (0, 1):
                 rows = np.flatnonzero(parity == half)
                 if len(rows):
-                    texts = [[side[row] for row in rows] for side in sides]
+                    texts = [[side[row] for row in rows.tolist()] for side in sides]
                     for rule, failed in self._by_words(texts, self.half[half], length[rows], languages, least).items():
                         by_words[rule][rows] = failed
             found |= by_words
@@ -206,15 +206,20 @@ def load(path: Path) -> FittedRules:
     with np.load(path, allow_pickle=False) as arrays:
         halves = [
             Half(
-                *(Table(*(arrays[f"{half}.{name}.{field}"] for field in Table._fields)) for name in ("forth", "back")),
+                _load_table(arrays, f"{half}.forth"),
+                _load_table(arrays, f"{half}.back"),
                 arrays[f"{half}.belongs"],
                 arrays[f"{half}.common"],
             )
             for half in (0, 1)
         ]
         words = arrays["vocabulary"].tobytes().decode().split("\n")
-        rest = (arrays[name] for name in ("middle", "spread", "length"))
-        return FittedRules(words, halves, *rest, float(arrays["agree"]), int(arrays["pairs"]))
+        lengths = arrays["middle"], arrays["spread"], arrays["length"]
+        return FittedRules(words, halves, *lengths, float(arrays["agree"]), int(arrays["pairs"]))
+
+
+def _load_table(arrays: Mapping[str, Any], name: str) -> Table:
+    return Table(arrays[f"{name}.keys"], arrays[f"{name}.given"], arrays[f"{name}.alone"])
 
 
 def _take(side: Side, rows: Ints) -> Side:
@@ -249,4 +254,5 @@ def _bin(ratio: Doubles) -> Ints:
 def _shares(ratio: Doubles) -> Doubles:
     counts = np.bincount(_bin(ratio), minlength=len(_EDGES) - 1).astype(float)
     smooth: Doubles = np.convolve(counts, [0.25, 0.5, 0.25], "same") + 0.5
-    return smooth / smooth.sum()
+    shares: Doubles = smooth / smooth.sum()
+    return shares

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from model.files import atomic_open
 from pipelines.cluster.map import all_of
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.clean.misalignment_scan import sample_lines
-from pipelines.corpus.clean.scores import read_scores, stage_scores
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CleanConfig
@@ -63,8 +61,6 @@ class JudgingTask:
     folder: Path  # of results, and of the fitted rules
     config: CleanConfig
     languages: tuple[str, ...]
-    first: int  # training lines before the block
-    scores: Path | None  # see `stage_scores`
 
 
 def judge(
@@ -73,23 +69,17 @@ def judge(
     folder: Path,
     config: CleanConfig,
     languages: tuple[str, ...],
-    files: Sequence[Path],
     cluster: ClusterConfig,
 ) -> None:
-    """Writes what each training block fails into `folder`, unless that was done before or nothing is asked for."""
+    """Writes the rules that each training pair fails into `folder`, once; nothing without rules of single pairs."""
     own = [block for block in blocks if block.source.split == "train"]
     rules = chosen_rules(config)
-    if not own or not (set(rules) & set(RULES) or files):
+    if not own or not set(rules) & set(RULES):
         return
     folder.mkdir(exist_ok=True)
-    scores = stage_scores(files, blocks, folder)
     if set(rules) & set(FITTED):
         _fit(own, clean, folder)
-    first = accumulate((block.lines for block in own), initial=0)
-    tasks = [
-        JudgingTask(block, clean, folder, config, languages, start, scores)
-        for block, start in zip(own, first, strict=False)
-    ]
+    tasks = [JudgingTask(block, clean, folder, config, languages) for block in own]
     all_of("judging pairs", judge_block, tasks, cluster)
 
 
@@ -107,8 +97,8 @@ def _fit(blocks: Sequence[Block], clean: Path, folder: Path) -> None:
 
 
 def judge_block(task: JudgingTask) -> int:
-    """Writes the failed rules and the score of each pair of a block, once; returns the block's number."""
-    path = task.folder / f"{task.block.number:06d}.npz"
+    """Writes the rules that each pair of a block fails, once; returns the block's number."""
+    path = task.folder / f"{task.block.number:06d}.npy"
     if path.exists():
         return task.block.number
     block = load_block(task.clean, task.block.number)
@@ -123,11 +113,8 @@ def judge_block(task: JudgingTask) -> int:
         found = fitted.judge((source, target), parity, rules, task.languages, task.config.min_match)
         for rule, marks in found.items():
             failed |= marks.astype(np.uint16) << np.uint16(RULES.index(rule))
-    arrays: dict[str, npt.NDArray[Any]] = {"failed": failed}
-    if task.scores is not None:
-        arrays["score"] = read_scores(task.scores, task.first, task.block.lines)[block.line]
     with atomic_open(path, durable=False) as file:
-        np.savez(file, **arrays)
+        np.save(file, failed)
     return task.block.number
 
 
@@ -151,30 +138,7 @@ def _load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are
 def load_failed(folder: Path, number: int, pairs: int) -> Failed:
     """Returns (n,): the bits of the rules that each pair of a block fails; none if it was not judged."""
     try:
-        with np.load(folder / f"{number:06d}.npz", allow_pickle=False) as arrays:
-            failed: Failed = arrays["failed"]
-            return failed
+        failed: Failed = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
     except FileNotFoundError:
         return np.zeros(pairs, np.uint16)
-
-
-def least_score(blocks: Sequence[Block], folder: Path, config: CleanConfig) -> float:
-    """Returns the score that a training pair needs: `min_score`, or that of the last of the best share, if higher."""
-    least = -np.inf if config.min_score is None else config.min_score
-    if config.best_share < 1:
-        own = [load_scores(folder, block.number, 0) for block in blocks if block.source.split == "train"]
-        scores = np.sort(np.concatenate(own))
-        least = max(least, float(scores[min(len(scores) - 1, round((1 - config.best_share) * len(scores)))]))
-    return float(least)
-
-
-def load_scores(folder: Path, number: int, pairs: int) -> npt.NDArray[np.float32]:
-    """Returns (n,): the scores of a block's pairs; 0 where none are given."""
-    try:
-        with np.load(folder / f"{number:06d}.npz", allow_pickle=False) as arrays:
-            if "score" in arrays:
-                scores: npt.NDArray[np.float32] = arrays["score"]
-                return scores
-    except FileNotFoundError:
-        pass
-    return np.zeros(pairs, np.float32)
+    return failed

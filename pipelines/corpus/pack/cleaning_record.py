@@ -43,7 +43,7 @@ def cleaning_record(corpus: str, languages: Sequence[str], planned: Planned) -> 
     for rule, number in _alone(planned).items():
         if rule in rules:
             rules[rule]["alone"] = number
-    kept = {"pairs": plan.records("train"), "samples": []}
+    kept: dict[str, Any] = {"pairs": plan.records("train"), "samples": []}
     places: dict[str, list[Place]] = {}
     for rule in RULES:
         entry = kept if rule == "kept" else rules.get(rule)

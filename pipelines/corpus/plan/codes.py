@@ -13,8 +13,7 @@ from pipelines.corpus.read.sources import SPLITS
 Codes = npt.NDArray[np.uint8]
 
 # A pair's code is its split's place in SPLITS plus 4 x its rule's place in RULES; rule 0 keeps it.
-LOW = "low_score"
-RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leaks.RULES, *JUDGED, NEAR, LOW)
+RULES = ("kept", "misaligned", "leaked", "duplicate", "further_reference", *leaks.RULES, *JUDGED, NEAR)
 CODES, STARTS = "plan.codes", "plan.starts"  # one byte per clean pair; the start of each block's codes, and the end
 
 

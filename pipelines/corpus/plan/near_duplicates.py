@@ -1,4 +1,4 @@
-"""`near_duplicate`: training pairs that nearly repeat another one; the best-scored or first of them stays.
+"""`near_duplicate`: training pairs that nearly repeat another one; the first of them stays.
 
 A pair nearly repeats another when
 
@@ -38,11 +38,10 @@ class Entry(NamedTuple):
     """A training pair as it is compared."""
 
     ordinal: int  # among all clean pairs
-    score: float
     sides: tuple[list[str], list[str]]  # words in lower case
 
 
-Pair = tuple[int, float, str, str]  # ordinal, score, source, target
+Pair = tuple[int, str, str]  # ordinal, source, target
 
 
 def near_duplicates(pairs: Iterable[Pair], expected: int, folder: Path) -> Iterator[tuple[int, int]]:
@@ -69,11 +68,12 @@ def near_duplicates(pairs: Iterable[Pair], expected: int, folder: Path) -> Itera
 
 def words_of(text: str) -> list[str]:
     """Returns the words and numbers of a text in lower case."""
-    return _WORD.findall(text.casefold().replace("’", "'"))
+    found: list[str] = _WORD.findall(text.casefold().replace("’", "'"))
+    return found
 
 
 def repeats(one: Entry, other: Entry, counts: "Counts") -> int | None:
-    """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `one` is the better."""
+    """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `one` is the earlier."""
     letters = [["".join(side).replace("'", "") for side in entry.sides] for entry in (one, other)]
     same = [left == right for left, right in zip(*letters, strict=True)]
     if all(same):
@@ -95,7 +95,7 @@ def repeats(one: Entry, other: Entry, counts: "Counts") -> int | None:
 
 
 class Counts:
-    """How often words occur, or more where two words share an entry of the table."""
+    """The counts of words, or more where two words share an entry of the table."""
 
     def __init__(self, table: np.ndarray[tuple[int], np.dtype[np.uint32]]) -> None:
         self._table = table
@@ -125,11 +125,11 @@ def _deal(pairs: Iterable[Pair], counts: np.ndarray[tuple[int], np.dtype[np.uint
     """Writes every pair into the file of each of its keys, and counts its words."""
     waiting: dict[int, list[str]] = defaultdict(list)
     held = 0
-    for ordinal, score, *texts in pairs:
+    for ordinal, *texts in pairs:
         sides = [words_of(text) for text in texts]
         words, times = np.unique([_place(word) for side in sides for word in side], return_counts=True)
         counts[words.astype(np.int64)] += times.astype(np.uint32)
-        line = "\t".join([str(ordinal), repr(float(score)), *(" ".join(side) for side in sides)])
+        line = "\t".join([str(ordinal), *(" ".join(side) for side in sides)])
         for key in _keys(sides):
             waiting[key % files].append(f"{key}\t{line}\n")
             held += 1
@@ -158,7 +158,7 @@ def _append(waiting: dict[int, list[str]], folder: Path) -> None:
 
 
 def _groups(path: Path) -> Iterator[list[Entry]]:
-    """Yields the pairs of a file that share a key, the best-scored first and then in the corpus' order."""
+    """Yields the pairs of a file that share a key, in the corpus' order."""
     found: dict[str, list[str]] = defaultdict(list)
     with path.open(encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -168,9 +168,9 @@ def _groups(path: Path) -> Iterator[list[Entry]]:
         if len(lines) > 1:
             group = []
             for line in lines:
-                ordinal, score, source, target = line.split("\t")
-                group.append(Entry(int(ordinal), float(score), (source.split(), target.split())))
-            yield sorted(group, key=lambda entry: (-entry.score, entry.ordinal))
+                ordinal, source, target = line.split("\t")
+                group.append(Entry(int(ordinal), (source.split(), target.split())))
+            yield sorted(group, key=lambda entry: entry.ordinal)
 
 
 def _compare(

@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
-from pipelines.corpus.clean.judging import FOLDER, NEAR, chosen_rules, least_score, load_failed, load_scores
+from pipelines.corpus.clean.judging import FOLDER, NEAR, chosen_rules, load_failed
 from pipelines.corpus.clean.judging import RULES as JUDGED
 from pipelines.corpus.clean.keys import Keys
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.plan import leaks
-from pipelines.corpus.plan.codes import CODES, LOW, RULES, STARTS, Codes, code, load_codes
+from pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
 from pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
 from pipelines.corpus.plan.near_pairs import NearPairs
 from pipelines.corpus.read.scratch import read_json, write_json
@@ -33,7 +33,7 @@ REPEATED = "near_duplicates.npy"  # (n, 2) ordinals: of a dropped pair, and of t
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
-_DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1"), ("score", "<f4")])
+_DEALT = np.dtype([("source", "<u8"), ("pair", "<u8"), ("ordinal", "<u8"), ("split", "u1")])
 
 
 @dataclass
@@ -88,7 +88,6 @@ def _decide(
 ) -> None:
     """Writes all codes."""
     judged = scratch / FOLDER
-    least = least_score(blocks, judged, config.clean)
     held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
     own = forbidden_keys(held)
     guarded = leaks.guarded_splits(config, {block.source.split for block in blocks})
@@ -112,16 +111,15 @@ def _decide(
             near.mark(codes, block)
             _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
-                scores = load_scores(judged, block.number, len(codes))
-                _mark_judged(codes, load_failed(judged, block.number, len(codes)), scores < least)
-                partitions.deal(codes, source, pair, first, scores)
+                _mark_judged(codes, load_failed(judged, block.number, len(codes)))
+                partitions.deal(codes, source, pair, first)
             first += len(codes)
             yield codes
 
     write_codes(scratch, each(), partitions, config)
     near.write(scratch)
     if NEAR in chosen_rules(config.clean):
-        _drop_near_duplicates(blocks, clean, scratch, judged)
+        _drop_near_duplicates(blocks, clean, scratch)
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
@@ -209,15 +207,14 @@ def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], ru
         codes[inside & (codes < 4)] += 4 * RULES.index("misaligned")
 
 
-def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16], low: npt.NDArray[np.bool_]) -> None:
+def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16]) -> None:
     """Gives kept training pairs the code of the first rule that they fail."""
     own = codes == code("train")
     for number, rule in reversed(list(enumerate(JUDGED))):
         codes[own & (failed >> np.uint16(number) & np.uint16(1) > 0)] = code("train", rule)
-    codes[(codes == code("train")) & low] = code("train", LOW)
 
 
-def _drop_near_duplicates(blocks: Sequence[Block], clean: Path, scratch: Path, judged: Path) -> None:
+def _drop_near_duplicates(blocks: Sequence[Block], clean: Path, scratch: Path) -> None:
     """Gives the kept training pairs that nearly repeat another the code `near_duplicate`."""
     codes = np.memmap(scratch / CODES, np.uint8, "r+")
 
@@ -228,9 +225,8 @@ def _drop_near_duplicates(blocks: Sequence[Block], clean: Path, scratch: Path, j
             places = np.flatnonzero(own == code("train")).tolist()
             if places:
                 source, target = load_block(clean, block.number).texts()
-                scores = load_scores(judged, block.number, len(own))
                 for place in places:
-                    yield first + place, float(scores[place]), source[place], target[place]
+                    yield first + place, source[place], target[place]
             first += len(own)
 
     found = list(near_duplicates(pairs(), len(codes), scratch / "near_duplicates"))
@@ -254,7 +250,7 @@ def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
 
 
 def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConfig) -> None:
-    """Keeps the best-scored or first of equal pairs, and the first translation of a held-out source."""
+    """Keeps the first of equal pairs, and the first translation of a held-out source."""
     if config.clean.duplicates:
         repeated = _repeats(dealt, "pair")
         codes[dealt["ordinal"][repeated]] += 4 * RULES.index("duplicate")
@@ -265,8 +261,8 @@ def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConf
 
 
 def _repeats(dealt: npt.NDArray[np.void], key: str) -> npt.NDArray[np.bool_]:
-    """Returns (n,): True for entries whose key a better-scored entry has too, or an earlier one with the same score."""
-    order = np.lexsort((dealt["ordinal"], -dealt["score"], dealt[key]))
+    """Returns (n,): True for entries whose key an earlier ordinal has too."""
+    order = np.lexsort((dealt["ordinal"], dealt[key]))
     ordered = dealt[key][order]
     repeated = np.zeros(len(dealt), bool)
     repeated[order[1:]] = ordered[1:] == ordered[:-1]
@@ -311,15 +307,12 @@ class Partitions:
         self.remove()
         folder.mkdir()
 
-    def deal(
-        self, codes: Codes, source: Keys, pair: Keys, first: int, scores: npt.NDArray[np.float32] | None = None
-    ) -> None:
+    def deal(self, codes: Codes, source: Keys, pair: Keys, first: int) -> None:
         """Deals the kept pairs of a block; `first` is the ordinal of its first pair."""
         places = np.flatnonzero(codes < 4)
         dealt = np.empty(len(places), _DEALT)
         dealt["source"], dealt["pair"] = source[places], pair[places]
         dealt["ordinal"], dealt["split"] = places + first, codes[places]
-        dealt["score"] = 0.0 if scores is None else scores[places]
         self.waiting.append(dealt)
         if len(self.waiting) >= _BUFFERED_BLOCKS:
             self._flush()

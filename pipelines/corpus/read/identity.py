@@ -11,7 +11,6 @@ from model.languages import languages_of
 from model.shards.manifest import ShardsConfig
 from model.text.letters import case_language
 from model.text.tokenizer import TokenizerConfig
-from pipelines.corpus.clean.scores import score_files
 from pipelines.corpus.read.sources import Source
 from pipelines.corpus.settings import CleanConfig, CorpusConfig, PhrasesConfig
 
@@ -33,8 +32,6 @@ _LATER: dict[str, Any] = {
     "near_words": "none",
     "rules": "none",
     "min_match": CleanConfig().min_match,
-    "min_score": None,
-    "best_share": 1.0,
     "labels": "classes",
     "rows": "auto",
     "phrases": dataclasses.asdict(PhrasesConfig()),
@@ -57,7 +54,6 @@ def identity(
     values = _given({key: value for key, value in dataclasses.asdict(corpus).items() if key not in _ELSEWHERE})
     values["cut"] = _given(values["cut"])
     values["clean"] = _given(values["clean"])
-    del values["clean"]["scores"]  # below, by their content
     if corpus.format == "phrasebook":
         files: list[Any] = [{"generator": generator_hash()}]
     elif not sources:
@@ -71,8 +67,6 @@ def identity(
             }
             for source in sources
         ]
-    if scores := score_files(corpus.clean, corpus.root):
-        files.append({"scores": [file_sha256(file) for file in scores]})
     return {
         "corpus": values,
         "files": files,
