@@ -45,7 +45,7 @@ class CleanConfig:
     copies: bool = True  # drop pairs with equal sides
     duplicates: bool = True  # drop pairs that occurred before
     rules: str | list[str] = "none"  # of pairs: none, web, strict, or names of rules, see `judging`
-    min_match: Finite = -5.0  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
+    min_match: Finite = -4.0  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
 
 
 @dataclass

@@ -31,6 +31,7 @@ from pipelines.corpus.clean.compiled_translation import Doubles, Ints, Side, Tab
 
 LEAST_PAIRS = 1_000  # a smaller sample says nothing
 ENOUGH = 40_000  # pairs from which `unrelated` is judged: fewer know too few of the words
+LEAST_TOKENS = 4  # of the longer side, marks too: names, and "Ja." and "Nein." are of both languages
 PREFIX = 4  # letters of a word: inflected forms are one token
 FACTOR = 20.0  # how much more probable another language must be
 ASKED = 0.25  # py3langid is asked about the quarter of the texts with the rarest words
@@ -107,6 +108,7 @@ class FittedRules:
     ) -> dict[str, Mask]:
         source, target = (encode(side, self._number) for side in texts)
         belongs = -_means(source, half.belongs), _means(target, half.belongs)
+        enough = np.maximum(np.diff(source.ends), np.diff(target.ends)) >= LEAST_TOKENS
         related = gains(source, target, half.forth) + gains(target, source, half.back) + length
         foreign = np.zeros(len(length), bool)
         tables = (half.back.alone, half.forth.alone)
@@ -116,7 +118,7 @@ class FittedRules:
             asked = np.flatnonzero((_means(side, np.log(alone)) < limit) & ~foreign)
             foreign[asked] = [is_foreign(lines[row], language) for row in asked]
         return {
-            "wrong_side": (belongs[0] < 0) | (belongs[1] < 0),
+            "wrong_side": enough & ((belongs[0] < 0) | (belongs[1] < 0)),
             "language": foreign,
             "unrelated": (related < least) & (self.pairs >= ENOUGH),
         }

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model.errors import unknown
+from model.errors import UserError, unknown
 from model.files import atomic_open
 from pipelines.cluster.map import all_of
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.clean.misalignment_scan import sample_lines
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CleanConfig
+from pipelines.corpus.settings import CleanConfig, CorpusConfig
 from pipelines.settings import ClusterConfig
 
 # In the order of judging: a pair counts under the first that it fails.
@@ -50,6 +50,15 @@ def chosen_rules(config: CleanConfig) -> tuple[str, ...]:
         if name not in (*RULES, NEAR):
             raise unknown("corpus.clean.rules", name, (*PRESETS, *RULES, NEAR))
     return tuple(rule for rule in (*RULES, NEAR) if rule in given)
+
+
+def check_rules(corpus: CorpusConfig, pairs: bool) -> None:
+    """Raises UserError for rules that do not exist, or that are given for records which are no `pairs`."""
+    if chosen_rules(corpus.clean) and not pairs:
+        raise UserError(
+            f"corpus.clean.rules={corpus.clean.rules}: rules judge pairs of texts, and "
+            f"corpus.format={corpus.format} has none; leave the key out"
+        )
 
 
 @dataclass(frozen=True)
