@@ -89,11 +89,13 @@ def _early_samples(planned: Planned) -> dict[str, list[dict[str, Any]]]:
 
 
 def _alone(planned: Planned) -> dict[str, int]:
-    """Returns judged rule -> pairs that fail it and no other."""
+    """Returns judged rule -> the pairs it drops that fail no other."""
     counts = np.zeros(len(JUDGED), np.int64)
     for block in planned.blocks:
-        failed = load_failed(planned.judged, block.number, 0)
-        counts += [(failed == 1 << number).sum() for number in range(len(JUDGED))]
+        codes = load_codes(planned.plan.folder, block.number)
+        failed = load_failed(planned.judged, block.number, len(codes))
+        for number, rule in enumerate(JUDGED):
+            counts[number] += ((failed == 1 << number) & (codes == code("train", rule))).sum()
     return dict(zip(JUDGED, counts.tolist(), strict=True))
 
 
