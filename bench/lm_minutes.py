@@ -100,7 +100,7 @@ def learn(home: list[str], name: str, minutes: float, seeds: int) -> Learned:
     """Chooses the rate, then trains every seed for its minutes."""
     config = typed(home, name)
     parameters, seconds, _ = short_run(config, TRIAL)
-    few, steps = (max(POINTS, int(60 * one / seconds)) for one in (SHARE * minutes, minutes))
+    few, steps = (max(1, int(60 * one / seconds / POINTS)) * POINTS for one in (SHARE * minutes, minutes))
     losses = {rate: short_run(typed(home, name, *schedule(few, rate)), few, evaluate=True)[2] for rate in RATES}
     rate = min(losses, key=lambda one: losses[one])
     tried = ", ".join(f"{one:g} {loss:.3f}" for one, loss in losses.items())

@@ -40,7 +40,8 @@ class Kind(Enum):
 # Keys of all dataclasses that the pipelines' commands read. `.*` stands for any key of a dictionary.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
-    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.fetch.sha256"), Kind.PLAIN),
+    **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.clean.rules"), Kind.PLAIN),
+    "corpus.fetch.sha256": Kind.PLAIN,
     **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
     **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
     **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),

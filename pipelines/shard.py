@@ -25,6 +25,7 @@ from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
 from model.text.tags import check_pieces
 from pipelines.config import Config
+from pipelines.corpus.clean.judging import check_rules
 from pipelines.corpus.labelled import make_labelled
 from pipelines.corpus.making import Sharding
 from pipelines.corpus.monolingual import make_monolingual
@@ -69,6 +70,7 @@ def shard(config: Config) -> ShardResult:
     began = time.monotonic()
     directory = config.shard_dir
     languages = config.languages
+    check_rules(config.corpus, config.corpus.format not in ("text", "labelled") and len(languages) > 1)
     fetch(config.corpus.fetch, config.corpus.root)
     corpus, form = config.corpus, config.corpus.format
     built_in = form == "phrasebook" or labelled.is_built_in(corpus)

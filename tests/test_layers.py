@@ -62,6 +62,7 @@ INSIDE = {
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
     "pipelines.corpus.clean.block": "numba, which only the task that cleans needs",
+    "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
     "pipelines.tracking.sender": "imports much of MLflow, which only registering needs",
     **dict.fromkeys(
@@ -95,9 +96,13 @@ DOORS = {
         "services/jobs/up/app.py",
     ],
     "optuna": ["services/sweeps"],
-    "py3langid": ["services/endpoint/detection.py"],
+    "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/fitted_rules.py"],
     "polib": ["services/texts/documents/po.py"],
-    "rapidfuzz": ["services/texts/known.py"],
+    "rapidfuzz": [
+        "pipelines/corpus/clean/pair_rules.py",
+        "pipelines/corpus/plan/near_duplicates.py",
+        "services/texts/known.py",
+    ],
     "snowballstemmer": ["services/texts/stems.py"],
     "sqlalchemy": ["services/store", "services/endpoint", "services/jobs"],
     "alembic": ["services/store", "services/jobs/ledger/migrations", "services/endpoint/migrations"],

@@ -17,9 +17,11 @@ from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import train_pair
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.corpus.clean.block import CleaningTask, clean_block
+from pipelines.corpus.clean.judging import BETWEEN_LANGUAGES, FOLDER, chosen_rules, judge
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
 from pipelines.corpus.making import Sections, Sharding, check_kept
+from pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
 from pipelines.corpus.pack.packing import kept_lines
 from pipelines.corpus.pack.report import source_records
 from pipelines.corpus.pack.spreading import Nodes
@@ -27,6 +29,7 @@ from pipelines.corpus.plan.leaks import RULES as LEAK_RULES
 from pipelines.corpus.plan.leaks import leak_rules
 from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
 from pipelines.corpus.plan.plan import Plan, make_plan
+from pipelines.corpus.plan.planned import Planned
 from pipelines.corpus.plan.spans import spans_of
 from pipelines.corpus.read.cutting import fill_auto_cut
 from pipelines.corpus.read.parts import all_tags
@@ -46,23 +49,12 @@ def make_parallel(one: Sharding) -> Manifest:
     Raises:
         UserError: a file that cannot be read, misaligned files, or no pair left.
     """
-    config, scratch, corpus = one.config, one.scratch, one.config.corpus
-    encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
-    clean = scratch / "clean"
-    for folder in (clean, scratch / "scans"):
-        folder.mkdir(exist_ok=True)
-    all_of("reading files", stage, staging_tasks(one.sources, scratch), here())
-    blocks = blocks_of(one.sources, scratch)
-    lines = sum(block.lines for block in blocks)
-    with workers(config.cluster, lines) as cluster:
+    config, corpus = one.config, one.config.corpus
+    blocks = read_blocks(one)
+    with workers(config.cluster, sum(block.lines for block in blocks)) as cluster:
         nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
-        rewriting = is_rewriting(one.languages)  # a text may be right as it is
-        rules = dataclasses.replace(corpus.clean, copies=corpus.clean.copies and not rewriting)
-        tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
-        nodes.clean(clean_block, tasks)
-        runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
-        drop = runs if corpus.misaligned == "drop" else {}
-        plan = make_plan(blocks, clean, scratch, fill_auto_cut(corpus, lines), config.seed, drop)
+        planned = plan_pairs(one, blocks, nodes)
+        clean, plan, runs = planned.clean, planned.plan, planned.runs
         if one.parts:
             plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in one.parts})
             _check_parts(plan)
@@ -70,13 +62,42 @@ def make_parallel(one: Sharding) -> Manifest:
         _warn_of_leaks(plan)
         tags = all_tags(one.parts)
         record = one.tokenizer_once(lambda: _tokenizers(config, clean, plan, one.languages, tags))
-        return one.pack(
+        manifest = one.pack(
             *(clean, plan, nodes, record, config.shards),
             sources=source_records(one.sources, blocks, plan, runs, one.values),
             warnings=[describe(source, run) for source in one.sources for run in runs.get(source.name, ())],
             near=near_lines(plan.folder, plan.kept),
             near_words={"mode": corpus.near_words, **near_pairs(plan.folder)},
         )
+        if chosen_rules(corpus.clean):
+            write_record(one.directory, cleaning_record(corpus.name, one.languages, planned))
+        return manifest
+
+
+def read_blocks(one: Sharding) -> list[Block]:
+    """Unpacks and indexes the files; returns the blocks of lines."""
+    all_of("reading files", stage, staging_tasks(one.sources, one.scratch), here())
+    return blocks_of(one.sources, one.scratch)
+
+
+def plan_pairs(one: Sharding, blocks: list[Block], nodes: Nodes) -> Planned:
+    """Cleans the blocks, checks their alignment, judges and plans every pair."""
+    corpus, scratch = one.config.corpus, one.scratch
+    encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
+    clean, judged = scratch / "clean", scratch / FOLDER
+    for folder in (clean, scratch / "scans"):
+        folder.mkdir(exist_ok=True)
+    rules = corpus.clean
+    if is_rewriting(one.languages):  # a text may be right as it is
+        chosen = [rule for rule in chosen_rules(rules) if rule not in BETWEEN_LANGUAGES]
+        rules = dataclasses.replace(rules, copies=False, rules=chosen)
+    tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
+    nodes.clean(clean_block, tasks)
+    runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
+    judge(blocks, clean, judged, rules, one.languages, nodes.near)
+    cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
+    drop = runs if corpus.misaligned == "drop" else {}
+    return Planned(blocks, clean, judged, runs, make_plan(blocks, clean, scratch, cut, one.config.seed, drop))
 
 
 def _find_misaligned_runs(

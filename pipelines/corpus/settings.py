@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from model.inputs.lines import is_wide
-from model.ranges import Count, Part, Positive, Range, Whole
+from model.ranges import Count, Finite, Part, Positive, Range, Whole
 from model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
@@ -44,6 +44,8 @@ class CleanConfig:
     max_ratio: Annotated[float, Range(0)] = 4.0  # longer side : shorter side
     copies: bool = True  # drop pairs with equal sides
     duplicates: bool = True  # drop pairs that occurred before
+    rules: str | list[str] = "none"  # of pairs: none, web, strict, or names of rules, see `judging`
+    min_match: Finite = -4.0  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
 
 
 @dataclass

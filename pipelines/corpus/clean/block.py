@@ -62,6 +62,10 @@ def clean_block(task: CleaningTask) -> int:
         "lines": task.block.lines,
         "dropped": dict(sorted(cleaned.dropped.items())),
         "changed": dict(sorted((cleaned.changed + records.counts).items())),
+        "examples": {
+            rule: [(row, cleaned.source[row], cleaned.target[row]) for row in rows]
+            for rule, rows in cleaned.examples.items()
+        },
     }
     from pipelines.corpus.clean.compiled_keys import folded_keys, pair_keys
 

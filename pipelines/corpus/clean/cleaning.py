@@ -19,6 +19,7 @@ Mask = npt.NDArray[np.bool_]
 
 # Short sides have extreme ratios ("Go." - "Geht schon!"): this many characters are added to both before dividing.
 RATIO_SLACK = 10
+EXAMPLES = 5  # of a rule per block, for the record of the cleaning
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Cleaned:
     kept: Mask  # (n,)
     dropped: Counter[str]  # rule -> pairs
     changed: Counter[str]  # normalisation -> lines that it changed, on either side
+    examples: dict[str, list[int]]  # rule -> the first lines that it dropped
 
 
 def clean(
@@ -46,15 +48,24 @@ def clean(
     kept = np.ones(len(left), bool)
     dropped: Counter[str] = Counter(bad.values())
     kept[list(bad)] = False
+    examples: dict[str, list[int]] = {}
+
+    def drop(rule: str, failed: Mask) -> None:
+        """Drops and counts the kept pairs that fail `rule`."""
+        failed &= kept
+        if number := int(failed.sum()):
+            dropped[rule] += number
+            examples[rule] = np.flatnonzero(failed)[:EXAMPLES].tolist()
+            kept[failed] = False
 
     lengths = np.array([list(map(len, left)), list(map(len, right))], np.int64)  # (2, n) characters
-    _drop(kept, dropped, "blank", (lengths == 0).any(0))
+    drop("blank", (lengths == 0).any(0))
     if not held_out:
-        _drop(kept, dropped, "too_long", _too_long(left, right, lengths, config))
-        _drop(kept, dropped, "length_ratio", _uneven(left, right, lengths, config.max_ratio))
+        drop("too_long", _too_long(left, right, lengths, config))
+        drop("length_ratio", _uneven(left, right, lengths, config.max_ratio))
         if config.copies:
-            _drop(kept, dropped, "copy", np.fromiter(map(eq, left, right), bool, len(left)))
-    return Cleaned(left, right, kept, dropped, changed)
+            drop("copy", np.fromiter(map(eq, left, right), bool, len(left)))
+    return Cleaned(left, right, kept, dropped, changed, examples)
 
 
 def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> list[str]:
@@ -69,15 +80,6 @@ def normalise_side(lines: Sequence[str], form: str, changed: Counter[str]) -> li
     changed["unicode"] += sum(not unicodedata.is_normalized(form, raw) for raw in touched)  # type: ignore[arg-type]  # the stubs want a literal
     changed["white_space"] += sum(map(has_loose_space, touched))
     return result
-
-
-def _drop(kept: Mask, dropped: Counter[str], rule: str, failed: Mask) -> None:
-    """Drops and counts the kept pairs that fail `rule`."""
-    failed = failed & kept
-    number = int(failed.sum())
-    if number:
-        dropped[rule] += number
-        kept &= ~failed
 
 
 def _too_long(left: Sequence[str], right: Sequence[str], lengths: npt.NDArray[np.int64], config: CleanConfig) -> Mask:

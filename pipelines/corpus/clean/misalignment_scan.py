@@ -45,7 +45,7 @@ def prepare_detector(blocks: Sequence[Block], clean: Path, path: Path) -> Misali
     """Returns this corpus' detector, fitted once and stored at `path`; None if the corpus is too small."""
     if path.exists():
         return load_detector(path)
-    detector = learn(_sample(blocks, clean))
+    detector = learn(sample_lines(blocks, clean))
     if detector is not None:
         with atomic_open(path, durable=False) as file:
             np.savez(
@@ -114,15 +114,17 @@ def describe(source: Source, run: Misaligned) -> str:
     return text
 
 
-def _sample(blocks: Sequence[Block], clean: Path) -> Lines:
+def sample_lines(
+    blocks: Sequence[Block], clean: Path, lines: int = SAMPLE_LINES, spread: int = _SAMPLED_BLOCKS
+) -> Lines:
     """Samples adjacent pairs of lines (one of each parity), evenly over blocks spread evenly over the corpus."""
-    chosen = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, _SAMPLED_BLOCKS).round().astype(int))]
+    chosen = [blocks[i] for i in np.unique(np.linspace(0, len(blocks) - 1, spread).round().astype(int))]
     sample = Lines(np.empty(0, np.int64))
     numbers = []
     for block in chosen:
         loaded = load_block(clean, block.number)
         source, target = loaded.texts()
-        count = min(len(source), SAMPLE_LINES // len(chosen)) // 2
+        count = min(len(source), lines // len(chosen)) // 2
         first = np.linspace(0, max(0, len(source) - 2), count).astype(np.int64)
         picked = np.unique(np.concatenate([first, first + 1])) if count else first
         sample.source += [source[i] for i in picked]

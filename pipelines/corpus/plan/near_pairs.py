@@ -15,6 +15,7 @@ from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CorpusConfig
 
+_LEAKING = "near_words.npy"  # (n, 4) block and row of a training pair, and of a held-out pair that it is near
 _FOUND = "near_words.json"  # rule -> training pairs near a held-out one; block and row of those held-out pairs
 
 
@@ -28,6 +29,7 @@ class NearPairs:
         self._rows: list[tuple[int, int]] = []  # block and row of each held-out pair, by its number
         self._marked: set[int] = set()
         self._counts = Counter[str](dict.fromkeys(RULES, 0))
+        self._pairs_of: list[tuple[int, int, int]] = []  # block and row of a training pair, number of the held-out one
         self._held = HeldOutWords(self._pairs(blocks, config, split_codes)) if config.near_words != "none" else None
 
     def _pairs(
@@ -56,6 +58,7 @@ class NearPairs:
             self._marked |= names.keys()
             rule = first_rule(*names.values())
             self._counts[rule] += 1
+            self._pairs_of.append((block.number, row, min(name for name, own in names.items() if own == rule)))
             if self._drops:
                 codes[row] = code("train", rule)
 
@@ -63,6 +66,8 @@ class NearPairs:
         """Writes the training pairs by rule, and block and row of held-out pairs near them; null: not checked."""
         rows = sorted(self._rows[name] for name in self._marked)
         write_json(folder / _FOUND, None if self._held is None else {"pairs": dict(self._counts), "rows": rows})
+        leaking = [(block, row, *self._rows[name]) for block, row, name in self._pairs_of]
+        np.save(folder / _LEAKING, np.array(leaking, np.int64).reshape(-1, 4))
 
 
 def near_pairs(folder: Path) -> dict[str, int]:
@@ -72,6 +77,12 @@ def near_pairs(folder: Path) -> dict[str, int]:
     """
     pairs: dict[str, int] = (read_json(folder / _FOUND) or {}).get("pairs", {})
     return pairs
+
+
+def leaking_pairs(folder: Path) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    """Yields block and row of each training pair near a held-out one, and those of that held-out pair."""
+    for block, row, *held in np.load(folder / _LEAKING, allow_pickle=False).tolist():
+        yield (block, row), (held[0], held[1])
 
 
 def near_lines(folder: Path, kept: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:

@@ -15,11 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from model.files import atomic_open
-from pipelines.corpus.clean.block import load_facts, load_keys, load_leak_keys
+from pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
+from pipelines.corpus.clean.judging import FOLDER, NEAR, chosen_rules, load_failed
+from pipelines.corpus.clean.judging import RULES as JUDGED
 from pipelines.corpus.clean.keys import Keys
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.plan import leaks
 from pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
+from pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
 from pipelines.corpus.plan.near_pairs import NearPairs
 from pipelines.corpus.plan.spans import Span
 from pipelines.corpus.read.scratch import read_json, write_json
@@ -27,6 +30,7 @@ from pipelines.corpus.read.sources import SPLITS, Split
 from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CorpusConfig
 
+REPEATED = "near_duplicates.npy"  # (n, 2) ordinals: of a dropped pair, and of the pair that it repeats
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB
 _BUFFERED_BLOCKS = 16  # blocks dealt to partition files at a time
 _MOST_PARTITIONS = 4096
@@ -102,6 +106,7 @@ def _decide(
     misaligned: Mapping[str, Sequence[Misaligned]],
 ) -> None:
     """Writes all codes."""
+    judged = scratch / FOLDER
     held = {split: _held_out_keys(blocks, clean, split) for split in leaks.HELD_OUT}
     own = forbidden_keys(held)
     guarded = leaks.guarded_splits(config, {block.source.split for block in blocks})
@@ -125,12 +130,15 @@ def _decide(
             near.mark(codes, block)
             _mark_misaligned(codes, block, line, misaligned.get(block.source.name, ()))
             if block.source.split == "train":
+                _mark_judged(codes, load_failed(judged, block.number, len(codes)))
                 partitions.deal(codes, source, pair, first)
             first += len(codes)
             yield codes
 
     write_codes(scratch, each(), partitions, config)
     near.write(scratch)
+    if NEAR in chosen_rules(config.clean):
+        _drop_near_duplicates(blocks, clean, scratch)
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
@@ -218,6 +226,34 @@ def _mark_misaligned(codes: Codes, block: Block, line: npt.NDArray[np.int32], ru
         codes[inside & (codes < 4)] += 4 * RULES.index("misaligned")
 
 
+def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16]) -> None:
+    """Gives kept training pairs the code of the first rule that they fail."""
+    own = codes == code("train")
+    for number, rule in reversed(list(enumerate(JUDGED))):
+        codes[own & (failed >> np.uint16(number) & np.uint16(1) > 0)] = code("train", rule)
+
+
+def _drop_near_duplicates(blocks: Sequence[Block], clean: Path, scratch: Path) -> None:
+    """Gives the kept training pairs that nearly repeat another the code `near_duplicate`."""
+    codes = np.memmap(scratch / CODES, np.uint8, "r+")
+
+    def pairs() -> Iterator[Pair]:
+        first = 0
+        for block in blocks:
+            own = load_codes(scratch, block.number)
+            places = np.flatnonzero(own == code("train")).tolist()
+            if places:
+                source, target = load_block(clean, block.number).texts()
+                for place in places:
+                    yield first + place, source[place], target[place]
+            first += len(own)
+
+    found = list(near_duplicates(pairs(), len(codes), scratch / "near_duplicates"))
+    codes[[gone for gone, _ in found]] = code("train", NEAR)
+    codes.flush()
+    np.save(scratch / REPEATED, np.array(found, np.int64).reshape(-1, 2))
+
+
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:
     """Gives kept pairs the code `leaked` if their key is among the sorted `forbidden`."""
     codes[leaks.contains(forbidden, keys) & (codes < 4)] += 4 * RULES.index("leaked")
@@ -233,7 +269,7 @@ def uniform(keys: Keys, seed: int) -> npt.NDArray[np.float64]:
 
 
 def _judge_repeats(codes: Codes, dealt: npt.NDArray[np.void], config: CorpusConfig) -> None:
-    """Keeps the first of equal pairs in the corpus' order, and the first translation of a held-out source."""
+    """Keeps the first of equal pairs, and the first translation of a held-out source."""
     if config.clean.duplicates:
         repeated = _repeats(dealt, "pair")
         codes[dealt["ordinal"][repeated]] += 4 * RULES.index("duplicate")

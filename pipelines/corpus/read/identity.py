@@ -13,7 +13,7 @@ from model.text.letters import case_language
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.read.parts import identity_of
 from pipelines.corpus.read.sources import Source
-from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
+from pipelines.corpus.settings import CleanConfig, CorpusConfig, PhrasesConfig
 
 # Keys added later, with the value that applies if they are missing, so that older shards still match.
 _LATER: dict[str, Any] = {
@@ -32,6 +32,8 @@ _LATER: dict[str, Any] = {
     "gate": 0.0,
     "leaks": "auto",
     "near_words": "none",
+    "rules": "none",
+    "min_match": CleanConfig().min_match,
     "labels": "classes",
     "rows": "auto",
     "parts": [],
@@ -56,6 +58,7 @@ def identity(
     values["cut"] = _given(values["cut"])
     if corpus.parts:
         values["parts"] = identity_of(corpus.parts, pair)
+    values["clean"] = _given(values["clean"])
     if corpus.format == "phrasebook":
         files: list[Any] = [{"generator": generator_hash()}]
     elif not sources:

@@ -1,0 +1,155 @@
+"""`corpus.clean.rules`: judges the clean training pairs of a corpus block by block, after a fit to a sample of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from model.errors import UserError, unknown
+from model.files import atomic_open
+from pipelines.cluster.map import all_of
+from pipelines.corpus.clean.block import load_block
+from pipelines.corpus.clean.misalignment_scan import sample_lines
+from pipelines.corpus.read.scratch import read_json, write_json
+from pipelines.corpus.read.staging import Block
+from pipelines.corpus.settings import CleanConfig, CorpusConfig
+from pipelines.settings import ClusterConfig
+
+# In the order of judging: a pair counts under the first that it fails.
+OF_TEXT = ("script", "garbage", "repeated", "untranslated", "addresses", "markup", "numbers")
+FITTED = ("wrong_side", "language", "cut_off", "uneven", "unrelated")
+FOLDER = "judged"  # of the scratch folder: what each block fails
+NEAR = "near_duplicate"
+RULES = (*OF_TEXT, *FITTED)  # of a pair by itself; the bits of `failed`
+PRESETS: dict[str, tuple[str, ...]] = {
+    "none": (),
+    "web": ("script", "garbage", "repeated", "untranslated", "wrong_side", "language", "unrelated"),
+    "strict": (*RULES, NEAR),
+}
+BETWEEN_LANGUAGES = ("untranslated", "wrong_side")  # say nothing where both sides are of one language
+SAMPLE = 200_000  # pairs that the fitted rules learn from
+SAMPLED_BLOCKS = 64
+
+Failed = npt.NDArray[np.uint16]
+
+
+def chosen_rules(config: CleanConfig) -> tuple[str, ...]:
+    """Returns the rules that `corpus.clean.rules` names: one preset, or rules.
+
+    Raises:
+        UserError: a name that is neither; with the choices.
+    """
+    given = [config.rules] if isinstance(config.rules, str) else config.rules
+    if len(given) == 1 and given[0] in PRESETS:
+        return PRESETS[given[0]]
+    for name in given:
+        if name not in (*RULES, NEAR):
+            raise unknown("corpus.clean.rules", name, (*PRESETS, *RULES, NEAR))
+    return tuple(rule for rule in (*RULES, NEAR) if rule in given)
+
+
+def check_rules(corpus: CorpusConfig, pairs: bool) -> None:
+    """Raises UserError for rules that do not exist, or that are given for records which are no `pairs`."""
+    if chosen_rules(corpus.clean) and not pairs:
+        raise UserError(
+            f"corpus.clean.rules={corpus.clean.rules}: rules judge pairs of texts, and "
+            f"corpus.format={corpus.format} has none; leave the key out"
+        )
+    if chosen_rules(corpus.clean) and corpus.parts:
+        raise UserError(f"corpus.clean.rules={corpus.clean.rules}: not on a mix; clean each part before it is mixed")
+
+
+@dataclass(frozen=True)
+class JudgingTask:
+    """Judges one clean block by the rules."""
+
+    block: Block
+    clean: Path  # the folder of clean blocks
+    folder: Path  # of results, and of the fitted rules
+    config: CleanConfig
+    languages: tuple[str, ...]
+
+
+def judge(
+    blocks: Sequence[Block],
+    clean: Path,
+    folder: Path,
+    config: CleanConfig,
+    languages: tuple[str, ...],
+    cluster: ClusterConfig,
+) -> None:
+    """Writes the rules that each training pair fails into `folder`, once; nothing without rules of single pairs."""
+    own = [block for block in blocks if block.source.split == "train"]
+    rules = chosen_rules(config)
+    if not own or not set(rules) & set(RULES):
+        return
+    folder.mkdir(exist_ok=True)
+    if set(rules) & set(FITTED):
+        _fit(own, clean, folder)
+    tasks = [JudgingTask(block, clean, folder, config, languages) for block in own]
+    all_of("judging pairs", judge_block, tasks, cluster)
+
+
+def _fit(blocks: Sequence[Block], clean: Path, folder: Path) -> None:
+    """Writes the fitted rules, or that the corpus is too small for them."""
+    from pipelines.corpus.clean import fitted_rules
+
+    if read_json(folder / "fitted.json") is not None:
+        return
+    sample = sample_lines(blocks, clean, SAMPLE, SAMPLED_BLOCKS)
+    rules = fitted_rules.learn(sample.source, sample.target, sample.number % 2)
+    if rules is not None:
+        fitted_rules.save(rules, folder / "fitted.npz")
+    write_json(folder / "fitted.json", rules is not None)
+
+
+def judge_block(task: JudgingTask) -> int:
+    """Writes the rules that each pair of a block fails, once; returns the block's number."""
+    path = task.folder / f"{task.block.number:06d}.npy"
+    if path.exists():
+        return task.block.number
+    block = load_block(task.clean, task.block.number)
+    source, target = block.texts()
+    rules = chosen_rules(task.config)
+    failed = np.zeros(len(block.line), np.uint16)
+    if set(rules) & set(OF_TEXT):
+        failed |= _by_text(source, target, rules, task.languages)
+    if set(rules) & set(FITTED) and read_json(task.folder / "fitted.json") and len(source):
+        parity = (block.line.astype(np.int64) + task.block.first_line) % 2
+        fitted = _load_fitted(task.folder / "fitted.npz")
+        found = fitted.judge((source, target), parity, rules, task.languages, task.config.min_match)
+        for rule, marks in found.items():
+            failed |= marks.astype(np.uint16) << np.uint16(RULES.index(rule))
+    with atomic_open(path, durable=False) as file:
+        np.save(file, failed)
+    return task.block.number
+
+
+def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str], languages: tuple[str, ...]) -> Failed:
+    from pipelines.corpus.clean.pair_rules import text_rules
+
+    failed = np.zeros(len(source), np.uint16)
+    checks = [(1 << RULES.index(rule), fails) for rule, fails in text_rules(languages).items() if rule in rules]
+    for row, (left, right) in enumerate(zip(source, target, strict=True)):
+        failed[row] = sum(bit for bit, fails in checks if fails(left, right))
+    return failed
+
+
+@lru_cache(maxsize=1)
+def _load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are needed
+    from pipelines.corpus.clean import fitted_rules
+
+    return fitted_rules.load(path)
+
+
+def load_failed(folder: Path, number: int, pairs: int) -> Failed:
+    """Returns (n,): the bits of the rules that each pair of a block fails; none if it was not judged."""
+    try:
+        failed: Failed = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
+    except FileNotFoundError:
+        return np.zeros(pairs, np.uint16)
+    return failed

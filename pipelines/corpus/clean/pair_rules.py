@@ -1,0 +1,104 @@
+"""Rules that judge the texts of a pair by themselves, as `corpus.clean.rules` names them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import langcodes
+import regex
+
+from model.text.loops import OFTEN, most_repeats
+
+ALIKE = 90.0  # percent: sides that are as similar are no translations of each other
+LEAST_SIGNS, MOST_SIGNS = 3, 0.1  # signs that are neither letters, numbers nor punctuation: in all, and a share
+OWN_SCRIPT = 0.5  # least share of the letters
+SEVERAL = {"Hans": ("Hani",), "Hant": ("Hani",), "Jpan": ("Hani", "Hira", "Kana"), "Kore": ("Hang", "Hani")}
+
+_LETTER = regex.compile(r"\p{L}")
+_THOUSANDS = regex.compile(r"(?<=\d)[.,'’\s](?=\d{3}(?!\d))")
+_DIGITS = regex.compile(r"\d+")
+_ADDRESS = regex.compile(r"(?:https?://|www\.)[^\s<>\"»“”]+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_TAG = regex.compile(r"</?\p{Latin}[^<>]*>|&#?\w+;|\$?\{[^{}]*\}|%(?:\(\w+\))?[sdif]\b")
+_BRACKET = regex.compile(r"[()\[\]{}<>]")
+_SIGN = regex.compile(r"[^\s\p{L}\p{M}\p{N}\p{Pd}\p{Pi}\p{Pf}.,!?;:'\"„‚()\p{Zs}。、！？।۔؟،]")
+_SAME_LETTERS = regex.compile(r"([^\s.…\-_\d])\1{4,}")
+
+
+def script_pattern(language: str) -> regex.Pattern[str]:
+    """Returns the pattern of a letter in the usual script of a language, by Unicode's Likely Subtags."""
+    script = langcodes.Language.get(language).maximize().script or "Latn"
+    names = SEVERAL.get(script, (script,))
+    return regex.compile("[" + "".join(rf"\p{{Script={name}}}" for name in names) + "]")
+
+
+def in_other_script(text: str, own: regex.Pattern[str]) -> bool:
+    """Returns True if less than half of the letters are in the language's own script."""
+    letters = _LETTER.findall(text)
+    return sum(own.match(letter) is not None for letter in letters) < OWN_SCRIPT * len(letters)
+
+
+def untranslated(source: str, target: str) -> bool:
+    """Returns True if the sides are nearly the same text of three words or more."""
+    from rapidfuzz import fuzz, utils
+
+    if min(source.count(" "), target.count(" ")) < 2:
+        return False
+    return bool(fuzz.ratio(source, target, processor=utils.default_process, score_cutoff=ALIKE))
+
+
+def numbers_differ(source: str, target: str) -> bool:
+    """Returns True if each side has a number that the other lacks.
+
+    A number written as a word on one side passes, and so do 22:00 for 10 p.m. and 1,000 for 1.000.
+    """
+    left, right = _numbers(source), _numbers(target)
+    left, right = left - right, right - left
+    for number in list(left):
+        for shift in (12, -12):
+            if right[number + shift] and 0 < min(number, number + shift) <= 12:
+                left[number] -= 1
+                right[number + shift] -= 1
+                break
+    return bool(+left) and bool(+right)
+
+
+def _numbers(text: str) -> Counter[int]:
+    found = map(int, _DIGITS.findall(_THOUSANDS.sub("", text)))
+    return Counter(number for number in found if number)
+
+
+def addresses_differ(source: str, target: str) -> bool:
+    """Returns True if one side has a web or mail address that the other lacks."""
+    left, right = ({found.rstrip(".,;:!?)") for found in _ADDRESS.findall(text)} for text in (source, target))
+    return left != right
+
+
+def markup_differs(source: str, target: str) -> bool:
+    """Returns True if one side has a tag, an entity, a placeholder or a bracket that the other lacks."""
+    return any(Counter(one.findall(source)) != Counter(one.findall(target)) for one in (_TAG, _BRACKET))
+
+
+def repeats(source: str, target: str) -> bool:
+    """Returns True if one side repeats a word, a phrase or a letter again and again, and the other does not."""
+    counts = most_repeats(source), most_repeats(target)
+    letters = [bool(_SAME_LETTERS.search(text)) for text in (source, target)]
+    return letters[0] != letters[1] or (max(counts) >= OFTEN and counts[0] != counts[1])
+
+
+def is_garbage(text: str) -> bool:
+    """Returns True if a tenth of the text or more is signs that ordinary sentences lack."""
+    signs = len(_SIGN.findall(text))
+    return signs >= LEAST_SIGNS and signs > MOST_SIGNS * len(text)
+
+
+def text_rules(languages: Sequence[str]) -> dict[str, Callable[[str, str], bool]]:
+    """Returns rule -> its judgement of (source, target): True if the pair fails."""
+    own = [script_pattern(language) for language in languages]
+    return {
+        "script": lambda source, target: in_other_script(source, own[0]) or in_other_script(target, own[1]),
+        "garbage": lambda source, target: is_garbage(source) != is_garbage(target),
+        "repeated": repeats,
+        "untranslated": untranslated,
+        "addresses": addresses_differ,
+        "markup": markup_differs,
+        "numbers": numbers_differ,
+    }

@@ -1,0 +1,144 @@
+"""The record of a cleaning: what each rule dropped from training, with samples, as JSON and as a page to look at.
+
+Both files lie beside the shards. They are no part of the manifest: shards with and without them are the same.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model.files import atomic_write
+from pipelines.corpus.clean.block import load_block, load_facts, load_keys
+from pipelines.corpus.clean.judging import RULES as JUDGED
+from pipelines.corpus.clean.judging import load_failed
+from pipelines.corpus.plan.codes import RULES, code, load_codes
+from pipelines.corpus.plan.near_pairs import leaking_pairs
+from pipelines.corpus.plan.plan import REPEATED
+from pipelines.corpus.plan.planned import Planned
+
+RECORD, PAGE = "cleaning.json", "cleaning.html"
+SAMPLES = 20  # of each rule, and of the kept pairs
+TEMPLATE = Path(__file__).with_name("cleaning.html")
+
+Place = tuple[int, int]  # block, row among its clean pairs
+
+
+def cleaning_record(corpus: str, languages: Sequence[str], planned: Planned) -> dict[str, Any]:
+    """Returns the record.
+
+    `kept` and each of `rules` hold `pairs` (a number) and `samples`: file, line (from 1), source, target, and for a
+    repeated or leaked pair the pair `beside` it. A rule that judges pairs by themselves also has `alone`: the pairs
+    that fail no other such rule.
+    """
+    plan = planned.plan
+    dropped = plan.dropped.get("train", {})
+    beside = _beside(planned)
+    rules: dict[str, Any] = {rule: {"pairs": number, "samples": []} for rule, number in dropped.items()}
+    for rule, samples in _early_samples(planned).items():
+        if rule in rules:
+            rules[rule]["samples"] = samples[:SAMPLES]
+    for rule, number in _alone(planned).items():
+        if rule in rules:
+            rules[rule]["alone"] = number
+    kept: dict[str, Any] = {"pairs": plan.records("train"), "samples": []}
+    places: dict[str, list[Place]] = {}
+    for rule in RULES:
+        entry = kept if rule == "kept" else rules.get(rule)
+        if entry is not None:
+            places[rule] = _spread(planned, rule, entry["pairs"])
+    others = [beside[place] for found in places.values() for place in found if place in beside]
+    texts = _texts(planned, [*(place for found in places.values() for place in found), *others])
+    for rule, found in places.items():
+        entry = kept if rule == "kept" else rules[rule]
+        entry["samples"] += [
+            texts[place] | ({"beside": texts[beside[place]]} if place in beside else {}) for place in found
+        ]
+    ordered = dict(sorted(rules.items(), key=lambda item: -item[1]["pairs"]))
+    return {"corpus": corpus, "languages": list(languages), "kept": kept, "rules": ordered}
+
+
+def write_record(directory: Path, record: dict[str, Any]) -> None:
+    """Writes the record and its page."""
+    atomic_write(directory / RECORD, json.dumps(record, ensure_ascii=False, indent=1) + "\n", durable=False)
+    atomic_write(directory / PAGE, render(record), durable=False)
+
+
+def render(record: dict[str, Any]) -> str:
+    """Returns the page: one HTML file without links to others; every text is escaped."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    total = record["kept"]["pairs"] + sum(rule["pairs"] for rule in record["rules"].values())
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(record=record, total=max(1, total))
+
+
+def _early_samples(planned: Planned) -> dict[str, list[dict[str, Any]]]:
+    """Returns rule -> samples of the pairs that were dropped while their block was cleaned."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for block in planned.blocks:
+        if block.source.split == "train":
+            for rule, rows in load_facts(planned.clean, block.number)["examples"].items():
+                found.setdefault(rule, []).extend(
+                    _sample(block.source.files[0].name, block.first_line + line, source, target)
+                    for line, source, target in rows
+                )
+    return found
+
+
+def _alone(planned: Planned) -> dict[str, int]:
+    """Returns judged rule -> the pairs it drops that fail no other."""
+    counts = np.zeros(len(JUDGED), np.int64)
+    for block in planned.blocks:
+        codes = load_codes(planned.plan.folder, block.number)
+        failed = load_failed(planned.judged, block.number, len(codes))
+        for number, rule in enumerate(JUDGED):
+            counts[number] += ((failed == 1 << number) & (codes == code("train", rule))).sum()
+    return dict(zip(JUDGED, counts.tolist(), strict=True))
+
+
+def _spread(planned: Planned, rule: str, number: int) -> list[Place]:
+    """Returns the places of `SAMPLES` of the `number` training pairs with this rule, evenly over the corpus."""
+    wanted = np.unique(np.linspace(0, number - 1, min(number, SAMPLES)).astype(np.int64)) if number else np.empty(0)
+    found: list[Place] = []
+    first = 0
+    for block in planned.blocks:
+        rows = np.flatnonzero(load_codes(planned.plan.folder, block.number) == code("train", rule))
+        inside = wanted[(wanted >= first) & (wanted < first + len(rows))] - first
+        found += [(block.number, int(rows[int(place)])) for place in inside]
+        first += len(rows)
+    return found
+
+
+def _beside(planned: Planned) -> dict[Place, Place]:
+    """Returns the place of a pair -> that of the pair that it repeats, or that it is nearly a copy of."""
+    starts = np.cumsum([0, *(len(load_codes(planned.plan.folder, block.number)) for block in planned.blocks)])
+
+    def place(ordinal: int) -> Place:
+        block = int(np.searchsorted(starts, ordinal, side="right")) - 1
+        return block, ordinal - int(starts[block])
+
+    found = dict(leaking_pairs(planned.plan.folder))
+    path = planned.plan.folder / REPEATED
+    if path.exists():
+        found |= {place(gone): place(kept) for gone, kept in np.load(path, allow_pickle=False).tolist()}
+    return found
+
+
+def _texts(planned: Planned, places: Sequence[Place]) -> dict[Place, dict[str, Any]]:
+    """Returns place -> sample; every block is read once."""
+    found: dict[Place, dict[str, Any]] = {}
+    for block in sorted({block for block, _ in places}):
+        source, target = load_block(planned.clean, block).texts()
+        lines, one = load_keys(planned.clean, block)[0], planned.blocks[block]
+        for row in {row for number, row in places if number == block}:
+            found[block, row] = _sample(
+                one.source.files[0].name, one.first_line + int(lines[row]), source[row], target[row]
+            )
+    return found
+
+
+def _sample(file: str, line: int, source: str, target: str) -> dict[str, Any]:
+    return {"file": file, "line": line + 1, "source": source, "target": target}

@@ -1,0 +1,19 @@
+"""A cleaned corpus of pairs, with the decision for each of them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.corpus.clean.misalignment import Misaligned
+from pipelines.corpus.plan.plan import Plan
+from pipelines.corpus.read.staging import Block
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The cleaned pairs of a corpus, and what the plan says of them."""
+
+    blocks: list[Block]
+    clean: Path  # the folder of clean blocks
+    judged: Path  # of `judging.judge`
+    runs: dict[str, list[Misaligned]]  # source name -> misaligned runs
+    plan: Plan

@@ -1,0 +1,50 @@
+"""Rules that judge a pair by itself: a pair that each drops beside one that it keeps."""
+
+import pytest
+
+from model.errors import UserError
+from pipelines.corpus.clean.judging import NEAR, RULES, check_rules, chosen_rules
+from pipelines.corpus.clean.pair_rules import text_rules
+from pipelines.corpus.settings import CleanConfig, CorpusConfig
+
+
+@pytest.mark.parametrize(
+    ("rule", "bad", "good"),
+    [
+        ("script", ("Good morning.", "Доброе утро."), ("The letter Ж is Russian.", "Der Buchstabe Ж ist russisch.")),
+        ("garbage", ("Good morning.", "@# %& *+ {}|~"), ("C++ & C# (1970)", "C++ & C# (1970)")),
+        ("repeated", ("It is good.", "gut gut gut gut gut gut gut gut"), ("No, no, no!", "Nein, nein, nein!")),
+        ("repeated", ("Oh!", "Ooooooh!"), ("Ooooooh!", "Ooooh, ooooooh!")),
+        ("untranslated", ("He is in New York.", "He is in New York!"), ("New York", "New York")),
+        ("addresses", ("See https://a.example/x.", "Siehe https://b.example/x."), ("Ask a@b.org!", "Frag a@b.org!")),
+        ("markup", ("A <b>bold</b> word", "Ein <b>fettes Wort"), ("A <b>bold</b> word", "Ein <b>fettes</b> Wort")),
+        ("numbers", ("It costs 17 euros.", "Es kostet 18 Euro."), ("I have 1,000.", "Ich habe 1.000.")),
+        ("numbers", ("At 3 p.m.", "Um 16 Uhr."), ("At 3 p.m.", "Um 15 Uhr.")),
+        ("numbers", ("In 1990 and 1991.", "In 1990 und 1992."), ("He has two of 7.", "Er hat 2 von 7.")),
+    ],
+)
+def test_a_rule_drops_what_it_is_for_and_keeps_its_neighbour(
+    rule: str, bad: tuple[str, str], good: tuple[str, str]
+) -> None:
+    fails = text_rules(("en", "de"))[rule]
+    assert fails(*bad)
+    assert not fails(*good)
+
+
+def test_presets_and_lists_name_rules_in_the_order_of_judging() -> None:
+    assert chosen_rules(CleanConfig()) == ()
+    assert chosen_rules(CleanConfig(rules="strict")) == (*RULES, NEAR)
+    assert chosen_rules(CleanConfig(rules=[NEAR, "numbers", "script"])) == ("script", "numbers", NEAR)
+
+
+def test_a_misspelt_rule_is_refused_with_the_choices() -> None:
+    with pytest.raises(UserError, match=r"nubmers.*numbers"):
+        chosen_rules(CleanConfig(rules=["nubmers"]))
+
+
+@pytest.mark.parametrize("form", ["text", "labelled"])
+def test_rules_are_refused_where_there_are_no_pairs(form: str) -> None:
+    corpus = CorpusConfig(name="books", format=form, clean=CleanConfig(rules="web"))  # type: ignore[arg-type]  # two of them
+    with pytest.raises(UserError, match=rf"corpus\.clean\.rules=web.*corpus.format={form}"):
+        check_rules(corpus, pairs=False)
+    check_rules(CorpusConfig(name="books", clean=CleanConfig(rules="web")), pairs=True)
