@@ -1,6 +1,7 @@
 """POST /classify and /tag in the shapes of Hugging Face's pipelines, over models that label by rule."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -53,15 +54,20 @@ class ByRule:
         ]
 
 
-@pytest.fixture
-def ask(request: pytest.FixtureRequest) -> Iterator[Client]:
-    served = LoadedLabeller(ByRule(request.param), Origin("demo", "3", "run1", "abc"))  # type: ignore[arg-type]
+@contextmanager
+def label_queue(task: str) -> Iterator[LabelsQueue]:
+    """Gives a queue over the model of the task."""
+    served = LoadedLabeller(ByRule(task), Origin("demo", "3", "run1", "abc"))  # type: ignore[arg-type]
     batcher: Batcher[LoadedLabeller, Words, Any] = Batcher(LoadedLabeller.label)
     batcher.start()
-    queue: LabelsQueue = InferenceQueue("labels", "Cannot label", lambda: served, batcher)
-    limits = Limits(characters=80, texts=3)
-    yield Client(create_app(Endpoint(None, labels=queue, limits=limits)))
+    yield InferenceQueue("labels", "Cannot label", lambda: served, batcher)
     batcher.stop(10)
+
+
+@pytest.fixture
+def ask(request: pytest.FixtureRequest) -> Iterator[Client]:
+    with label_queue(request.param) as queue:
+        yield Client(create_app(Endpoint(None, labels=queue, limits=Limits(characters=80, texts=3))))
 
 
 @pytest.mark.parametrize("ask", ["classes"], indirect=True)
