@@ -160,7 +160,7 @@ class Schedule(Base):
     owner: Mapped[str] = mapped_column(String(160))
     every: Mapped[str] = mapped_column(String(100))  # five fields of cron, in UTC
     verb: Mapped[str] = mapped_column(String(32))
-    words: Mapped[list[str]]  # {time} stands for the time of the submission
+    words: Mapped[list[str]]  # @time stands for the time of the submission
     options: Mapped[dict[str, Any]]  # priority, tags, notify, retries, max_hours
     created: Mapped[float]
     due: Mapped[float | None]  # the next submission; null: paused

@@ -19,7 +19,7 @@ from services.jobs.service.targets import check_target
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import ENDED, PRIORITIES
 
-TIME = "{time}"  # in a word: 20300131T0800, the time of the submission
+TIME = "@time"  # in a word: 20300131T0800, the time of the submission
 MOST = 100  # schedules of an owner
 AT_ONCE = 100  # schedules of one look
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def next_time(every: str, after: float) -> float:
 
 
 def fill(words: list[str], at: float) -> list[str]:
-    """Returns the words with the time in the place of {time}."""
+    """Returns the words with the time in the place of @time."""
     return [word.replace(TIME, datetime.fromtimestamp(at, UTC).strftime("%Y%m%dT%H%M")) for word in words]
 
 
@@ -67,7 +67,7 @@ class Schedules:
         if verb == "train" and first == words:
             raise UserError(
                 f"jobs.every={every!r}: every training would have the same name and resume the first; "
-                f"put {TIME} into it: train.name=nightly-{TIME}"
+                f"put {TIME} into it: name=nightly-{TIME}"
             )
         return first
 

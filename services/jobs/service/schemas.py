@@ -56,7 +56,7 @@ class Submission(PlanRequest, Options):
 
 
 class ScheduleRequest(Command, Options):
-    """A command that is submitted at the times of a cron expression, in UTC; {time} in its words is that time."""
+    """A command that is submitted at the times of a cron expression, in UTC; @time in its words is that time."""
 
     every: Annotated[str, Field(max_length=100)]
 

@@ -32,6 +32,8 @@ OF_SUBMITTERS = {
     ("DELETE", "/v1/jobs/{id}"),
 }
 OF_ADMINS = {("PUT", "/v1/quotas/{owner}"), *((method, "/v1/tokens") for method in ("GET", "POST"))}
+OF_SUBMITTERS |= {("POST", "/v1/schedules"), ("DELETE", "/v1/schedules/{id}")}
+OF_SUBMITTERS |= {("POST", f"/v1/schedules/{{id}}/{action}") for action in ("pause", "resume")}
 OF_ADMINS |= {("DELETE", "/v1/tokens/{name}"), ("POST", "/v1/tokens/{name}/rotate"), ("PUT", "/v1/models/{name}")}
 OPEN = {("GET", "/status")}
 STREAMS = {"/v1/events", "/v1/jobs/{id}/log-events"}  # of a job that has not ended they do not end

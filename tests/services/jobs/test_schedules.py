@@ -50,14 +50,14 @@ def end(ledger: Ledger) -> None:
 def test_a_due_schedule_brings_one_job_with_its_options_and_time(
     ledger: Ledger, now: list[float], schedules: Schedules
 ) -> None:
-    schedules.add("anna", "0 3 * * *", "train", ["train.name=n-{time}"], OPTIONS)
+    schedules.add("anna", "0 3 * * *", "train", ["name=n-@time"], OPTIONS)
     schedules.look()
     assert ledger.jobs() == []
     now[0] += 31
     schedules.look()
     schedules.look()
     (job,) = ledger.jobs()
-    assert (job.owner, job.verb, job.words, job.tags) == ("anna", "train", ["train.name=n-20300131T0300"], ["nightly"])
+    assert (job.owner, job.verb, job.words, job.tags) == ("anna", "train", ["name=n-20300131T0300"], ["nightly"])
     assert (job.priority, job.retries, job.max_seconds, job.admin) == (10, 2, 5400.0, False)
     (one,) = schedules.all()
     assert (one.job, one.due, one.trouble) == (job.id, START + 30 + DAY, "")
@@ -137,8 +137,8 @@ def test_an_impossible_expression_is_refused(every: str, says: str) -> None:
 
 
 def test_trainings_of_one_name_and_too_many_schedules_are_refused(schedules: Schedules) -> None:
-    with pytest.raises(UserError, match=r"put \{time\} into it"):
-        schedules.check("0 3 * * *", "train", ["train.name=a"], OPTIONS)
+    with pytest.raises(UserError, match="put @time into it"):
+        schedules.check("0 3 * * *", "train", ["name=a"], OPTIONS)
     for _ in range(MOST):
         schedules.add("anna", "0 3 * * *", "shard", [], OPTIONS)
     with pytest.raises(UserError, match=f"{MOST} schedules"):
@@ -159,7 +159,7 @@ def test_schedules_are_their_owners(loop: Loop) -> None:
     access.issue("root", "root", "admin", "test")
     tokens = {name: access.issue(name, name, "submitter", "test") for name in ("anna", "bert")}
     viewer = access.issue("vera", "vera", "viewer", "test")
-    body = {"verb": "train", "overrides": words(loop.home, "{time}", 3), "every": "0 3 * * *"}
+    body = {"verb": "train", "overrides": words(loop.home, "@time", 3), "every": "0 3 * * *"}
     with client(loop, keys=True, token=viewer) as http:
         assert http.post("/v1/schedules", json=body).status_code == 403
     with client(loop, keys=True, token=tokens["anna"]) as http:
@@ -195,12 +195,12 @@ def ask(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 def test_the_command_line_enters_lists_pauses_and_removes(
     loop: Loop, ask: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    job = ["train", *words(loop.home, "{time}", 3)]
+    job = ["train", *words(loop.home, "@time", 3)]
     assert ask("submit", "--every", "*/5 3,4 * * 1-5", "jobs.tags=[n]", *job) == 0
     number = capsys.readouterr().out.strip()
     assert ask("schedules") == 0
     shown = capsys.readouterr().out
-    assert "*/5 3,4 * * 1-5" in shown and "{time}" in shown
+    assert "*/5 3,4 * * 1-5" in shown and "@time" in shown
     assert ask("schedules", "pause", number) == 0 and "paused" in capsys.readouterr().out
     assert ask("schedules", "rm", number) == 0 and number not in capsys.readouterr().out.split()
     assert ask("submit", "--every", "0 3 * *", *job) == 2
