@@ -40,7 +40,7 @@ def test_all_benchmarks_are_listed_with_what_they_measure(capsys: pytest.Capture
 def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nonsense"]) == 2
     assert (
-        "Choices: decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
+        "Choices: clean, decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
         "minutes, modifiers, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, "
         "swaps, train, word2vec" in capsys.readouterr().err
     )
@@ -93,6 +93,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
     ours = {name for name, found in kinds.items() if True in found}
     assert ours == {
         "busy",
+        "clean",
         "forecasts",
         "gpu_training",
         "hour",
@@ -116,6 +117,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "word2vec",
     }
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {
+        "clean",
         "endpoint_limits",
         "forecasts",
         "hour",
