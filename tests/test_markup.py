@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from model.alignment.attention_map import AttentionMap
 from model.text.excerpt import for_markup
 from pipelines.comparison.page import Report, Sample, render
+from pipelines.comparison.table import Table
 from pipelines.tracking.cards import CARDS
 from pipelines.tracking.descriptions import describe_run
 from pipelines.tracking.version import describe, facts
@@ -63,7 +64,7 @@ def test_a_jobs_report_is_strict_html_of_the_same_elements(tmp_path: Path, text:
 @often
 def test_the_comparison_page_is_strict_html_of_the_same_elements(text: str) -> None:
     def page(of: str) -> str:
-        return render(Report(of, of, [], [], [Sample(of, of, {of: of})], notes=[of]))
+        return render(Report(of, of, Table([], [], {}, {}), [], [Sample(of, of, {of: of})], notes=[of]))
 
     assert check_nothing_runs(page(text)) == check_nothing_runs(page("plain"))
 

@@ -21,6 +21,7 @@ from model.text.tokenizers import train_pair
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.formats import write_binary, write_numpy, write_projector, write_text
 from pipelines.comparison.page import Report, render
+from pipelines.comparison.table import Table
 from pipelines.config import PathsConfig
 from pipelines.unpack import UnpackConfig, UnpackRoot
 from pipelines.unpack import task as unpack
@@ -148,5 +149,5 @@ class Page(HTMLParser):
 def test_a_text_adds_no_markup_to_the_comparison_page(text: str) -> None:
     pages = [Page(), Page()]
     for page, quoted in zip(pages, ("plain", text), strict=True):
-        page.feed(render(Report(quoted, quoted, [], [], notes=[quoted])))
+        page.feed(render(Report(quoted, quoted, Table([], [], {}, {}), [], notes=[quoted])))
     assert pages[0].tags == pages[1].tags
