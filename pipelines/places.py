@@ -5,6 +5,7 @@ missing from the table. `find_places` resolves the values as the commands do: pl
 links followed. The job service, which runs commands for others, compares the result with their permissions.
 """
 
+import itertools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,8 @@ from typing import Any, Literal
 
 from model.errors import UserError
 from model.schema import build
+from model.text.tokenizer import TokenizerConfig
+from pipelines.corpus.read.parts import parts_of
 from pipelines.corpus.read.sources import SPLITS, fill_pattern
 from pipelines.corpus.settings import CorpusConfig
 from pipelines.evaluation.comparison_settings import model_file
@@ -37,6 +40,7 @@ class Kind(Enum):
     OUTPUT = "output"  # writes a folder
 
 
+SIDES = ("source", "target", "file")
 # Keys of all dataclasses that the pipelines' commands read. `.*` stands for any key of a dictionary.
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
@@ -58,7 +62,15 @@ KINDS: dict[str, Kind] = {
     "paths.runs": Kind.RUNS,
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
-    **{f"corpus.{split}.{side}": Kind.CORPUS for split in SPLITS for side in ("source", "target", "file")},
+    "corpus.parts.root": Kind.FOLDER,
+    **dict.fromkeys((f"corpus.parts.{key}" for key in ("name", "pair", "tags", "columns")), Kind.PLAIN),
+    **dict.fromkeys(("corpus.parts.fields.*", "corpus.parts.languages.*"), Kind.PLAIN),
+    **{
+        f"{section}.{split}.{side}": Kind.CORPUS
+        for section in ("corpus", "corpus.parts")
+        for split in SPLITS
+        for side in SIDES
+    },
     "vectors.evaluate.similarity": Kind.SETS,
     "vectors.evaluate.analogies": Kind.SETS,
     "tokenizer.same_as": Kind.REFERENCE,
@@ -178,15 +190,21 @@ def _runs(verb: str, values: Mapping[str, Any], named: bool) -> Iterator[Place]:
 
 
 def _corpus(values: Mapping[str, Any]) -> Iterator[Place]:
-    """Yields the files of a corpus; for a pattern, its start folder and every matching file."""
-    keys = [(key, list(texts(value))) for key, value in values_of(values, Kind.CORPUS)]
-    if not any(names for _, names in keys):
+    """Yields the files of a corpus and of the parts of a mix; for a pattern, its start folder and every match."""
+    if not any(texts([value for _, value in values_of(values, Kind.CORPUS)])):
         return
-    config = build(CorpusConfig, values["corpus"], "corpus")
-    folder = _expanded("corpus.root", config.root) if config.root else Path()
-    for key, names in keys:
-        for name in names:
-            filled = fill_pattern(config, str(values.get("pair")), name) if "{" in name else name
+    config, pair = build(CorpusConfig, values["corpus"], "corpus"), str(values.get("pair"))
+    yield from _files("corpus", config, pair)
+    for part in parts_of(config, pair, build(TokenizerConfig, values["tokenizer"], "tokenizer")):
+        yield from _files("corpus.parts", part.corpus, part.pair)
+
+
+def _files(section: str, config: CorpusConfig, pair: str) -> Iterator[Place]:
+    folder = _expanded(f"{section}.root", config.root) if config.root else Path()
+    for split, side in itertools.product(SPLITS, SIDES):
+        key = f"{section}.{split}.{side}"
+        for name in texts(getattr(getattr(config, split), side)):
+            filled = fill_pattern(config, pair, name) if "{" in name else name
             path = folder / _expanded(key, filled)
             if not PATTERN.search(filled):
                 yield _place(key, name, path, "read")

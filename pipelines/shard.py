@@ -25,7 +25,7 @@ from model.shards.verify import shard_files, verify
 from model.storage.retry import Patience
 from model.text.tags import check_pieces
 from pipelines.config import Config
-from pipelines.corpus.clean.judging import check_rules
+from pipelines.corpus.clean.rules import check_rules
 from pipelines.corpus.labelled import make_labelled
 from pipelines.corpus.making import Sharding
 from pipelines.corpus.monolingual import make_monolingual

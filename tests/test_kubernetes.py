@@ -271,6 +271,7 @@ WITHOUT = {
     "DRAGOMAN_PUBLIC_HOSTS": "a site's choice: service.environment",
     "DRAGOMAN_GRANT": "the service adds it to each attempt: Start.grant",
     "DRAGOMAN_RAY_FOLDER": "of a Ray beside `up`; in a pod Ray's folder is /tmp/ray, as Ray sets it",
+    "HF_ENDPOINT": "of `dragoman import hf://`, which is no job",
     "TRACEPARENT": "only of a job that is traced",
     "RAY_ADDRESS": "KubeRay sets it",
     "RAY_AUTH_MODE": "KubeRay sets it, by authOptions",

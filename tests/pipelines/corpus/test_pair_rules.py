@@ -3,8 +3,8 @@
 import pytest
 
 from model.errors import UserError
-from pipelines.corpus.clean.judging import NEAR, RULES, check_rules, chosen_rules
 from pipelines.corpus.clean.pair_rules import text_rules
+from pipelines.corpus.clean.rules import NEAR, RULES, check_rules, chosen_rules
 from pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 

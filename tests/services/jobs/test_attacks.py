@@ -17,7 +17,7 @@ import pytest
 
 from model.errors import UserError
 from model.networks.architectures import ARCHITECTURES
-from pipelines.config import Config
+from pipelines.config import Config, SynthesizeRoot
 from pipelines.places import KINDS
 from pipelines.unpack import UnpackRoot
 from services.jobs.http.parts import Parts
@@ -29,7 +29,13 @@ from tests.services.jobs.processes import make_loop
 SECRET = "dgm_the_secret_itself"
 LISTED = "corpus=text pair=en tokenizer=characters"
 # (verb, overrides); {home}, {data} (of service.roots), {cwd} and {up} (HOME as seen from the cwd) are filled in.
+MIX = "corpus=tsv pair=en-de"
 READING = [
+    ("shard", f"{MIX} 'corpus.parts=[{{{{name: a, train: {{{{file: \"{{home}}/service/session_key\"}}}}}}}}]'"),
+    (
+        "shard",
+        f"{MIX} 'corpus.parts=[{{{{name: b, root: \"{{home}}/service\", train: {{{{file: ray_token}}}}}}}}]'",
+    ),
     ("shard", f"{LISTED} corpus.train.file=[{{home}}/service/session_key,{{home}}/service/ray_token]"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/service/session_key"),
     ("shard", f"{LISTED} corpus.train.file={{home}}/service/ledger.db"),
@@ -331,7 +337,12 @@ def texts_of(hint: object, where: str = "") -> Iterator[str]:
 
 def test_every_text_key_has_a_kind() -> None:
     """A new key that is a text: say in pipelines/places.py what the code does with it."""
-    roots = [Config, UnpackRoot, *(make_dataclass("Root", [("model", row.config)]) for row in ARCHITECTURES.values())]
+    roots = [
+        Config,
+        SynthesizeRoot,
+        UnpackRoot,
+        *(make_dataclass("Root", [("model", row.config)]) for row in ARCHITECTURES.values()),
+    ]
     keys = {key for root in roots for key in texts_of(root)}
     assert keys == set(KINDS)
 
