@@ -17,10 +17,10 @@ from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import train_pair
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.corpus.clean.block import CleaningTask, clean_block
-from pipelines.corpus.clean.judging import FOLDER, judge
+from pipelines.corpus.clean.judging import judge
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
-from pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, chosen_rules
+from pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, FOLDER, chosen_rules
 from pipelines.corpus.making import Sections, Sharding, check_kept
 from pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
 from pipelines.corpus.pack.packing import kept_lines

@@ -7,23 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.cluster.map import all_of
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.clean.misalignment_scan import sample_lines
-from pipelines.corpus.clean.rules import FITTED, OF_TEXT, RULES, chosen_rules
+from pipelines.corpus.clean.rules import FITTED, OF_TEXT, RULES, Failed, chosen_rules
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CleanConfig
 from pipelines.settings import ClusterConfig
 
-FOLDER = "judged"  # of the scratch folder: what each block fails
 SAMPLE = 200_000  # pairs that the fitted rules learn from
 SAMPLED_BLOCKS = 64
-
-Failed = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -107,12 +103,3 @@ def _load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are
     from pipelines.corpus.clean import fitted_rules
 
     return fitted_rules.load(path)
-
-
-def load_failed(folder: Path, number: int, pairs: int) -> Failed:
-    """Returns (n,): the bits of the rules that each pair of a block fails; none if it was not judged."""
-    try:
-        failed: Failed = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
-    except FileNotFoundError:
-        return np.zeros(pairs, np.uint16)
-    return failed

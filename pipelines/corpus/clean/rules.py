@@ -1,5 +1,10 @@
 """The names of the rules of `corpus.clean.rules`, and which are chosen. Loads nothing large."""
 
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
 from model.errors import UserError, unknown
 from pipelines.corpus.settings import CleanConfig, CorpusConfig
 
@@ -13,7 +18,11 @@ PRESETS: dict[str, tuple[str, ...]] = {
     "web": ("script", "garbage", "repeated", "untranslated", "wrong_side", "language", "unrelated"),
     "strict": (*RULES, NEAR),
 }
+FOLDER = "judged"  # of the scratch folder: what each block fails
 BETWEEN_LANGUAGES = ("untranslated", "wrong_side")  # say nothing where both sides are of one language
+
+
+Failed = npt.NDArray[np.uint16]
 
 
 def chosen_rules(config: CleanConfig) -> tuple[str, ...]:
@@ -40,3 +49,12 @@ def check_rules(corpus: CorpusConfig, pairs: bool) -> None:
         )
     if chosen_rules(corpus.clean) and corpus.parts:
         raise UserError(f"corpus.clean.rules={corpus.clean.rules}: not on a mix; clean each part before it is mixed")
+
+
+def load_failed(folder: Path, number: int, pairs: int) -> Failed:
+    """Returns (n,): the bits of the rules that each pair of a block fails; none if it was not judged."""
+    try:
+        failed: Failed = np.load(folder / f"{number:06d}.npy", allow_pickle=False)
+    except FileNotFoundError:
+        return np.zeros(pairs, np.uint16)
+    return failed

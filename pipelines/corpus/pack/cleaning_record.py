@@ -12,8 +12,8 @@ import numpy as np
 
 from model.files import atomic_write
 from pipelines.corpus.clean.block import load_block, load_facts, load_keys
-from pipelines.corpus.clean.judging import load_failed
 from pipelines.corpus.clean.rules import RULES as JUDGED
+from pipelines.corpus.clean.rules import load_failed
 from pipelines.corpus.plan.codes import RULES, code, load_codes
 from pipelines.corpus.plan.near_pairs import leaking_pairs
 from pipelines.corpus.plan.plan import REPEATED

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
-from pipelines.corpus.clean.judging import FOLDER, load_failed
 from pipelines.corpus.clean.keys import Keys
 from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.clean.rules import NEAR, chosen_rules
+from pipelines.corpus.clean.rules import FOLDER, NEAR, chosen_rules, load_failed
 from pipelines.corpus.clean.rules import RULES as JUDGED
 from pipelines.corpus.plan import leaks
 from pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
