@@ -7,8 +7,10 @@ half imported stays so, and what ends the command in order may need it.
 """
 
 import contextlib
+import ctypes
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
@@ -16,6 +18,7 @@ from types import FrameType
 from model.errors import remember_interrupt
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PARENT_DIED = 1  # prctl: the signal that a process gets when its parent dies
 DELAY, LONGEST_DELAY = 0.05, 20.0  # seconds that such a signal waits, at a time and altogether
 IMPORTING = "<frozen importlib._bootstrap>"  # the file of the frames that import
 COMPILING = f"{os.sep}llvmlite{os.sep}"  # of numba's compiler, which ends the process if its callbacks raise
@@ -166,3 +169,9 @@ def end_at_once(code: int) -> None:
     """Prints a line and ends this process without anything else."""
     say("interrupted again: ended at once; the same command goes on from what was kept")
     os._exit(code)
+
+
+def end_with_parent() -> None:
+    """Asks for SIGTERM when the parent dies: called in a child before it becomes its command."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGTERM)

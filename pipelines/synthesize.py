@@ -121,9 +121,11 @@ def _is_done(folder: Path, facts: dict[str, Any], keep: float) -> bool:
     """
     done = read_object(folder / RECORD)
     if done:
-        if {**done, **facts, "keep": keep} == done and file_sha256(folder / PAIRS) == done["sha256"]:
+        same, pairs = {**done, **facts, "keep": keep} == done, folder / PAIRS
+        if same and pairs.is_file() and file_sha256(pairs) == done["sha256"]:
+            shutil.rmtree(folder / PARTS, ignore_errors=True)  # of a command that was killed right at its end
             return True
-        changed = "its pairs were changed" if {**done, **facts, "keep": keep} == done else "holds other pairs"
+        changed = "its pairs were changed" if same else "holds other pairs"
         raise UserError(f"synthesize.output={folder}: {changed}; name another folder, or delete this one")
     if read_object(folder / PARTS / OPENED) != facts:
         others = [path.name for path in folder.iterdir() if path.name != LOCK]

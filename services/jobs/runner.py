@@ -8,7 +8,6 @@ make room, the exit code is 75. If this process is killed, the child gets SIGTER
 """
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -21,13 +20,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from conf.interrupts import handled_by
+from conf.interrupts import end_with_parent, handled_by
 from model.confinement import read_grant, temporary_prefix
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
 IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # exit codes of a command that ended on request
-PARENT_DIED = 1  # prctl: the signal that a process gets when its parent dies
 NOT_BEGUN = 3  # exit code: the attempt belongs to another process
 
 
@@ -74,7 +72,7 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
             stderr=subprocess.STDOUT,
             pass_fds=(descriptor,),
             start_new_session=True,
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
         asked = False
         while child.poll() is None:
@@ -94,12 +92,6 @@ def _pass_on(copied: BinaryIO) -> None:
     while block := copied.read(1 << 16):
         sys.stdout.buffer.write(block)
     sys.stdout.buffer.flush()
-
-
-def _end_with_parent() -> None:
-    """Asks, in the child before it becomes the command, for SIGTERM when the parent dies."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGTERM)
 
 
 if __name__ == "__main__":

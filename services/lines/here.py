@@ -1,18 +1,16 @@
 """Runs a line's steps one after the other in processes of this machine."""
 
-import ctypes
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from conf.interrupts import end_with_parent
 from model.errors import ServiceError
 from services.lines.board import Board
 from services.lines.recipe import Step
 
-PARENT_DIED = 1  # prctl: the signal that a process gets when its parent dies
 Made = Callable[[Step, str], None]  # called after a step, with its job's id
 
 
@@ -52,7 +50,7 @@ def _run(command: Sequence[str], home: Path, log: Path, held: int) -> int:
             env={**os.environ, "DRAGOMAN_HOME": str(home)},
             pass_fds=(held,),
             start_new_session=True,  # a terminal's Ctrl-C reaches it through us, once
-            preexec_fn=_end_with_parent,
+            preexec_fn=end_with_parent,
         )
         try:
             return child.wait()
@@ -60,14 +58,6 @@ def _run(command: Sequence[str], home: Path, log: Path, held: int) -> int:
             child.terminate()
             child.wait()
             raise
-
-
-def _end_with_parent() -> None:
-    """Asks, in the child before it becomes the command, for SIGTERM when the parent dies."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGTERM)
-        if os.getppid() == 1:  # it died before
-            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _last(log: Path) -> str:

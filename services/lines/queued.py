@@ -17,7 +17,8 @@ TICK = 1.0  # seconds between two looks at the jobs
 def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], board: Board, made: Made) -> None:
     """Submits the steps and follows them until all have ended.
 
-    A step's job has its address as the key: a line that is started again finds its jobs, and retries those that failed.
+    A step's job has its address as the key: a line that is started again finds its jobs, and retries those that failed
+    or whose output was deleted.
 
     Raises:
         ServiceError: a job has failed or was stopped.
@@ -34,7 +35,8 @@ def run_queued(client: JobClient, config: JobsConfig, steps: Sequence[Step], boa
             retries=config.retries,
             key=f"line-{step.label}",
         )
-        if found["state"] in ENDED - {State.SUCCEEDED}:
+        lost = found["state"] == State.SUCCEEDED and not all(path.is_file() for path in step.witnesses)
+        if lost or found["state"] in ENDED - {State.SUCCEEDED}:
             client.act(found["id"], "retry")
         jobs[step.name] = found["id"]
         board.set(step, "waiting", f"job {found['id']}")

@@ -197,7 +197,7 @@ def _filled(
 ) -> Step:
     outputs = {(step.name, output): value for step in needed for output, value in step.outputs.items()}
     filled = [REFERENCE.sub(lambda match: outputs.get((match[1], match[2]), match[0]), word) for word in words]
-    read = {value: digest(Path(value)) for value in map(_value, filled) if _is_input(value, home)}
+    read = {value: digest(Path(value)) for word in filled for value in _values(word) if _is_input(value, home)}
     own = [word.replace(home, "") for word in filled]  # the same in another home
     facts = [verb, own, sorted(read.values()), sorted(step.label for step in needed), version()]
     address = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:ADDRESS]
@@ -214,8 +214,9 @@ def _filled(
     )
 
 
-def _value(word: str) -> str:
-    return word.partition("=")[2]
+def _values(word: str) -> list[str]:
+    """Returns the value of a word, or those of a list."""
+    return [one.strip("'\" ") for one in re.split(r"[\[\],]", word.partition("=")[2]) if one]
 
 
 def _is_input(value: str, home: str) -> bool:

@@ -44,7 +44,6 @@ _LAST_MARK = regex.compile(r"[.!?…。！？।۔؟‽:;][\s\"'”’“‟»«
 _BOUNDS = np.array([0, 30, 60, 120, 240])  # characters of both sides: pairs of a bin are compared
 _SLACK = 10  # characters added to each side, as for `length_ratio`
 _EDGES = np.linspace(-2.0, 2.0, 41)  # of the log ratio of lengths
-FITTED = ("wrong_side", "language", "uneven", "cut_off", "unrelated")
 
 Mask = npt.NDArray[np.bool_]
 

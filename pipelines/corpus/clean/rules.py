@@ -21,7 +21,6 @@ PRESETS: dict[str, tuple[str, ...]] = {
 FOLDER = "judged"  # of the scratch folder: what each block fails
 BETWEEN_LANGUAGES = ("untranslated", "wrong_side")  # say nothing where both sides are of one language
 
-
 Failed = npt.NDArray[np.uint16]
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from pipelines.corpus.clean import fitted_rules
-from pipelines.corpus.clean.fitted_rules import FITTED, FittedRules, is_foreign, learn, load, save
+from pipelines.corpus.clean.fitted_rules import FittedRules, is_foreign, learn, load, save
+from pipelines.corpus.clean.rules import FITTED
 from pipelines.corpus.phrasebook.generate import distinct_pairs
 
 LEAST = -5.0

@@ -74,6 +74,15 @@ def test_the_content_of_a_file_that_a_word_names_counts(tmp_path: Path) -> None:
     assert read(tmp_path, text)["shards"].address != before
 
 
+def test_the_content_of_each_file_of_a_list_counts(tmp_path: Path) -> None:
+    text = f"steps: {{shards: {{shard: ['corpus.train.file=[{tmp_path}/a.tsv,{tmp_path}/b.tsv]']}}}}"
+    (tmp_path / "a.tsv").write_text("a\tb\n")
+    (tmp_path / "b.tsv").write_text("a\tb\n")
+    before = read(tmp_path, text)["shards"].address
+    (tmp_path / "b.tsv").write_text("a\tc\n")
+    assert read(tmp_path, text)["shards"].address != before
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
