@@ -18,7 +18,7 @@ import psutil
 from bench.peers import ROOT, peer_environment, peer_python
 
 STARTS_WITHIN = 120.0  # seconds
-TUNED = {"ARGOS_INTER_THREADS": "2", "ARGOS_INTRA_THREADS": "1", "ARGOS_COMPUTE_TYPE": "int8", "LT_THREADS": "16"}
+TUNED = {"ARGOS_INTER_THREADS": "2", "ARGOS_INTRA_THREADS": "1", "ARGOS_COMPUTE_TYPE": "int8", "LT_THREADS": "4"}
 
 
 def pack(export: Path, sentencepiece: Path, home: Path) -> None:
