@@ -40,8 +40,8 @@ def run(quick: bool, args: list[str]) -> Result:
     """BLEU of TICO-19: rank 8 against all weights."""
     parser = argparse.ArgumentParser(prog="python -m bench transfer")
     parser.add_argument("--root", type=Path, default=ROOT)
-    parser.add_argument("--steps", type=int, default=20 if quick else 4_000)
-    parser.add_argument("--tuning", type=int, default=10 if quick else 600)
+    parser.add_argument("--steps", type=int, default=20 if quick else 3_000)
+    parser.add_argument("--tuning", type=int, default=10 if quick else 400)
     options = parser.parse_args(args)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)

@@ -8,6 +8,7 @@ import math
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from model.errors import UserError
@@ -89,12 +90,11 @@ def check_ranges(section: str, config: object) -> None:
             check_ranges(f"{section}.{field.name}", value)
 
 
-def ranges_of(schema: type) -> Iterator[tuple[str, Range]]:
-    """Yields the numeric fields of a dataclass with their ranges; sections within it are left out."""
-    for name, hint in get_type_hints(schema, include_extras=True).items():
-        found = range_in(hint)
-        if found is not None:
-            yield name, found
+@cache  # the endpoint checks each request's settings
+def ranges_of(schema: type) -> tuple[tuple[str, Range], ...]:
+    """Returns the numeric fields of a dataclass with their ranges; sections within it are left out."""
+    hints = get_type_hints(schema, include_extras=True).items()
+    return tuple((name, found) for name, hint in hints if (found := range_in(hint)) is not None)
 
 
 def all_ranges(schema: type, where: str = "") -> Iterator[tuple[str, Range]]:

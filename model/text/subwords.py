@@ -56,6 +56,8 @@ class SubwordTokenizer(Tokenizer):
 
     def decode(self, ids: Sequence[Sequence[int] | NDArray[Any]]) -> list[str]:
         rows = [[int(i) for i in row] for row in ids]
+        if len(rows) == 1:  # the library starts threads for a list
+            return [self.processor.decode(rows[0]).replace(" ⁇ ", "⁇")]
         return [text.replace(" ⁇ ", "⁇") for text in self.processor.decode(rows)] if rows else []
 
     def pieces(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
