@@ -42,7 +42,7 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert (
         "Choices: clean, decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
         "minutes, modifiers, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, "
-        "swaps, train, word2vec" in capsys.readouterr().err
+        "swaps, train, transfer, word2vec" in capsys.readouterr().err
     )
 
 
@@ -114,6 +114,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "start",
         "storage",
         "swaps",
+        "transfer",
         "word2vec",
     }
     assert {name for name, found in kinds.items() if False in found} >= set(benchmarks()) - {
@@ -136,6 +137,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "start",
         "storage",
         "swaps",
+        "transfer",
     }
 
 
