@@ -22,7 +22,7 @@ from model.errors import UserError
 from model.inference.kinds import KINDS
 from model.runs import journal
 from pipelines.comparison.entries import label_of
-from pipelines.comparison.sets import evaluate_sets
+from pipelines.comparison.sets import evaluate_sets, page_of_split
 from pipelines.config import Config
 from pipelines.tasks.base import Measured, task_of
 from pipelines.tasks.openings import open_split
@@ -61,15 +61,17 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
     places = {rival: config.bundle_dir(rival, "evaluate.against") for rival in against}
     rivals = [load(place) for place in places.values()]
+    run = run_name(bundle, folder)
+    named = {
+        f"{label}, also" if (label := label_of(name, place)) == run else label: rival
+        for (name, place), rival in zip(places.items(), rivals, strict=True)
+        if isinstance(rival, TranslationBundle)
+    }
     if settings.sets:
         if not isinstance(bundle, TranslationBundle):
             raise UserError(f"evaluate.sets: sets of pairs are for models that translate; this one is of kind {kind}")
-        labels = [label_of(rival, place) for rival, place in places.items()]
-        named = {
-            label: rival for label, rival in zip(labels, rivals, strict=True) if isinstance(rival, TranslationBundle)
-        }
-        return evaluate_sets(config, bundle, folder, run_name(bundle, folder), named, say)
-    opened = open_split(config, kind, folder, run_name(bundle, folder))
+        return evaluate_sets(config, bundle, folder, run, named, say)
+    opened = open_split(config, kind, folder, run)
     measured = row.evaluate(config, bundle)
     say(measured.report)
     if opened is not None:
@@ -78,7 +80,11 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
     journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
-    return measured, row.compare(config, measured, rivals, folder) if rivals else ""
+    comparison = row.compare(config, measured, rivals, folder) if rivals else ""
+    if named and isinstance(bundle, TranslationBundle):
+        page = page_of_split(config, bundle, folder, run, named)
+        logger.info(f"the translations are compared line by line in {page}")
+    return measured, comparison
 
 
 def run_name(bundle: Bundle, folder: Path) -> str:

@@ -4,7 +4,7 @@ Translations are saved once; scores, checks and comparisons are made of them.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,14 +17,15 @@ from model.languages import same_pair
 from model.plural import plural
 from model.runs import journal
 from model.runs.record import write_evaluation
-from model.settings import DecodeConfig
 from model.shards.manifest import has_manifest, read_manifest
+from pipelines.comparison.versions import write_page
 from pipelines.config import Config
 from pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
 from pipelines.evaluation.metrics import paired_bootstrap
 from pipelines.evaluation.sets.read import HeldOutSet, read_sets
 from pipelines.evaluation.sets.scores import LABELS, SetScores, score_set, tables
 from pipelines.evaluation.sets.stored import translate_once
+from pipelines.evaluation.sets.system import System
 from pipelines.evaluation.translation import held_out
 from pipelines.evaluation.tuning import settle_length_penalty
 from pipelines.settings import CheckName
@@ -33,19 +34,9 @@ from pipelines.tasks.openings import CHOSEN_ON, open_set, set_digest
 from pipelines.tasks.translation_release import stored_translations
 
 logger = logging.getLogger(__name__)
+Rivals = Mapping[str, TranslationBundle]  # by label
 RECORD = "sets"  # evaluation.sets.json
 RESAMPLED: tuple[Literal["bleu", "chrf"], ...] = ("bleu", "chrf")  # metrics with a paired test
-
-
-@dataclass(frozen=True)
-class System:
-    """A model's translations of every set."""
-
-    label: str
-    bundle: TranslationBundle
-    engine: str
-    decode: DecodeConfig
-    translations: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -91,7 +82,7 @@ def evaluate_sets(
     bundle: TranslationBundle,
     folder: Path,
     run: str,
-    rivals: dict[str, TranslationBundle],
+    rivals: Rivals,
     say: Callable[[str], object],
 ) -> tuple[Measured, str]:
     """Scores a bundle on the sets of `evaluate.sets`, stores the record, and compares it with `rivals` by label.
@@ -128,10 +119,22 @@ def evaluate_sets(
     journal.note_evaluation(folder, path)
     logger.info(f"kept in {path}")
     others = [translate_sets(config, label, rival, sets) for label, rival in rivals.items()]
+    if others:
+        page = write_page(config, folder, RECORD, sets, [*others, ours])
+        logger.info(f"the translations are compared line by line in {page}")
     return measured, "\n\n".join(compare_systems(config, found, other) for other in others)
 
 
-def check_settings(config: Config, bundle: TranslationBundle, rivals: dict[str, TranslationBundle]) -> None:
+def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: str, rivals: Rivals) -> Path:
+    """Writes the page that compares a bundle with others on `evaluate.split` of the shards; returns its path."""
+    settings = config.evaluate
+    name = settings.split
+    sets = read_sets({name: config.paths.shards}, bundle.languages, name, settings.sentences, config.paths.local)
+    systems = [translate_sets(config, label, one, sets) for label, one in [*rivals.items(), (run, bundle)]]
+    return write_page(config, folder, name, sets, systems)
+
+
+def check_settings(config: Config, bundle: TranslationBundle, rivals: Rivals) -> None:
     """Raises UserError for settings that do not fit the evaluation of sets."""
     settings = config.evaluate
     if not settings.metrics:

@@ -51,9 +51,15 @@ class SetScores:
 
 
 def score_set(
-    one: HeldOutSet, hypotheses: Sequence[str], metrics: Sequence[MetricName], language: str, tokenize: str = "auto"
+    one: HeldOutSet,
+    hypotheses: Sequence[str],
+    metrics: Sequence[MetricName],
+    language: str,
+    tokenize: str = "auto",
+    with_groups: bool = True,
 ) -> SetScores:
-    """Returns the scores of a system's translations of a set; `language` is the target's.
+    """Returns the scores of a system's translations of a set; `language` is the target's. Without `with_groups` there
+    are none by domain and by length.
 
     Raises:
         UserError: an unknown tokeniser, or one that is not installed.
@@ -68,10 +74,10 @@ def score_set(
         return Group(title, len(some), {metric: found.of(some) for metric, found in opened.items()})
 
     by_domain: dict[str, list[int]] = {}
-    for row, domain in enumerate(one.domains):
+    for row, domain in enumerate(one.domains if with_groups else ()):
         by_domain.setdefault(domain or "none", []).append(row)
     unit: Unit = "characters" if name in UNSPACED else "words"
-    lengths = length_groups(one.first, unit)
+    lengths = length_groups(one.first, unit) if with_groups else []
     return SetScores(
         one.name,
         len(one.sources),
