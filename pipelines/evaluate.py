@@ -71,6 +71,10 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
         if not isinstance(bundle, TranslationBundle):
             raise UserError(f"evaluate.sets: sets of pairs are for models that translate; this one is of kind {kind}")
         return evaluate_sets(config, bundle, folder, run, named, say)
+    if "comet" in settings.metrics:
+        raise UserError(
+            f"evaluate.metrics=[comet]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
+        )
     opened = open_split(config, kind, folder, run)
     measured = row.evaluate(config, bundle)
     say(measured.report)

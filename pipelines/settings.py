@@ -9,7 +9,7 @@ from model.ranges import Amount, Count, Finite, Part, Positive, Probability, Sha
 from model.settings import EngineName, LossConfig, Precision, Side
 
 WORKERS = re.compile(r"\d{1,6}(\.\.\d{1,6})?")
-MetricName = Literal["bleu", "chrf", "ter"]
+MetricName = Literal["bleu", "chrf", "ter", "comet"]
 CheckName = Literal["negation", "numbers", "names", "units", "short", "untranslated", "empty", "repeated"]
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
@@ -245,6 +245,7 @@ class EvaluateConfig:
     # one of each reference (pipelines/evaluation/sets/read.py)
     sets: dict[str, str | list[str]] = field(default_factory=dict)
     metrics: list[MetricName] = field(default_factory=lambda: ["bleu", "chrf", "ter"])  # of `sets`
+    comet: str | None = None  # the folder of the model of the metric comet
     stored: bool = True  # translation: use and keep translations in paths.root; false: translate anew
     engine: EngineName = "auto"
     sentences: Whole = 0  # use only this many first ones; 0: all

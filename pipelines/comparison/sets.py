@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from model.bundles.translation import TranslationBundle
 from model.columns import columns
+from model.device import pick_device
 from model.errors import UserError
 from model.inference.translator import open_translator
 from model.languages import same_pair
@@ -22,8 +23,9 @@ from pipelines.comparison.versions import write_page
 from pipelines.config import Config
 from pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
 from pipelines.evaluation.metrics import paired_bootstrap
+from pipelines.evaluation.sets.comet import Comet
 from pipelines.evaluation.sets.read import HeldOutSet, read_sets
-from pipelines.evaluation.sets.scores import LABELS, SetScores, score_set, tables
+from pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
 from pipelines.evaluation.sets.stored import translate_once
 from pipelines.evaluation.sets.system import System
 from pipelines.evaluation.translation import held_out
@@ -94,14 +96,11 @@ def evaluate_sets(
     """
     settings = config.evaluate
     check_settings(config, bundle, rivals)
+    judges = open_judges(config)
     sets = read_sets(settings.sets, bundle.languages, settings.split, settings.sentences, config.paths.local)
     openings = [str(opening) for one in sets if (opening := _open(config, one, folder, run)) is not None]
     ours = translate_sets(config, run, bundle, sets)
-    language = bundle.languages[1]
-    scores = [
-        score_set(one, texts, settings.metrics, language, settings.tokenize)
-        for one, texts in zip(sets, ours.translations, strict=True)
-    ]
+    scores = score_system(config, ours, sets, judges)
     checks = [
         run_checks(one.sources, one.references, texts, bundle.languages)
         for one, texts in zip(sets, ours.translations, strict=True)
@@ -120,7 +119,8 @@ def evaluate_sets(
     logger.info(f"kept in {path}")
     others = [translate_sets(config, label, rival, sets) for label, rival in rivals.items()]
     if others:
-        page = write_page(config, folder, RECORD, sets, [*others, ours])
+        scored = [(other, score_system(config, other, sets, judges)) for other in others]
+        page = write_page(folder, RECORD, sets, [*scored, (ours, scores)])
         logger.info(f"the translations are compared line by line in {page}")
     return measured, "\n\n".join(compare_systems(config, found, other) for other in others)
 
@@ -131,7 +131,33 @@ def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: 
     name = settings.split
     sets = read_sets({name: config.paths.shards}, bundle.languages, name, settings.sentences, config.paths.local)
     systems = [translate_sets(config, label, one, sets) for label, one in [*rivals.items(), (run, bundle)]]
-    return write_page(config, folder, name, sets, systems)
+    judges = open_judges(config)
+    return write_page(folder, name, sets, [(one, score_system(config, one, sets, judges)) for one in systems])
+
+
+def open_judges(config: Config) -> dict[str, Judge]:
+    """Returns the learned metrics among `evaluate.metrics`.
+
+    Raises:
+        UserError: no folder is given for one, or it cannot be read.
+    """
+    settings = config.evaluate
+    if "comet" not in settings.metrics:
+        return {}
+    if settings.comet is None:
+        raise UserError("evaluate.comet: the metric comet needs a model; evaluate.comet=FOLDER (docs/evaluation.md)")
+    return {"comet": Comet(config.paths.local(settings.comet), pick_device(config.cluster.device))}
+
+
+def score_system(
+    config: Config, system: System, sets: Sequence[HeldOutSet], judges: Mapping[str, Judge]
+) -> list[SetScores]:
+    """Returns a system's scores on every set."""
+    settings, language = config.evaluate, system.bundle.languages[1]
+    return [
+        score_set(one, texts, settings.metrics, language, settings.tokenize, judges)
+        for one, texts in zip(sets, system.translations, strict=True)
+    ]
 
 
 def check_settings(config: Config, bundle: TranslationBundle, rivals: Rivals) -> None:

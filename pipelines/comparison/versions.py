@@ -9,28 +9,28 @@ from model.runs import paths
 from pipelines.comparison.lines import Compared, lines_of
 from pipelines.comparison.page import Report, render
 from pipelines.comparison.table import Table
-from pipelines.config import Config
 from pipelines.evaluation.sets.read import HeldOutSet
-from pipelines.evaluation.sets.scores import LABELS, score_set
+from pipelines.evaluation.sets.scores import LABELS, SetScores
 from pipelines.evaluation.sets.system import System
 
 
-def write_page(config: Config, folder: Path, name: str, sets: Sequence[HeldOutSet], systems: Sequence[System]) -> Path:
-    """Writes the page of systems, the baseline first and the candidate last; returns its path.
+def write_page(
+    folder: Path, name: str, sets: Sequence[HeldOutSet], scored: Sequence[tuple[System, Sequence[SetScores]]]
+) -> Path:
+    """Writes the page of systems and their scores, the baseline first and the candidate last; returns its path.
 
     `name`: the split, or `sets`.
     """
-    settings, languages = config.evaluate, systems[0].bundle.languages
+    systems = [system for system, _ in scored]
     rows = []
     for place, one in enumerate(sets):
-        for system in systems:
-            texts = system.translations[place]
-            found = score_set(one, texts, settings.metrics, languages[1], settings.tokenize, with_groups=False)
-            scores = [(f"{value:.2f}", "") for value in found.scores.values()]
-            rows.append(
-                [(system.label, one.name), (f"{found.sentences:,}", plural(found.references, "reference")), *scores]
-            )
-    head = [("system", "set"), ("sentences", ""), *((LABELS[metric], "") for metric in settings.metrics)]
+        for system, scores in scored:
+            found = scores[place]
+            figures = [(f"{value:.2f}", "") for value in found.scores.values()]
+            row = [(system.label, one.name), (f"{found.sentences:,}", plural(found.references, "reference")), *figures]
+            rows.append(row)
+    metrics = scored[0][1][0].signatures
+    head = [("system", "set"), ("sentences", ""), *((LABELS[metric], "") for metric in metrics)]
     compared = [
         Compared(
             one.name,
@@ -47,8 +47,9 @@ def write_page(config: Config, folder: Path, name: str, sets: Sequence[HeldOutSe
         lead=f"{systems[0].bundle.pair}, {plural(len(sets), 'test set')}: the scores, and the lines that differ.",
         table=Table(head, rows, {}, {system.label: system.bundle.digest for system in systems}),
         pictures=(),
-        lines=lines_of(compared, languages),
+        lines=lines_of(compared, systems[0].bundle.languages),
         notes=[
+            "; ".join(f"{LABELS[metric]} {signature}" for metric, signature in metrics.items()) + ".",
             "Bundles: " + ", ".join(f"{one.label} {one.bundle.digest[:12]} ({one.engine})" for one in systems) + ".",
             "Faults of meaning are found by rules: docs/evaluation.md says what each finds. Made by: dragoman evaluate",
         ],

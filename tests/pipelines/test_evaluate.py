@@ -340,6 +340,8 @@ def test_an_ensemble_is_evaluated_as_one_model_and_keeps_its_record_to_itself(
         (["+evaluate.sets.news=nowhere.tsv"], "evaluate.sets.news: "),
         (["evaluate.sets.news=nowhere.tsv"], "the section evaluate.sets is empty, and +evaluate.sets.news=VALUE adds"),
         (["evaluate.metrics=[meteor]"], "evaluate.metrics[0]: 'meteor' is not known"),
+        (["evaluate.metrics=[comet]"], "evaluate.metrics=[comet]: is for sets; +evaluate.sets.test="),
+        (["evaluate.metrics=[comet]", "+evaluate.sets.news=conftest.py"], "evaluate.comet=FOLDER"),
         (["evaluate.metrics=[]", "+evaluate.sets.news=conftest.py"], "evaluate.metrics=[]: choose at least one"),
         (["evaluate.alignment=true", "+evaluate.sets.news=conftest.py"], "leave evaluate.sets out"),
     ],

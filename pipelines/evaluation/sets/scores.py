@@ -1,8 +1,9 @@
 """Scores of translations of a test set by the metrics of `evaluate.metrics`: in all, by domain and by length."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from model.columns import columns
 from model.inference.bleu import UNSPACED, tokeniser
@@ -11,8 +12,19 @@ from pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
 from pipelines.evaluation.sets.read import HeldOutSet
 from pipelines.settings import MetricName
 
-LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET"}
 Rows = Sequence[int]
+
+
+class Judge(Protocol):
+    """A learned metric."""
+
+    signature: str
+
+    def score(
+        self, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> list[float]:
+        """Returns the score of each line."""
 
 
 @dataclass(frozen=True)
@@ -56,17 +68,23 @@ def score_set(
     metrics: Sequence[MetricName],
     language: str,
     tokenize: str = "auto",
-    with_groups: bool = True,
+    judges: Mapping[str, Judge] | None = None,
 ) -> SetScores:
-    """Returns the scores of a system's translations of a set; `language` is the target's. Without `with_groups` there
-    are none by domain and by length.
+    """Returns the scores of a system's translations of a set; `language` is the target's. `judges` are the learned
+    metrics by name; a set's score is the mean of its lines'.
 
     Raises:
         UserError: an unknown tokeniser, or one that is not installed.
     """
     quieten()
     name, rows = tokeniser(tokenize, language), range(len(one.sources))
-    opened: dict[str, Metric] = {metric: _overlap(metric, one, hypotheses, name, language) for metric in metrics}
+    learned = judges or {}
+    opened: dict[str, Metric] = {
+        metric: _learned(learned[metric], one, hypotheses)
+        if metric in learned
+        else _overlap(metric, one, hypotheses, name, language)
+        for metric in metrics
+    }
     whole = {metric: found.of(rows) for metric, found in opened.items()}
     signatures = {metric: found.signature() for metric, found in opened.items()}
 
@@ -74,10 +92,10 @@ def score_set(
         return Group(title, len(some), {metric: found.of(some) for metric, found in opened.items()})
 
     by_domain: dict[str, list[int]] = {}
-    for row, domain in enumerate(one.domains if with_groups else ()):
+    for row, domain in enumerate(one.domains):
         by_domain.setdefault(domain or "none", []).append(row)
     unit: Unit = "characters" if name in UNSPACED else "words"
-    lengths = length_groups(one.first, unit) if with_groups else []
+    lengths = length_groups(one.first, unit)
     return SetScores(
         one.name,
         len(one.sources),
@@ -88,6 +106,12 @@ def score_set(
         unit,
         [group(*each) for each in lengths],
     )
+
+
+def _learned(judge: Judge, one: HeldOutSet, hypotheses: Sequence[str]) -> Metric:
+    """Returns the mean of a learned metric's line scores."""
+    lines = judge.score(one.sources, hypotheses, one.references)
+    return Metric(lambda rows: math.fsum(lines[row] for row in rows) / len(rows), lambda: judge.signature)
 
 
 def _overlap(metric: MetricName, one: HeldOutSet, hypotheses: Sequence[str], tokenize: str, language: str) -> Metric:
