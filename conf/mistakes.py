@@ -57,6 +57,8 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> Use
     section, _, last = key.rpartition(".")
     values = {name.lstrip("+"): value for name, _, value in (word.partition("=") for word in words)}
     full = next((name for name in values if name == key or name.startswith(f"{key}.")), key)
+    if section and not (keys := list(keys)):
+        return UserError(f"{key}: no such key; the section {section} is empty, and +{key}=VALUE adds to it")
     near = unknown(f"{section}: unknown key" if section else "unknown key", last, keys)
     if section and "Did you mean" in str(near):
         return near

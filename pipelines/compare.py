@@ -10,7 +10,7 @@ from model.inference.bleu import tokeniser
 from model.plural import plural
 from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.cluster import ray_train
-from pipelines.comparison import record
+from pipelines.comparison import lines, record
 from pipelines.comparison.entries import Entry, resolve
 from pipelines.comparison.figures import Compared, draw_figures
 from pipelines.comparison.language import language_report
@@ -96,8 +96,17 @@ def make_report(config: Config, found: Compared) -> Report:
         table=table_of(every_row),
         pictures=list(draw_figures(config, found)),
         samples=samples(found.sources, found.references, {one.label: one.hypotheses for one in every}),
+        lines=by_line(config, found),
         notes=notes(config, every_row),
     )
+
+
+def by_line(config: Config, found: Compared) -> lines.Lines | None:
+    """Returns the lines that the networks translate otherwise; None for one network."""
+    texts = {label: one.hypotheses for label, one in found.measures.items()}
+    references = [(line,) for line in found.references]
+    one = lines.Compared(config.evaluate.split, found.sources, references, (), texts)
+    return lines.lines_of([one], config.languages) if len(texts) > 1 else None
 
 
 def lead(config: Config, found: Compared) -> str:

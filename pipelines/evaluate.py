@@ -1,6 +1,7 @@
 """`dragoman evaluate`: scores a bundle on a held-out set, and compares it with other bundles on request.
 
 dragoman evaluate evaluate.split=valid                             the run `name`
+dragoman evaluate evaluate.sets={wmt: [wmt.en, a.de, b.de], news: news.tsv}   translation: named test sets
 dragoman evaluate evaluate.ensemble=[RUN,OTHER_RUN]                translation models of one tokenizer, decoded as one
 dragoman evaluate evaluate.bundle=RUN evaluate.against=OTHER_RUN   language models: the likelihood of the same text
 dragoman evaluate evaluate.bundle=RUN evaluate.against=[glove,tfidf,one_hot] vectors=english ...
@@ -16,9 +17,12 @@ from pathlib import Path
 from conf import compose, showing
 from model.bundles.directory import Bundle, bundle_hash, bundle_kind
 from model.bundles.ensemble import load_ensemble
+from model.bundles.translation import TranslationBundle
 from model.errors import UserError
 from model.inference.kinds import KINDS
 from model.runs import journal
+from pipelines.comparison.entries import label_of
+from pipelines.comparison.sets import evaluate_sets, page_of_split
 from pipelines.config import Config
 from pipelines.tasks.base import Measured, task_of
 from pipelines.tasks.openings import open_split
@@ -37,7 +41,8 @@ def task(config: Config) -> int:
         if comparison:
             print("", comparison, sep="\n")
     if showing.wants_json():
-        showing.show([{"split": config.evaluate.split, "scores": dict(measured.scores)}], str)
+        split = [{"split": config.evaluate.split, "scores": dict(measured.scores)}]
+        showing.show(measured.details.rows() if config.evaluate.sets else split, str)
     return compose.OK
 
 
@@ -54,8 +59,23 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
     kind = "translation" if settings.ensemble else bundle_kind(bundle.directory)
     row, load = task_of(kind), KINDS[kind].load
     against = [settings.against] if isinstance(settings.against, str) else settings.against or []
-    rivals = [load(config.bundle_dir(rival, "evaluate.against")) for rival in against]
-    opened = open_split(config, kind, folder, run_name(bundle, folder))
+    places = {rival: config.bundle_dir(rival, "evaluate.against") for rival in against}
+    rivals = [load(place) for place in places.values()]
+    run = run_name(bundle, folder)
+    named = {
+        f"{label}, also" if (label := label_of(name, place)) == run else label: rival
+        for (name, place), rival in zip(places.items(), rivals, strict=True)
+        if isinstance(rival, TranslationBundle)
+    }
+    if settings.sets:
+        if not isinstance(bundle, TranslationBundle):
+            raise UserError(f"evaluate.sets: sets of pairs are for models that translate; this one is of kind {kind}")
+        return evaluate_sets(config, bundle, folder, run, named, say)
+    if "comet" in settings.metrics:
+        raise UserError(
+            f"evaluate.metrics=[comet]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
+        )
+    opened = open_split(config, kind, folder, run)
     measured = row.evaluate(config, bundle)
     say(measured.report)
     if opened is not None:
@@ -64,7 +84,11 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
     journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
     row.measure_more(config, bundle)
-    return measured, row.compare(config, measured, rivals, folder) if rivals else ""
+    comparison = row.compare(config, measured, rivals, folder) if rivals else ""
+    if named and isinstance(bundle, TranslationBundle):
+        page = page_of_split(config, bundle, folder, run, named)
+        logger.info(f"the translations are compared line by line in {page}")
+    return measured, comparison
 
 
 def run_name(bundle: Bundle, folder: Path) -> str:

@@ -35,6 +35,7 @@ class Kind(Enum):
     RUNS = "runs"  # the folder of all runs
     CORPUS = "corpus"  # reads files below corpus.root; the text may have placeholders and be a pattern
     SETS = "sets"  # reads files below vectors.evaluate.root
+    TEXTS = "texts"  # reads a file, or a folder of shards
     REFERENCE = "reference"  # reads a bundle: a path, a run's name, MODEL@ALIAS or MODEL/VERSION
     MODELS = "models"  # as above, or a file of conf/model
     OUTPUT = "output"  # writes a folder
@@ -78,6 +79,7 @@ KINDS: dict[str, Kind] = {
     **{f"train.init_parts.{part}": Kind.REFERENCE for part in ("embeddings", "encoder", "decoder", "output")},
     **dict.fromkeys(("embeddings.source", "embeddings.target"), Kind.REFERENCE),
     **dict.fromkeys(("evaluate.bundle", "evaluate.ensemble", "evaluate.against"), Kind.REFERENCE),
+    **dict.fromkeys(("evaluate.sets.*", "evaluate.comet"), Kind.TEXTS),
     "models": Kind.MODELS,
     **dict.fromkeys(("synthesize.bundle", "synthesize.scorer"), Kind.REFERENCE),
     **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
@@ -145,6 +147,9 @@ def find_places(verb: str, values: Mapping[str, Any], named: bool = True) -> Ite
             yield _place(key, text, text, "inside")
     yield from _corpus(values)
     yield from _sets(values)
+    for name in ("sets", "comet"):
+        for text in texts(_at(values, ["evaluate", name])):
+            yield _place(f"evaluate.{name}", text, text, "read" if verb == "evaluate" else "inside")
     for key, one in values_of(values, Kind.REFERENCE, Kind.MODELS):
         for text in texts(one):
             if not (KINDS[key] is Kind.MODELS and model_file(text)):

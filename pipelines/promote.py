@@ -9,7 +9,8 @@ Both versions translate the gate of `paths.shards` (the split `gate`, else `vali
 Language models are compared by its likelihood; word vectors answer half of the similarity sets and analogies. The lead
 must hold under paired bootstrap resampling, and more clearly the more often the gate was used. Scores on the test set
 are reported, and nothing depends on them. On the held-out sets of other shards (`promote.also`) the version may lose at
-most `promote.may_lose`: a guard against forgetting.
+most `promote.may_lose`: a guard against forgetting. Under the rules of `promote.checks` it may have no more faults of
+meaning (docs/evaluation.md).
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
@@ -92,6 +93,10 @@ def comparison(
             )
         if also and kinds[0] == "vectors":
             raise UserError("promote.also: word vectors answer no held-out texts; leave it out")
+        if config.checks and kinds[0] != "translation":
+            raise UserError(
+                f"promote.checks: rules judge translations, and the versions are of kind {kinds[0]}; choose []"
+            )
         asked, judge = replace(config, samples=samples), task_of(kinds[0]).judge
         found = judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors())
         others = [(judge(registry, candidate, champion, asked, one, EvaluateVectors()), one.name) for one in also]

@@ -87,6 +87,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "huggingface_hub": ["model/huggingface/hub.py"],
+    "transformers": ["pipelines/evaluation/sets/comet.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
         "services/endpoint",

@@ -100,7 +100,7 @@ def measure_network(
 ) -> Measures:
     """Decodes the held-out set and scores it."""
     settings = config.evaluate
-    asked = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0))
+    asked = replace(config, evaluate=replace(settings, engine=config.compare.engine, samples=0, stored=False))
     evaluation: Evaluation = evaluate(asked, bundle).details
     if evaluation.references != list(references):
         raise UserError(f"{one.label}: its held-out references are not those of the others")

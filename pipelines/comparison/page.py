@@ -8,6 +8,7 @@ from pathlib import Path
 from string import Template
 
 from model.text.excerpt import for_markup
+from pipelines.comparison.lines import Lines, lines_html, lines_style
 from pipelines.comparison.pictures.style import Picture
 from pipelines.comparison.table import Table
 
@@ -44,6 +45,7 @@ class Report:
     pictures: Sequence[Picture]
     samples: Sequence[Sample] = ()
     notes: Sequence[str] = field(default_factory=list)  # how the numbers were measured
+    lines: Lines | None = None  # the systems line by line
 
 
 def render(report: Report) -> str:
@@ -56,12 +58,20 @@ def render(report: Report) -> str:
             parts.append((section, title, f'<p class="soft">{escape(lead)}</p>\n{figures}'))
     if report.samples:
         parts.append(("texts", "The same texts by every network", "\n".join(map(sample_html, report.samples))))
+    lines = report.lines if report.lines and report.lines.shown else None
+    if lines:
+        parts.append(("lines", "Line by line", lines_html(lines)))
     body = "\n".join(
         f'<section id="{name}"><h2>{escape(title)}</h2>\n{content}</section>' for name, title, content in parts
     )
     links = "".join(f'<a href="#{name}">{escape(title)}</a>' for name, title, _ in parts)
     page = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escape(report.title), lead=escape(report.lead), nav=links, body=body, foot=paragraphs(report.notes)
+        title=escape(report.title),
+        lead=escape(report.lead),
+        nav=links,
+        body=body,
+        foot=paragraphs(report.notes),
+        style=f"{lines_style(lines)}\n" if lines else "",
     )
     return for_markup(page)
 

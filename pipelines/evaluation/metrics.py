@@ -28,6 +28,7 @@ from model.text.letters import case_language, fold_case
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters
 ROUGES = ("rouge1", "rouge2", "rougeL")
+Unit = Literal["words", "characters"]
 ASIAN = ("zh", "ja")  # languages that TER has rules for: each ideograph is a word
 
 
@@ -56,7 +57,7 @@ class Scores:
     length_ratio: float
     lines: dict[str, str]  # metric -> sacreBLEU's own line, with its signature
     signatures: dict[str, str]
-    unit: Literal["words", "characters"] = "words"  # of the buckets
+    unit: Unit = "words"  # of the buckets
     buckets: list[Bucket] = field(default_factory=list)
     rouge1: float | None = None  # ROUGE-1, -2 and -L, F measures: for texts rewritten in their own language
     rouge2: float | None = None
@@ -145,7 +146,7 @@ def score(
         signatures["bleu_moses"] += f"|pre:sacremoses.{language}.lc"
     bleu: Any = results["bleu"]
     figures = {metric: float(result.score) for metric, result in results.items()}
-    unit: Literal["words", "characters"] = "characters" if language in BY_LANGUAGE else "words"
+    unit: Unit = "characters" if language in BY_LANGUAGE else "words"
     lines = {metric: result.format(signature=signatures[metric]) for metric, result in results.items()}
     overlaps = rouge(hypotheses, references, language) if with_rouge else {}
     for metric, value in overlaps.items():
@@ -211,28 +212,34 @@ def quick_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> float:
     return float(CHRF().corpus_score(list(hypotheses), [list(references)]).score)
 
 
-def buckets(
-    hypotheses: Sequence[str], references: Sequence[str], tokenize: str, unit: Literal["words", "characters"]
-) -> list[Bucket]:
+def buckets(hypotheses: Sequence[str], references: Sequence[str], tokenize: str, unit: Unit) -> list[Bucket]:
     """Returns scores by the references' length in words or characters, without empty buckets."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    def size(text: str) -> int:
-        return len(text) if unit == "characters" else len(text.split())
-
     found = []
-    edges = [0, *(CHARACTERS if unit == "characters" else WORDS), math.inf]
-    for low, high in pairwise(edges):
-        rows = [row for row, text in enumerate(references) if low < size(text) <= high or (low == size(text) == 0)]
-        if not rows:
-            continue
+    for words, rows in length_groups(references, unit):
         ours, theirs = [hypotheses[row] for row in rows], [references[row] for row in rows]
-        words = f"{int(low) + 1}-{int(high)}" if high < math.inf else f"{int(low) + 1}+"
         bleu = BLEU(tokenize=tokenize).corpus_score(ours, [theirs]).score
         chrf = CHRF().corpus_score(ours, [theirs]).score
-        ratio = sum(map(size, ours)) / max(1, sum(map(size, theirs)))
+        ratio = sum(size(text, unit) for text in ours) / max(1, sum(size(text, unit) for text in theirs))
         found.append(Bucket(words, len(rows), float(bleu), float(chrf), ratio))
+    return found
+
+
+def size(text: str, unit: Unit) -> int:
+    """Returns the length of a text in words or characters."""
+    return len(text) if unit == "characters" else len(text.split())
+
+
+def length_groups(references: Sequence[str], unit: Unit) -> list[tuple[str, list[int]]]:
+    """Returns (range of lengths, rows) of the references by length, the shortest first, without empty groups."""
+    found = []
+    sizes = [max(1, size(text, unit)) for text in references]
+    for low, high in pairwise([0, *(CHARACTERS if unit == "characters" else WORDS), math.inf]):
+        rows = [row for row, length in enumerate(sizes) if low < length <= high]
+        if rows:
+            found.append((f"{int(low) + 1}-{int(high)}" if high < math.inf else f"{int(low) + 1}+", rows))
     return found
 
 
@@ -244,13 +251,15 @@ def paired_bootstrap(
     tokenize: str = "auto",
     samples: int = 1000,
     metric: Literal["bleu", "chrf"] = "bleu",
+    more: Sequence[Sequence[str | None]] = (),
 ) -> Significance:
     """Tests whether two systems' scores differ, by sacreBLEU's own test (Koehn 2004, in Moses' variant).
 
     Draws `samples` sets with replacement, the same for both systems. The p-value counts how often the resampled
     difference, centred on its mean, exceeds the observed one; one is added to both counts, so it is never 0. The seed
     is sacreBLEU's (12345, or SACREBLEU_SEED), so the result is always the same. Systems of equal score have p = 1,
-    where sacreBLEU itself would call identical systems different.
+    where sacreBLEU itself would call identical systems different. `more` are further references: lists as long as
+    `references`, None where a line has no more.
 
     Raises:
         UserError: no sentences, unequal counts, or an unknown tokeniser.
@@ -263,7 +272,7 @@ def paired_bootstrap(
     check(candidate, references)
     quieten()
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("candidate", list(candidate))]
-    gold = [list(references)]
+    gold: Any = [list(references), *map(list, more)]
     name = tokeniser(tokenize, language)
     scorer = BLEU(tokenize=name, references=gold) if metric == "bleu" else CHRF(references=gold)
     test = PairedTest(systems, {metric: scorer}, references=None, test_type="bs", n_samples=samples)

@@ -1,7 +1,7 @@
 """Evaluates a bundle on a held-out set: its scores, its hypotheses and their files."""
 
 import hashlib
-import time
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -10,7 +10,6 @@ from typing import Any
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from model.inference.losses import Losses
 from model.inference.translator import Translator, open_translator
 from model.languages import is_rewriting, languages_of
 from model.plural import plural
@@ -18,9 +17,13 @@ from model.runs import paths, record
 from model.settings import DecodeConfig, EngineName
 from model.shards.manifest import manifest_hash, read_manifest
 from model.text.excerpt import excerpt
+from pipelines.evaluation.checks import Check, checks_record, checks_report, run_checks
 from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
+from pipelines.evaluation.sets.stored import translate_once
 from pipelines.evaluation.tuning import settle_length_penalty
-from pipelines.settings import PENALTIES
+from pipelines.settings import PENALTIES, CheckName
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -42,6 +45,7 @@ class Evaluation:
     parts: dict[str, Scores] = field(
         default_factory=dict
     )  # near: a training pair is near (`corpus.near_words`); far: none is; of a mix: each corpus by its name
+    checks: dict[CheckName, Check] = field(default_factory=dict)  # for faults of meaning
     run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
     float32: dict[str, float] | None = None  # BLEU and chrF of float32's translations, if `engine` is int8
 
@@ -57,6 +61,7 @@ class Evaluation:
             "pair": self.pair,
             "scores": asdict(self.scores),
             **({"parts": {name: one.record() for name, one in self.parts.items()}} if self.parts else {}),
+            "checks": checks_record(self.checks, self.sources, self.references, self.hypotheses),
             "samples": [asdict(sample) for sample in self.samples],
             "decode": asdict(self.decode),
             "engine": self.engine,
@@ -80,11 +85,13 @@ def evaluate_bundle(
     samples: int = 10,
     tokenize: str = "auto",
     penalties: Sequence[float] = PENALTIES,
+    stored: Path | None = None,
 ) -> Evaluation:
     """Translates the held-out texts of `split` in the shard directory and scores them.
 
     `decode` None means the bundle's own settings. A length penalty of `auto` is the bundle's, or is tuned on the split
-    `valid` if the bundle has none. `sentences` 0 means all.
+    `valid` if the bundle has none. `sentences` 0 means all. Translations in the folder `stored` are used, and others
+    are saved there; None translates anew.
 
     Raises:
         UserError: not a bundle, no such split, or held-out texts of other languages.
@@ -97,27 +104,24 @@ def evaluate_bundle(
         validation = held_out(shards, "valid", bundle.languages, sentences)
     wanted = settle_length_penalty(wanted, bundle, validation, penalties)
     translator = open_translator(bundle, engine)
-    translator.translate(sources[:1], wanted)  # warm up: first-call costs are not speed
-    begin = time.perf_counter()
-    answers = translator.translate(sources, wanted)
-    seconds = time.perf_counter() - begin
-    hypotheses, losses = [answer.text for answer in answers], Losses()
-    for source, answer in zip(sources, answers, strict=True):
-        losses.add(source, answer)
-    losses.warn(of=f"{bundle.pair} {split}: ")
+    made = translate_once(translator, sources, wanted, bundle.digest, stored)
+    for warning in made.warnings:
+        logger.warning(f"{bundle.pair} {split}: {warning}")
+    hypotheses = made.texts
     return Evaluation(
         split=split,
         pair=bundle.pair,
         sources=sources,
         references=references,
         hypotheses=hypotheses,
-        float32=score_float32(bundle, translator, sources, references, wanted, tokenize),
+        float32=score_float32(bundle, translator, sources, references, wanted, tokenize, stored),
         scores=score(hypotheses, references, bundle.languages[1], tokenize, with_rouge=is_rewriting(bundle.languages)),
         samples=sample_table(sources, references, hypotheses, samples),
         parts=score_parts(hypotheses, references, shards, split, bundle.languages[1], tokenize),
+        checks=run_checks(sources, [(line,) for line in references], hypotheses, bundle.languages),
         decode=wanted,
-        engine=translator.engine.name,
-        seconds=seconds,
+        engine=made.engine,
+        seconds=made.seconds,
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
         run_records=bundle.facts.get("records") or {},
@@ -152,12 +156,13 @@ def score_float32(
     references: Sequence[str],
     decode: DecodeConfig,
     tokenize: str,
+    stored: Path | None = None,
 ) -> dict[str, float] | None:
     """Returns BLEU and chrF of float32's translations if int8 made the reported ones, else None."""
     if "int8" not in translator.engine.name:
         return None
-    texts = [answer.text for answer in open_translator(bundle, "ctranslate2").translate(sources, decode)]
-    found = score(texts, references, bundle.languages[1], tokenize)
+    made = translate_once(open_translator(bundle, "ctranslate2"), sources, decode, bundle.digest, stored)
+    found = score(made.texts, references, bundle.languages[1], tokenize)
     return {"bleu": found.bleu, "chrf": found.chrf}
 
 
@@ -245,6 +250,8 @@ def report(evaluation: Evaluation) -> str:
         lines.append(
             f"{name}, {told}: {plural(part.sentences, 'sentence')}, BLEU {part.bleu:.2f}, chrF {part.chrf:.2f}"
         )
+    if evaluation.checks:
+        lines += ["", checks_report(evaluation.checks, evaluation.sources, evaluation.hypotheses)]
     for sample in evaluation.samples:
         lines += [
             "",

@@ -86,8 +86,13 @@ def open_split(config: Config, kind: str, folder: Path, run: str, tracked: Track
     if kind == "vectors" or split in CHOSEN_ON or not has_manifest(config.shard_dir):
         return None
     digest = set_digest(config.shard_dir, split)
-    if not digest:
-        return None
+    return open_set(config, split, digest, folder, run, tracked) if digest else None
+
+
+def open_set(
+    config: Config, split: str, digest: str, folder: Path, run: str, tracked: TrackedRun | None = None
+) -> Opening:
+    """Records the opening of the set of that digest, called `split`; the rest is as for `open_split`."""
     before = tuple(counted([*_local(config, digest), *_registered(config.tracking, digest)]))
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
     line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}

@@ -19,6 +19,7 @@ from model.shards.manifest import read_manifest
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
+from pipelines.evaluation.checks import compare_checks, run_checks
 from pipelines.evaluation.metrics import paired_bootstrap
 from pipelines.evaluation.translation import (
     Evaluation,
@@ -108,6 +109,7 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
         samples=settings.samples,
         tokenize=settings.tokenize,
         penalties=settings.length_penalties,
+        stored=stored_translations(config),
     )
     return Measured(
         report=report(found),
@@ -119,6 +121,11 @@ def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
         summary={"bleu": found.scores.lines["bleu"]},
         details=found,
     )
+
+
+def stored_translations(config: Config) -> Path | None:
+    """Returns the folder of saved translations; None if all are to be made anew."""
+    return config.paths.local(config.paths.root) / "cache" / "translations" if config.evaluate.stored else None
 
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
@@ -190,7 +197,22 @@ def judge(
     found = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
     label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
     held_out_set = set_name([*sources, *references])
-    return Comparison(label, found.candidate, found.baseline, found.p_value, len(sources), gate=held_out_set, of=split)
+    faults = []
+    if config.checks:
+        gold = [(line,) for line in references]
+        ours, theirs = (run_checks(sources, gold, texts, languages, config.checks) for texts in (candidates, champions))
+        faults = compare_checks(ours, theirs)
+    return Comparison(
+        label,
+        found.candidate,
+        found.baseline,
+        found.p_value,
+        len(sources),
+        gate=held_out_set,
+        of=split,
+        faults=tuple(faults),
+        faults_p_value=config.checks_p_value,
+    )
 
 
 def translate(bundle: Path, lines: Sequence[str]) -> list[str]:

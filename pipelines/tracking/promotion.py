@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.files import exclusive
-from model.ranges import Amount, Probability, Range, Whole, check_ranges
+from model.ranges import Amount, Probability, Range, ShareAboveZero, Whole, check_ranges
+from pipelines.settings import CheckName
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
+from pipelines.tracking.faults import Faults
 from pipelines.tracking.history import Event
 from pipelines.tracking.policy import Policy, read_policy, write_policy
 from pipelines.tracking.registry import Registry, Version
@@ -41,6 +43,8 @@ class PromoteConfig:
     samples: Annotated[int, Range(100)] = 1000  # least bootstrap resamples; more if the level needs them
     also: list[str] = field(default_factory=list)  # other shards, on whose held-out texts it may not be much worse
     may_lose: Amount = 1.0  # at most, of the metric, on each of `also`
+    checks: list[CheckName] = field(default_factory=list)  # translation: rules under which it may not be worse
+    checks_p_value: ShareAboveZero = 0.05  # more faults that chance explains no better are refused; 1: any more
     # all questions to a gate together may spend this, see `gate.level`; null: the policy's value
     p_value: Probability | None = None
     force: bool = False  # promote without proof; needs a reason
@@ -66,11 +70,14 @@ class Comparison:
     reported: str = ""  # the test set's scores, on which nothing depends
     kept: tuple["Comparison", ...] = ()  # on the held-out sets of which little may be lost
     may_lose: float = 0.0  # on each of those
+    faults: tuple[Faults, ...] = ()  # under each rule of which it may not have more
+    faults_p_value: float = 1.0  # by chance, above which more of them count as none
 
     def better(self, p_value: float) -> bool:
-        """Returns True if the lead is significant at that level, and no more is lost on the other sets than allowed."""
+        """Returns True if the lead is significant at that level, and it loses nowhere more than allowed."""
         kept = all(one.lead >= -self.may_lose for one in self.kept)
-        return self.lead > 0 and self.p_value < p_value and kept
+        worse = any(one.worse(self.faults_p_value) for each in (self, *self.kept) for one in each.faults)
+        return self.lead > 0 and self.p_value < p_value and kept and not worse
 
     @property
     def lead(self) -> float:
@@ -80,7 +87,9 @@ class Comparison:
     def __str__(self) -> str:
         ours, theirs = (f"{value:.{self.digits}f}" for value in (self.candidate, self.champion))
         where = f" of {self.of}" if self.of else ""
-        return f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
+        faults = "".join(f"; {one}{' (worse)' * one.worse(self.faults_p_value)}" for one in self.faults)
+        score = f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
+        return f"{score}{faults}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""`dragoman clean`: finds old runs, downloaded bundles and the sessions of ended Rays; deletes them on agreement.
+"""`dragoman clean`: finds old runs, bundles and translations that can be had again, and the sessions of ended Rays;
+deletes them on agreement.
 
 Never touches a run that a process works on, or one with records that have not reached MLflow.
 """
@@ -31,7 +32,9 @@ class CleanConfig:
 
     days: Amount = 30.0  # since the last change, for runs and downloaded bundles
     runs: str = "artifacts/runs"
-    caches: list[str] = field(default_factory=lambda: ["artifacts/cache/models", "artifacts/versions"])
+    caches: list[str] = field(
+        default_factory=lambda: ["artifacts/cache/models", "artifacts/cache/translations", "artifacts/versions"]
+    )
     ray: str = "/tmp/ray"  # Ray's folder, for sessions that no process uses
     ask: bool = True  # false: delete without asking
 
@@ -91,12 +94,13 @@ def old_runs(config: CleanConfig) -> Iterator[Leftover]:
 
 
 def old_bundles(config: CleanConfig) -> Iterator[Leftover]:
-    """Yields downloaded bundles, CACHE/MODEL/VERSION; a deleted one is downloaded again when needed."""
+    """Yields downloaded bundles, CACHE/MODEL/VERSION, and translations, CACHE/BUNDLE/KEY; both come again."""
     for cache in map(Path, config.caches):
         for path in sorted(cache.glob("*/*")):
             changed, count = extent(path)
             if path.is_dir() and not path.is_symlink() and time.time() - changed >= config.days * DAY:
-                yield Leftover("bundle", path, changed, count)
+                kind = "translations" if cache.name == "translations" else "bundle"
+                yield Leftover(kind, path, changed, count)
 
 
 def dead_sessions(ray: Path) -> Iterator[Leftover]:

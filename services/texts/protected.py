@@ -4,15 +4,11 @@ from collections.abc import Callable, Iterator
 
 import regex
 
+from model.text.units import UNITS
 from services.texts import icu
 from services.texts.runs import Mask, Run
 
 _DOMAINS = "com|org|net|edu|gov|int|info|io|dev|app|eu|de|at|ch|fr|es|it|nl|pl|uk|us|ru|cn|jp|br"
-_UNITS = (
-    "kg|g|mg|µg|t|km|m|cm|mm|µm|nm|l|ml|cl|km/h|mph|m/s|ms|ns|h|min|s|kWh|Wh|kW|MW|W|V|A|Hz|kHz|MHz|GHz|"
-    "kB|KB|MB|GB|TB|PB|KiB|MiB|GiB|Kbit/s|Mbit/s|Gbit/s|px|pt|em|rem|dpi|fps|EUR|USD|GBP|CHF|JPY|CNY|RUB|PLN|"
-    "Mio|Mrd|hPa|bar|kJ|J|kcal|dB|ha|m²|m³|km²|cm²|am|pm|AM|PM|a\\.m\\.|p\\.m\\."
-)
 _DIGITS = r"\p{Nd}+(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}+)*"
 _TAG = r"""[A-Za-z][\w:.-]*(?:\s+[^<>]*?)?"""
 # By name: the kind of what is found. The first that fits at a place wins.
@@ -37,7 +33,7 @@ _KINDS = {
     "path": r"(?<![\w/.<])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"<>|]*",
     "mention": r"(?<![\w@#/])[@#](?!\d+\b)\w[\w.-]*\w",
     "number": rf"(?<![\w])(?:[-+−±~≈]|[<>≤≥]=?\s?)?(?:\p{{Sc}}\s?)?(?:{_DIGITS})"
-    rf"(?:\s?(?:{_UNITS})(?![\w])|\s?[%‰\p{{Sc}}]|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
+    rf"(?:\s?(?:{UNITS})(?![\w])|\s?[%‰\p{{Sc}}]|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
     r"|(?<![\w-])(?=[\p{L}_])[\w-]{1,40}?\p{Nd}[\w-]*(?:[.,:/]\p{Nd}[\w-]*)*",
     "symbol": r"[[\p{So}\p{Sm}\p{Co}]--[+<>=|~°]]+",
 }

@@ -50,7 +50,7 @@ def numbers_differ(source: str, target: str) -> bool:
 
     A number written as a word on one side passes, and so do 22:00 for 10 p.m. and 1,000 for 1.000.
     """
-    left, right = _numbers(source), _numbers(target)
+    left, right = numbers_in(source), numbers_in(target)
     left, right = left - right, right - left
     for number in list(left):
         for shift in (12, -12):
@@ -61,7 +61,8 @@ def numbers_differ(source: str, target: str) -> bool:
     return bool(+left) and bool(+right)
 
 
-def _numbers(text: str) -> Counter[int]:
+def numbers_in(text: str) -> Counter[int]:
+    """Returns the numbers above 0 that a text writes in digits, without the marks between thousands."""
     found = map(int, _DIGITS.findall(_THOUSANDS.sub("", text)))
     return Counter(number for number in found if number)
 

@@ -15,6 +15,7 @@ from model.shards.manifest import Manifest, read_manifest, write_manifest
 from pipelines import entries
 from pipelines.evaluation.translation import gate_split
 from pipelines.promote import promote_version
+from pipelines.settings import CheckName
 from pipelines.tracking import history
 from pipelines.tracking.hypotheses import file_name
 from pipelines.tracking.promotion import PromoteConfig, rollback
@@ -127,6 +128,36 @@ def test_a_version_that_forgets_another_domain_is_refused(
     outcome = promote_version(tracking, REGISTRY, config, shards, tmp_path, also=[old])
     assert outcome.accepted is accepted
     assert "of valid of old, p = 0.0" in outcome.message and f"at most {may_lose:g} may be lost" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("checks", "p_value", "accepted"),
+    [([], 0.05, True), (["empty"], 0.05, False), (["empty"], 0.0001, True), (["numbers"], 1.0, True)],
+)
+def test_a_version_with_more_faults_of_meaning_is_refused(
+    tracking: TrackingConfig,
+    tmp_path: Path,
+    shards: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    checks: list[CheckName],
+    p_value: float,
+    accepted: bool,
+) -> None:
+    """Version 2 knows twice as many lines and leaves eight empty, which version 1 does not: p = 1/256."""
+
+    def translate(bundle: Path, lines: Sequence[str]) -> list[str]:
+        right = json.loads((bundle / "config.json").read_text())["right"]
+        return [*Translators.known(right)[:92], *([""] * 8 if right == 80 else Translators.known(right)[92:])]
+
+    monkeypatch.setattr("pipelines.tasks.translation_release.translate", translate)
+    for right in (40, 80):
+        register(tracking, tmp_path, right)
+    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
+    config = PromoteConfig(version="2", checks=checks, checks_p_value=p_value)
+    outcome = promote_version(tracking, REGISTRY, config, shards, tmp_path)
+    assert outcome.accepted is accepted
+    assert ("empty faults 8 against 0, p = 0.00391" in outcome.message) is ("empty" in checks)
+    assert outcome.message.count("(worse)") == (not accepted)
 
 
 def test_stored_translations_decide_nothing(

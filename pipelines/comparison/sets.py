@@ -1,0 +1,237 @@
+"""`dragoman evaluate evaluate.sets=...`: one or several systems on several test sets.
+
+Translations are saved once; scores, checks and comparisons are made of them.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from model.bundles.translation import TranslationBundle
+from model.columns import columns
+from model.device import pick_device
+from model.errors import UserError
+from model.inference.translator import open_translator
+from model.languages import same_pair
+from model.plural import plural
+from model.runs import journal
+from model.runs.record import write_evaluation
+from model.shards.manifest import has_manifest, read_manifest
+from pipelines.comparison.versions import write_page
+from pipelines.config import Config
+from pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
+from pipelines.evaluation.metrics import paired_bootstrap
+from pipelines.evaluation.sets.comet import Comet
+from pipelines.evaluation.sets.read import HeldOutSet, read_sets
+from pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
+from pipelines.evaluation.sets.stored import translate_once
+from pipelines.evaluation.sets.system import System
+from pipelines.evaluation.translation import held_out
+from pipelines.evaluation.tuning import settle_length_penalty
+from pipelines.settings import CheckName
+from pipelines.tasks.base import Measured
+from pipelines.tasks.openings import CHOSEN_ON, open_set, set_digest
+from pipelines.tasks.translation_release import stored_translations
+
+logger = logging.getLogger(__name__)
+Rivals = Mapping[str, TranslationBundle]  # by label
+RECORD = "sets"  # evaluation.sets.json
+RESAMPLED: tuple[Literal["bleu", "chrf"], ...] = ("bleu", "chrf")  # metrics with a paired test
+
+
+@dataclass(frozen=True)
+class SetsEvaluation:
+    """A system's scores on every set."""
+
+    system: System
+    sets: list[HeldOutSet]
+    scores: list[SetScores]
+    checks: list[dict[CheckName, Check]]  # for faults of meaning
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns a row per set for `--json`."""
+        return [
+            {"set": one.name, "sentences": one.sentences, "references": one.references, "scores": one.scores}
+            for one in self.scores
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """Returns plain values for JSON."""
+        bundle = self.system.bundle
+        return {
+            "pair": bundle.pair,
+            "sets": [
+                {
+                    "digest": one.digest,
+                    **scores.record(),
+                    "checks": checks_record(checks, one.sources, one.references, texts),
+                }
+                for one, scores, checks, texts in zip(
+                    self.sets, self.scores, self.checks, self.system.translations, strict=True
+                )
+            ],
+            "engine": self.system.engine,
+            "decode": asdict(self.system.decode),
+            "bundle": bundle.digest,
+            "run_records": bundle.facts.get("records") or {},
+        }
+
+
+def evaluate_sets(
+    config: Config,
+    bundle: TranslationBundle,
+    folder: Path,
+    run: str,
+    rivals: Rivals,
+    say: Callable[[str], object],
+) -> tuple[Measured, str]:
+    """Scores a bundle on the sets of `evaluate.sets`, stores the record, and compares it with `rivals` by label.
+
+    `say` gets the report as soon as it is known. `run`: the name of the bundle's run; `folder` holds its records.
+
+    Raises:
+        UserError: a set cannot be read, a rival is of another pair, or a setting does not fit.
+    """
+    settings = config.evaluate
+    check_settings(config, bundle, rivals)
+    judges = open_judges(config)
+    sets = read_sets(settings.sets, bundle.languages, settings.split, settings.sentences, config.paths.local)
+    openings = [str(opening) for one in sets if (opening := _open(config, one, folder, run)) is not None]
+    ours = translate_sets(config, run, bundle, sets)
+    scores = score_system(config, ours, sets, judges)
+    checks = [
+        run_checks(one.sources, one.references, texts, bundle.languages)
+        for one, texts in zip(sets, ours.translations, strict=True)
+    ]
+    found = SetsEvaluation(ours, sets, scores, checks)
+    measured = Measured(
+        report=report(found),
+        scores={f"{one.name}_{metric}": value for one in scores for metric, value in one.scores.items()},
+        facts={},
+        summary={},
+        details=found,
+    )
+    say("\n".join([measured.report, "", *openings]) if openings else measured.report)
+    path = write_evaluation(folder, RECORD, found.record())
+    journal.note_evaluation(folder, path)
+    logger.info(f"kept in {path}")
+    others = [translate_sets(config, label, rival, sets) for label, rival in rivals.items()]
+    if others:
+        scored = [(other, score_system(config, other, sets, judges)) for other in others]
+        page = write_page(folder, RECORD, sets, [*scored, (ours, scores)])
+        logger.info(f"the translations are compared line by line in {page}")
+    return measured, "\n\n".join(compare_systems(config, found, other) for other in others)
+
+
+def page_of_split(config: Config, bundle: TranslationBundle, folder: Path, run: str, rivals: Rivals) -> Path:
+    """Writes the page that compares a bundle with others on `evaluate.split` of the shards; returns its path."""
+    settings = config.evaluate
+    name = settings.split
+    sets = read_sets({name: config.paths.shards}, bundle.languages, name, settings.sentences, config.paths.local)
+    systems = [translate_sets(config, label, one, sets) for label, one in [*rivals.items(), (run, bundle)]]
+    judges = open_judges(config)
+    return write_page(folder, name, sets, [(one, score_system(config, one, sets, judges)) for one in systems])
+
+
+def open_judges(config: Config) -> dict[str, Judge]:
+    """Returns the learned metrics among `evaluate.metrics`.
+
+    Raises:
+        UserError: no folder is given for one, or it cannot be read.
+    """
+    settings = config.evaluate
+    if "comet" not in settings.metrics:
+        return {}
+    if settings.comet is None:
+        raise UserError("evaluate.comet: the metric comet needs a model; evaluate.comet=FOLDER (docs/evaluation.md)")
+    return {"comet": Comet(config.paths.local(settings.comet), pick_device(config.cluster.device))}
+
+
+def score_system(
+    config: Config, system: System, sets: Sequence[HeldOutSet], judges: Mapping[str, Judge]
+) -> list[SetScores]:
+    """Returns a system's scores on every set."""
+    settings, language = config.evaluate, system.bundle.languages[1]
+    return [
+        score_set(one, texts, settings.metrics, language, settings.tokenize, judges)
+        for one, texts in zip(sets, system.translations, strict=True)
+    ]
+
+
+def check_settings(config: Config, bundle: TranslationBundle, rivals: Rivals) -> None:
+    """Raises UserError for settings that do not fit the evaluation of sets."""
+    settings = config.evaluate
+    if not settings.metrics:
+        raise UserError(f"evaluate.metrics=[]: choose at least one of {', '.join(LABELS)}")
+    if settings.alignment:
+        raise UserError("evaluate.alignment=true: test sets have no gold alignment; leave evaluate.sets out")
+    for label, rival in rivals.items():
+        if not same_pair(rival.pair, bundle.pair):
+            raise UserError(f"evaluate.against={label}: translates {rival.pair}, the other model {bundle.pair}")
+
+
+def _open(config: Config, one: HeldOutSet, folder: Path, run: str) -> object:
+    """Records the opening of a test set; None for a split that choices are made on."""
+    if one.shards is None:
+        return open_set(config, one.name, one.digest, folder, run)
+    digest = set_digest(one.shards, one.split)
+    return None if one.split in CHOSEN_ON else open_set(config, one.split, digest, folder, run)
+
+
+def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: Sequence[HeldOutSet]) -> System:
+    """Returns a bundle's translations of every set, those that are saved or new ones."""
+    settings = config.evaluate
+    valid = None
+    if config.decode.length_penalty == bundle.decode.length_penalty == "auto" and has_manifest(config.shard_dir):
+        texts = read_manifest(config.shard_dir).texts
+        valid = held_out(config.shard_dir, "valid", bundle.languages) if "valid" in texts else None
+    decode = settle_length_penalty(replace(config.decode, nbest=1), bundle, valid, settings.length_penalties)
+    translator, translations = open_translator(bundle, settings.engine), []
+    for one in sets:
+        made = translate_once(translator, one.sources, decode, bundle.digest, stored_translations(config))
+        for warning in made.warnings:
+            logger.warning(f"{label}, {one.name}: {warning}")
+        translations.append(made.texts)
+    return System(label, bundle, translator.engine.name, decode, translations)
+
+
+def report(found: SetsEvaluation) -> str:
+    """Returns the report for users."""
+    system = found.system
+    head = (
+        f"{system.bundle.pair}, {plural(len(found.sets), 'set')}: {system.label}, beam {system.decode.beam}, length "
+        f"penalty {system.decode.alpha:g}, {system.engine}"
+    )
+    checks = [
+        checks_report(each, one.sources, texts, f"{one.name}: checks")
+        for one, each, texts in zip(found.sets, found.checks, system.translations, strict=True)
+    ]
+    return "\n\n".join([head, tables(found.scores), *checks])
+
+
+def compare_systems(config: Config, evaluated: SetsEvaluation, other: System) -> str:
+    """Returns a table of both systems' scores on every set, with the p-value of each difference, and their faults."""
+    settings, ours, rows, faults = config.evaluate, evaluated.system, [], []
+    for place, one in enumerate(evaluated.sets):
+        theirs = run_checks(one.sources, one.references, other.translations[place], other.bundle.languages)
+        found = [each for each in compare_checks(evaluated.checks[place], theirs) if each.candidate or each.champion]
+        faults.append(f"{one.name}: {'; '.join(map(str, found)) or 'no faults of meaning'}")
+        first, *more = one.streams()
+        for metric in (name for name in RESAMPLED if name in settings.metrics):
+            test = paired_bootstrap(
+                other.translations[place],
+                ours.translations[place],
+                [text or "" for text in first],
+                ours.bundle.languages[1],
+                settings.tokenize,
+                settings.bootstrap,
+                metric,
+                more,
+            )
+            figures = (test.baseline, test.candidate)
+            rows.append([one.name, LABELS[metric], *(f"{value:.2f}" for value in figures),
+                         f"{test.difference:+.2f}", f"{test.p_value:.4f}"])  # fmt: skip
+    head = ["set", "metric", other.label, ours.label, "difference", "p"]
+    return "\n".join([*columns([head, *rows], right=True), "", *faults])

@@ -1,0 +1,1 @@
+"""Named test sets: read, translated once, scored by several metrics, and checked for faults of meaning."""

@@ -1,0 +1,167 @@
+"""Scores of translations of a test set by the metrics of `evaluate.metrics`: in all, by domain and by length."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from model.columns import columns
+from model.inference.bleu import UNSPACED, tokeniser
+from model.languages import base_language
+from pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
+from pipelines.evaluation.sets.read import HeldOutSet
+from pipelines.settings import MetricName
+
+LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET"}
+Rows = Sequence[int]
+
+
+class Judge(Protocol):
+    """A learned metric."""
+
+    signature: str
+
+    def score(
+        self, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+    ) -> list[float]:
+        """Returns the score of each line."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of one system on one set."""
+
+    of: Callable[[Rows], float]  # the score of some lines
+    signature: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The scores of some lines of a set."""
+
+    name: str
+    sentences: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class SetScores:
+    """The scores of one system on one set; BLEU, chrF and TER from 0 to 100, TER better when lower."""
+
+    name: str
+    sentences: int
+    references: int  # the most of a line
+    scores: dict[str, float]
+    signatures: dict[str, str]
+    domains: list[Group]
+    unit: str  # of `lengths`: words or characters of the first reference
+    lengths: list[Group]
+
+    def record(self) -> dict[str, Any]:
+        """Returns plain values for JSON."""
+        return asdict(self)
+
+
+def score_set(
+    one: HeldOutSet,
+    hypotheses: Sequence[str],
+    metrics: Sequence[MetricName],
+    language: str,
+    tokenize: str = "auto",
+    judges: Mapping[str, Judge] | None = None,
+) -> SetScores:
+    """Returns the scores of a system's translations of a set; `language` is the target's. `judges` are the learned
+    metrics by name; a set's score is the mean of its lines'.
+
+    Raises:
+        UserError: an unknown tokeniser, or one that is not installed.
+    """
+    quieten()
+    name, rows = tokeniser(tokenize, language), range(len(one.sources))
+    learned = judges or {}
+    opened: dict[str, Metric] = {
+        metric: _learned(learned[metric], one, hypotheses)
+        if metric in learned
+        else _overlap(metric, one, hypotheses, name, language)
+        for metric in metrics
+    }
+    whole = {metric: found.of(rows) for metric, found in opened.items()}
+    signatures = {metric: found.signature() for metric, found in opened.items()}
+
+    def group(title: str, some: Rows) -> Group:
+        return Group(title, len(some), {metric: found.of(some) for metric, found in opened.items()})
+
+    by_domain: dict[str, list[int]] = {}
+    for row, domain in enumerate(one.domains):
+        by_domain.setdefault(domain or "none", []).append(row)
+    unit: Unit = "characters" if name in UNSPACED else "words"
+    lengths = length_groups(one.first, unit)
+    return SetScores(
+        one.name,
+        len(one.sources),
+        one.most,
+        whole,
+        signatures,
+        [group(*each) for each in sorted(by_domain.items())],
+        unit,
+        [group(*each) for each in lengths],
+    )
+
+
+def _learned(judge: Judge, one: HeldOutSet, hypotheses: Sequence[str]) -> Metric:
+    """Returns the mean of a learned metric's line scores."""
+    lines = judge.score(one.sources, hypotheses, one.references)
+    return Metric(lambda rows: math.fsum(lines[row] for row in rows) / len(rows), lambda: judge.signature)
+
+
+def _overlap(metric: MetricName, one: HeldOutSet, hypotheses: Sequence[str], tokenize: str, language: str) -> Metric:
+    """Returns a metric of sacreBLEU over all references of each line."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    asian = base_language(language) in ASIAN
+    scorers: dict[MetricName, Callable[[], Any]] = {
+        "bleu": lambda: BLEU(tokenize=tokenize),
+        "chrf": CHRF,
+        "ter": lambda: TER(normalized=asian, asian_support=asian),
+    }
+    scorer = scorers[metric]()
+
+    def score(rows: Rows) -> float:
+        return float(scorer.corpus_score([hypotheses[row] for row in rows], one.streams(rows)).score)
+
+    return Metric(score, lambda: str(scorer.get_signature()))
+
+
+def tables(found: Sequence[SetScores]) -> str:
+    """Returns the table with a row per set, those by domain and by length, and each metric's signatures."""
+    metrics = list(found[0].scores)
+    labels = [LABELS[metric] for metric in metrics]
+    head = ["set", "sentences", "references", *labels]
+    rows = [[one.name, f"{one.sentences:,}", one.references, *_cells(one.scores)] for one in found]
+    parts = ["\n".join(columns([head, *rows], right=True))]
+    for title, groups in (
+        ("domain", [(one.name, each) for one in found for each in one.domains]),
+        ("length", [(one.name, each) for one in found for each in one.lengths]),
+    ):
+        if groups:
+            rows = [[f"{name} {each.name}", f"{each.sentences:,}", *_cells(each.scores)] for name, each in groups]
+            unit = f", in {found[0].unit} of the reference" if title == "length" else ""
+            parts.append("\n".join(columns([[f"by {title}{unit}", "sentences", *labels], *rows], right=True)))
+    return "\n\n".join([*parts, "\n".join(_signatures(found, metrics))])
+
+
+def _cells(scores: Mapping[str, float]) -> list[str]:
+    return [f"{value:.2f}" for value in scores.values()]
+
+
+def _signatures(found: Sequence[SetScores], metrics: Sequence[str]) -> list[str]:
+    """Returns a line for each metric and signature, with the sets that it is of."""
+    lines = []
+    for metric in metrics:
+        sets: dict[str, list[str]] = {}
+        for one in found:
+            sets.setdefault(one.signatures[metric], []).append(one.name)
+        lines += [f"{LABELS[metric]}|{signature} ({', '.join(names)})" for signature, names in sets.items()]
+    return lines
