@@ -40,16 +40,22 @@ class LabelTokenizer(TableTokenizer):
         """Makes the vocabulary of the labels of a training text; for numbers, their mean and standard deviation.
 
         Raises:
-            UserError: labels or numbers that are all the same, from which nothing can be learned.
+            UserError: labels or numbers that are all the same, from which nothing can be learned; a reserved label.
         """
         if task == "numbers":
             values = [float(text) for text in texts]
-            mean = math.fsum(values) / len(values)
-            scale = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+            try:
+                mean = math.fsum(values) / len(values)
+                scale = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
+            except OverflowError:
+                most = max(values, key=abs)
+                raise UserError(f"corpus.labels=numbers: {most:g} is too large to learn; scale the numbers") from None
             if not scale:
                 raise UserError(f"corpus.labels=numbers: every training text has the same number, {mean:g}")
             return cls([*SPECIAL_PIECES, *DIGITS], task, mean, scale)
         found = sorted({label for text in texts for label in (text.split(" ") if task == "tags" else [text])})
+        if reserved := sorted(set(found) & set(SPECIAL_PIECES)):
+            raise UserError(f"corpus.labels={task}: {reserved[0]!r} is reserved; give the label another name")
         if len(found) < 2:
             raise UserError(f"corpus.labels={task}: the training texts have one label only, {', '.join(found)!r}")
         return cls([*SPECIAL_PIECES, *found], task)

@@ -5,7 +5,9 @@ Rules about translations (length ratio, copies, alignment) are left out. A label
 
 import dataclasses
 import logging
+import unicodedata
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from model.errors import UserError
@@ -22,7 +24,7 @@ from pipelines.corpus.pack.spreading import Nodes
 from pipelines.corpus.plan.plan import Plan, make_plan
 from pipelines.corpus.read.cutting import fill_auto_cut
 from pipelines.corpus.read.records import encodings_of
-from pipelines.corpus.read.sources import SPLITS
+from pipelines.corpus.read.sources import SPLITS, Source
 from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 
 logger = logging.getLogger(__name__)
@@ -55,9 +57,14 @@ def make_labelled(one: Sharding) -> Manifest:
         for split in SPLITS[1:]:
             if plan.records(split):
                 _check_labels(labels, clean, plan, split)
+        warnings = [*_lost(labels, one.sources), *_alike(labels)]
+        for warning in warnings:
+            logger.warning(warning)
         record = one.tokenizer_once(lambda: _tokenizers(one, clean, plan, labels))
         sources = source_records(one.sources, blocks, plan, {}, one.values)
-        return one.pack(clean, plan, nodes, record, config.shards, kind="labelled", sources=sources)
+        return one.pack(
+            *(clean, plan, nodes, record, config.shards), kind="labelled", sources=sources, warnings=warnings
+        )
 
 
 def _tokenizers(one: Sharding, clean: Path, plan: Plan, labels: LabelTokenizer) -> TokenizerPair:
@@ -78,9 +85,39 @@ def _check_labels(labels: LabelTokenizer, clean: Path, plan: Plan, split: str) -
     for text in kept_lines(clean, plan, split, 1):
         missing.update(labels.unknown(text))
     if missing:
-        told = ", ".join(f"{label} ({count:,})" for label, count in missing.most_common(SHOWN))
+        told = _counted(missing)
         known = ", ".join(labels.labels[:SHOWN]) + (" ..." if len(labels.labels) > SHOWN else "")
         raise UserError(
             f"corpus.{split}: has labels that no training text has: {told}. Those of the training texts are {known}; "
             f"add texts of each class to them, or leave the others out"
         )
+
+
+def _lost(labels: LabelTokenizer, sources: Sequence[Source]) -> Iterator[str]:
+    """Yields a warning if cleaning dropped all texts of some labels: the network cannot answer with those."""
+    if labels.task == "numbers":
+        return
+    found: Counter[str] = Counter()
+    for source in sources:
+        if source.split == "train":
+            with source.files[1].open(encoding="utf-8", newline="\n") as lines:
+                for line in lines:
+                    found.update(labels.unknown(line.rstrip("\n")))
+    if found:
+        yield f"corpus.train: no text is left of the labels {_counted(found)}; corpus.clean dropped them"
+
+
+def _alike(labels: LabelTokenizer) -> Iterator[str]:
+    """Yields a warning for labels that differ by case or by Unicode's compatible forms alone."""
+    groups: dict[str, list[str]] = {}
+    for label in labels.labels:
+        groups.setdefault(unicodedata.normalize("NFKC", label).casefold(), []).append(label)
+    found = [" and ".join(group) for group in groups.values() if len(group) > 1]
+    if found:
+        more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+        yield f"corpus.train: labels that look alike count as different ones: {', '.join(found[:SHOWN])}{more}"
+
+
+def _counted(labels: Counter[str]) -> str:
+    """Returns the most frequent labels with their counts."""
+    return ", ".join(f"{label} ({count:,})" for label, count in labels.most_common(SHOWN))

@@ -42,7 +42,7 @@ SETTLE = {
 HELD_OUT = 0.02  # of a text, if a network needs a held-out part
 PARTS = "corpus.parts"  # with files here, without them in the manifest
 GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
-OF_SAMPLES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt)")  # the name that `samples.as_lines` gives a tar's lines
+OF_LINES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt|text|labels)")  # of the lines of a tar or of a labelled file
 
 
 def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def cutting(manifest: Manifest, run: int) -> list[str]:
 
 
 def is_made_of_tars(manifest: Manifest) -> bool:
-    """Returns True if the shards come from other tools' tars, through lines: sizes and fields are the lines'."""
+    """Returns True if the shards come from other tools' tars, through lines with fields of their own."""
     return bool(manifest.config["corpus"].get("format") == "webdataset")
 
 
@@ -137,10 +137,11 @@ def check_given_file(
     made_of = [source for source in manifest.sources if source.get("split", split) == split]
     file = Path(fill_pattern(corpus, "-".join(manifest.languages), name))
     path = Path(corpus.root or "").expanduser() / file.expanduser()
-    size = path.stat().st_size if path.is_file() and not is_made_of_tars(manifest) else None
+    by_lines = manifest.config["corpus"].get("format") in ("webdataset", "labelled")  # sizes are those of the lines
+    size = path.stat().st_size if path.is_file() and not by_lines else None
     names: dict[str, None] = {}
     for source in made_of:
-        own = OF_SAMPLES.sub(r"\1", source["name"]) if is_made_of_tars(manifest) else source["name"]
+        own = OF_LINES.sub(r"\1", source["name"]) if by_lines else source["name"]
         same_size = size in (None, source["bytes"])
         if same_size and fnmatchcase(own, path.name):
             return

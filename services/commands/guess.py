@@ -38,10 +38,8 @@ def fill(config: GuessConfig, words: str | None = None) -> int:
     check(config)
     given = config.text if words is None else words
     if given is None or not has_mask(given):
-        raise UserError(
-            f"fill: {'no text' if given is None else repr(given[:60])} has no {MASK}; write one for each token to "
-            f'guess: dragoman fill "The {MASK} barks."'
-        )
+        told = "give a text with a mask" if given is None else f"{given[:60]!r} has no {MASK}"
+        raise UserError(f'fill: {told}; write one for each token to guess: dragoman fill "The {MASK} barks."')
     bundle = open_text_bundle(config, "masked")
     network = bundle.network.to(config.device)
     steps, text = fill_steps(network, bundle.tokenizer, given, config.best, bundle.normalisation)

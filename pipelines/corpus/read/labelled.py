@@ -173,6 +173,8 @@ def _lines(path: Path, view: View) -> Iterator[tuple[int, str]]:
 
 def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     cells, places = line.split("\t"), _places(config)
+    if number == 1 and [cells[place].strip().lower() for place in places if place < len(cells)] == ["text", "label"]:
+        raise UserError(f"{path}: line 1: holds the names of the columns, not a text; delete the line")
     if len(cells) <= max(places):
         raise UserError(
             f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] "
@@ -217,20 +219,28 @@ def _conll(config: CorpusConfig, path: Path, form: str) -> Iterator[Row]:
     """Yields sentences: runs of lines with a word each, ended by blank lines; comments and ranges are left out."""
     chosen = {"text", "label"} <= set(config.columns) and config.columns != ["text", "label"]
     at_word, at_tag = _places(config) if chosen else CONLL_PLACES[form]
-    first, words, tags = 0, list[str](), list[str]()
+    first, words, tags, ended = 0, list[str](), list[str](), 0
     for number, line in _lines(path, View()):
         cells = line.split("\t") if form == "conllu" else line.split()
         if not line.strip() or cells[0] == "-DOCSTART-":
             if words:
                 yield first, words, tags
+                ended += 1
             words, tags = [], []
             continue
         if form == "conllu" and (line.startswith("#") or not cells[0].isdigit()):
             continue
         if len(cells) <= max(at_word, at_tag, 1):
             raise UserError(f"{path}: line {number}: {plural(len(cells), 'column')}; a word and its tag are expected")
+        if form == "conllu" and words and cells[0] == "1":
+            raise UserError(f"{path}: line {number}: a sentence begins without a blank line before it")
         first = first if words else number
         words.append(cells[at_word])
         tags.append(cells[at_tag])
+    if not ended and 0 < config.clean.max_words < len(words):
+        raise UserError(
+            f"{path}: holds one sentence of {len(words):,} words, more than corpus.clean.max_words="
+            f"{config.clean.max_words}; a blank line ends each sentence"
+        )
     if words:
         yield first, words, tags

@@ -36,7 +36,7 @@ def confusion(evaluation: LabelEvaluation) -> Figure:
     """Draws how often each label was guessed for each, as shares of the row; the diagonal is right."""
     from sklearn.metrics import confusion_matrix
 
-    counts = {label: evaluation.gold.count(label) for label in {*evaluation.gold, *evaluation.guessed}}
+    counts = {label: evaluation.gold.count(label) for label in evaluation.labels}
     labels = sorted(sorted(counts), key=lambda label: -counts[label])[:MOST]
     found = confusion_matrix(evaluation.gold, evaluation.guessed, labels=labels)
     shares = found / np.maximum(1, found.sum(1, keepdims=True))

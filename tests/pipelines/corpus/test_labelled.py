@@ -14,6 +14,7 @@ from model.shards.reader import ShardReader
 from model.shards.verify import verify
 from model.text.labels import FIRST, GAP, LabelTokenizer
 from model.text.tokenizers import load_pair
+from pipelines import entries
 from pipelines.config import Config
 from pipelines.corpus.phrasebook.generate import distinct_pairs
 from pipelines.corpus.phrasebook.words import tokens
@@ -82,16 +83,73 @@ def test_each_kind_of_file_gives_texts_and_labels(tmp_path: Path) -> None:
         ("a.tsv", "the dog\tDET\n", "tags", "line 1: 2 words and 1 tag; each word has one tag"),
         ("a.tsv", "Good.\tmuch\n", "numbers", "line 1: 'much' is no number"),
         ("a.tsv", "Good.\tinf\n", "numbers", "line 1: 'inf' is no number"),
+        ("a.tsv", "Good.\tnan\n", "numbers", "line 1: 'nan' is no number"),
+        ("a.tsv", "Good.\t1,5\n", "numbers", "line 1: '1,5' is no number"),
+        ("a.tsv", "Good.\t \u200b\n", "classes", "line 1: no label"),
+        ("a.tsv", "\ufefftext\tlabel\nGood.\tpos\n", "classes", "line 1: holds the names of the columns"),
+        ("a.jsonl", '{"text": "Good.", "label": NaN}\n', "numbers", "line 1: "),
+        ("a.jsonl", '{"text": ["the", "dog"], "label": ["DET"]}\n', "tags", "line 1: 2 words and 1 tag"),
         ("a.jsonl", '{"text": "Good."}\n', "classes", "line 1: no field 'label'"),
         ("a.jsonl", '{"text": "Good.", "label": ["a", "b"]}\n', "classes", "corpus.labels=tags takes it"),
         ("a.jsonl", "Good.\n", "classes", "line 1: not JSON"),
         ("a.conllu", CONLLU, "classes", "has tags; corpus.labels=tags"),
         ("a.conll", "EU\n", "tags", "line 1: 1 column; a word and its tag"),
+        ("a.conll", "EU B-ORG\n" * 1001, "tags", "one sentence of 1,001 words, more than corpus.clean.max_words=1000"),
+        ("a.conllu", CONLLU.replace("\n\n", "\n"), "tags", "line 5: a sentence begins without a blank line before it"),
     ],
 )
 def test_bad_records_are_named(tmp_path: Path, name: str, text: str, labels: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         read(tmp_path, name, text, f"corpus.labels={labels}")
+
+
+@pytest.mark.parametrize(("name", "text"), [("d.conllu", CONLLU), ("e.conll", CONLL)])
+def test_lines_may_end_as_on_windows(tmp_path: Path, name: str, text: str) -> None:
+    unix = read(tmp_path, name, text, "corpus.labels=tags")
+    assert read(tmp_path, name, text.replace("\n", "\r\n"), "corpus.labels=tags") == unix and len(unix) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        ("Good.\tpos\nBad.\n", [], "a.tsv: line 2: 1 column, and corpus.columns=[text, label] needs 2"),
+        ("Good.\tpos\nBad.\t\n", [], "a.tsv: line 2: no label (corpus.on_error=skip leaves such records out)"),
+        ("the dog\tDET\n", ["corpus.labels=tags"], "a.tsv: line 1: 2 words and 1 tag; each word has one tag"),
+        ("Good.\tnan\n", ["corpus.labels=numbers"], "a.tsv: line 1: 'nan' is no number"),
+        ("A.\t-1e300\nB.\t1e300\n", ["corpus.labels=numbers"], "1e+300 is too large to learn; scale the numbers"),
+        ("Good.\tpos\nWell.\tpos\n", [], "corpus.labels=classes: the training texts have one label only, 'pos'"),
+        ("A.\tpos\nB.\t<unk>\n", [], "corpus.labels=classes: '<unk>' is reserved; give the label another name"),
+        ("A.\tpos\nB.\tneg\n", ["corpus.columns=[text,tag]"], "corpus.columns=[text, tag]: name the columns in order"),
+    ],
+)
+def test_the_command_answers_bad_files_in_a_line(
+    tmp_path: Path, text: str, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.tsv").write_text(text, encoding="utf-8")
+    places = [f"corpus.train.file={tmp_path}/a.tsv", f"paths.root={tmp_path}/home", "cluster.backend=local"]
+    uncut = ["corpus.cut.valid=0", "corpus.cut.test=0", "tracking.offline=true"]
+    assert entries.main(["shard", "corpus=labelled", "pair=en", *places, *uncut, *words]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("dragoman shard: ") and told in last
+    assert not list(tmp_path.glob("home/shards/*/manifest.json"))
+
+
+def test_labels_that_look_alike_or_lose_their_texts_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    long, more = " ".join(["long"] * 1001), "Good.\tpos\nBad.\tneg\nWell.\tPos\nSo.\tｎｅｇ\n"
+    config = corpus(
+        tmp_path, "a.tsv", f"{more}{long}\trare\n", "corpus.cut.valid=0", "corpus.cut.test=0", "tokenizer=words"
+    )
+    warnings = read_manifest(shard(config).directory).warnings
+    assert warnings == [
+        "corpus.train: no text is left of the labels rare (1); corpus.clean dropped them",
+        "corpus.train: labels that look alike count as different ones: Pos and pos, neg and ｎｅｇ",
+    ]
+    assert all(warning in caplog.text for warning in warnings)
+
+
+def test_unicode_forms_of_a_label_are_one(tmp_path: Path) -> None:
+    found = read(tmp_path, "a.tsv", "Gut.\tschön\nBesser.\tscho\u0308n\n")
+    assert {label for _, label in found} == {"schön"}
 
 
 def test_bad_records_may_be_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from model.bundles.labelled import load_label_bundle
 from model.errors import UserError
 from model.inference.kinds import open_answers
 from model.inference.labeller import Labeller, Words
-from pipelines import evaluate, promote, train
+from pipelines import entries, evaluate, promote, train
 from pipelines.config import Config, VerifyRoot
 from pipelines.shard import shard
 from pipelines.tasks.verification import verify as check_run
@@ -46,10 +46,10 @@ RUNS = {
 }
 
 
-def config(home: Path, task: str, *overrides: str) -> Config:
+def words(home: Path, task: str, *overrides: str) -> list[str]:
+    """The words of a command line."""
     model, kind = RUNS[task]
-    values = compose.values(
-        [
+    return [
             "corpus=labelled", "pair=en", f"corpus.labels={task}", f"corpus.train.file={home}/{task}.tsv",
             "corpus.cut.valid=0.15", "corpus.cut.test=0.15", "tokenizer=words", "tokenizer.min_count=1",
             f"paths.root={home}/artifacts", f"model={model}", *SIZES[kind], f"name={task}", "loader.max_length=32",
@@ -57,9 +57,11 @@ def config(home: Path, task: str, *overrides: str) -> Config:
             "train.optimizer.lr=0.02", "train.optimizer.warmup_steps=4", "train.loss.label_smoothing=0",
             "train.average_last=2", "registry=labels", "cluster.backend=local", "tracking.system_metrics=false",
             *overrides,
-        ]
-    )  # fmt: skip
-    return compose.typed(Config, values)
+        ]  # fmt: skip
+
+
+def config(home: Path, task: str, *overrides: str) -> Config:
+    return compose.typed(Config, compose.values(words(home, task, *overrides)))
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +189,57 @@ def test_what_does_not_fit_is_refused_before_a_start(home: Path, overrides: list
     with pytest.raises(UserError, match=message):
         train.task(refused)
     assert not refused.run_dir.exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "told"),
+    [
+        (
+            ["train.freeze=[embeddings,encoder,output]"],
+            "train.freeze=[embeddings,encoder,output]: nothing is left to tr",
+        ),
+        (
+            ["train.freeze=[decoder]"],
+            "train.freeze: 'decoder' is not known. Did you mean 'encoder'? Choices: embeddings",
+        ),
+        (
+            ["train.init_from=classes", "model.feed_forward=32"],
+            " is (16,) there and (32,) in this network; the sizes of",
+        ),
+        (["train.init_parts.encoder=classes", "model.layers=2"], " is none there and (16,) in this network"),
+        (["train.init_parts.encoder=tags"], "encoder=tags: is a bundle of recurrent_head, which has no encoder"),
+        (["train.init_parts.output=numbers"], "output.bias is (1,) there and (2,) in this network"),
+        (["loader.denoise=infilling"], "loader.denoise=infilling: only encoder-decoders are pre-trained so"),
+    ],
+)
+def test_the_command_answers_bad_settings_in_a_line(
+    home: Path, overrides: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert entries.main(["train", *words(home, "classes", "name=refused", *overrides)]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("dragoman train: ") and told in last
+    assert not (home / "artifacts" / "runs" / "refused").exists()
+
+
+def test_a_class_without_held_out_texts_is_no_trouble_and_one_without_training_texts_is_named(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "good.tsv").write_text("olga likes rain\tgood\nolga likes snow\tgood\n")
+    given = [f"corpus.test.file={home}/good.tsv", "corpus.cut.test=auto", f"paths.shards={home}/good"]
+    one = config(home, "classes", *given)
+    shard(one)
+    one.evaluate.bundle = "classes"
+    assert evaluate.task(one) == 0
+    out = capsys.readouterr().out
+    assert "2 texts" in out and "nan" not in out
+    (home / "good.tsv").write_text("olga likes rain\tgreat\n")
+    words_of = words(home, "classes", *given[:2], f"paths.shards={home}/unseen")
+    assert entries.main(["shard", *words_of]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert (
+        "corpus.test: has labels that no training text has: great (1). Those of the training texts are bad, good"
+        in last
+    )
 
 
 def test_an_evaluation_on_other_labels_names_both(home: Path) -> None:

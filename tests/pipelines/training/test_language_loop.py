@@ -1,10 +1,11 @@
-"""Language models in the training loop: exact resume with carried states, the same run on one and two ranks."""
+"""Networks of one language in the training loop: exact resume, carried states, the same run on one and two ranks."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -14,8 +15,12 @@ from model.networks.language_network import LanguageNetwork
 from model.ports import free_ports
 from model.runs import checkpoints, journal, paths
 from model.settings import LossConfig
+from model.shards.reader import ShardReader
+from model.text.labels import DIGITS, FIRST, GAP, LabelTokenizer
+from model.text.tokenizer import SPECIAL_PIECES, Ids
 from pipelines.cluster.ranks import Ranks
 from pipelines.loaders.blocks import WindowLoader
+from pipelines.loaders.labelled import LabelledLoader
 from pipelines.loaders.masked import MaskedLoader
 from pipelines.loaders.masking import Masking
 from pipelines.loaders.prefetch import Lanes
@@ -55,6 +60,14 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "gpt": {"architecture": "gpt", **SMALL},
     "gpt batch norm": {"architecture": "gpt", "norm_kind": "batch", **SMALL},
     "bert": {"architecture": "bert", **SMALL},
+    "classes": {"architecture": "transformer_head", "pooling": "attention", **SMALL, "max_positions": 32},
+    "tags": {"architecture": "recurrent_head", "head": "tags", "embedding": 12, "width": 8, "layers": 2},
+    "numbers": {"architecture": "transformer_head", "head": "numbers", **SMALL, "max_positions": 32},
+}
+LABELS = {
+    "classes": LabelTokenizer([*SPECIAL_PIECES, "bad", "good"], "classes"),
+    "tags": LabelTokenizer([*SPECIAL_PIECES, "NAME", "NOUN", "VERB"], "tags"),
+    "numbers": LabelTokenizer([*SPECIAL_PIECES, *DIGITS], "numbers", mean=27.0, scale=5.0),
 }
 CARRY = ("rnnlm", "rnnlm attention", "selective")  # networks that carry states from batch to batch
 
@@ -64,8 +77,10 @@ def nothing(step: int, values: dict[str, float]) -> None:
 
 
 def loader_of(kind: str, shards: Path, ranks: Ranks) -> Lanes[Any]:
-    text = SplitText(shards, "train")
     place = (3, ranks.rank, ranks.world)
+    if kind in LABELS:
+        return LabelledLoader(ShardReader(shards, "train"), LABELS[kind], LOADER, *place)
+    text = SplitText(shards, "train")
     if kind in CARRY:
         return StreamLoader(text, LOADER, *place)
     if kind != "bert":
@@ -85,8 +100,9 @@ def train(
     """One start of a small run, with dropout; `changes` replace the trainer's arguments."""
     ranks = ranks or Ranks(0, 1, CPU)
     torch.manual_seed(5)
+    labels = LABELS.get(kind)
     arguments: dict[str, Any] = {
-        "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, VOCABULARY),
+        "network": any_network(model_config(NETWORKS[kind]), VOCABULARY, labels.vocabulary if labels else VOCABULARY),
         "loss": architecture(NETWORKS[kind]["architecture"]).loss,
         "loader": loader_of(kind, shards, ranks),
         "lanes": LOADER.lanes,
@@ -115,8 +131,25 @@ def tensors(run: Path) -> dict[str, dict[str, torch.Tensor]]:
 
 
 @pytest.fixture
-def shards(make_shards: Callable[..., Path]) -> Path:
-    return make_shards([(source, None) for source, _ in random_records(300)])
+def kind() -> str:
+    """The network of a test that names none."""
+    return "rnnlm"
+
+
+@pytest.fixture
+def shards(make_shards: Callable[..., Path], kind: str) -> Path:
+    return make_shards([(source, label_of(kind, source)) for source, _ in random_records(300)])
+
+
+def label_of(kind: str, text: Ids) -> Ids | None:
+    """What a text is labelled with, computed from its ids; None for networks that learn the text itself."""
+    if kind not in LABELS:
+        return None
+    if kind == "tags":
+        return np.where(text % 4, FIRST + text % 3, GAP).astype(text.dtype)
+    mean = float(text.mean())
+    told = str(mean) if kind == "numbers" else ("bad", "good")[mean > LABELS["numbers"].mean]
+    return LABELS[kind].encode([told])[0]
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

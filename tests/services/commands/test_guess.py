@@ -44,10 +44,25 @@ def test_fill_gives_each_mask_its_tokens(masked_bundle: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("The dog barks.", "'The dog barks.' has no [MASK]; write one for each token to guess: dragoman fill"),
+        ("a " * 40 + "[MASK]", "the network has 32 positions; shorten it"),
+    ],
+)
+def test_the_command_answers_a_text_that_it_cannot_fill_in_a_line(
+    text: str, told: str, masked_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["fill", text, f"guess.bundle={masked_bundle}"]) == 2
+    shown = capsys.readouterr()
+    assert told in shown.err.splitlines()[-1] and not shown.out
+
+
+@pytest.mark.parametrize(
     ("verb", "text", "changes", "message"),
     [
         (fill, "The dog barks.", {}, r"'The dog barks.' has no \[MASK\]; write one for each token to guess"),
-        (fill, None, {}, r"no text has no \[MASK\]"),
+        (fill, None, {}, r"fill: give a text with a mask; write one for each token"),
         (fill, "The [MASK].", {"bundle": "language"}, "language"),
         (fill, "[MASK]" + " a" * 40, {"bundle": "masked"}, "the network has 32 positions; shorten it"),
         (next_tokens, None, {}, "give the beginning of a text"),
