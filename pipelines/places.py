@@ -64,7 +64,7 @@ KINDS: dict[str, Kind] = {
     "corpus.root": Kind.FOLDER,
     "vectors.evaluate.root": Kind.FOLDER,
     "corpus.parts.root": Kind.FOLDER,
-    **dict.fromkeys((f"corpus.parts.{key}" for key in ("name", "pair", "tags", "columns")), Kind.PLAIN),
+    **dict.fromkeys((f"corpus.parts.{key}" for key in ("name", "pair", "tags", "columns", "clean.rules")), Kind.PLAIN),
     **dict.fromkeys(("corpus.parts.fields.*", "corpus.parts.languages.*"), Kind.PLAIN),
     **{
         f"{section}.{split}.{side}": Kind.CORPUS
@@ -74,7 +74,7 @@ KINDS: dict[str, Kind] = {
     },
     "vectors.evaluate.similarity": Kind.SETS,
     "vectors.evaluate.analogies": Kind.SETS,
-    "tokenizer.same_as": Kind.REFERENCE,
+    **dict.fromkeys(("tokenizer.same_as", "corpus.clean.scores"), Kind.REFERENCE),
     **dict.fromkeys(("train.init_from", "train.teachers"), Kind.REFERENCE),
     **{f"train.init_parts.{part}": Kind.REFERENCE for part in ("embeddings", "encoder", "decoder", "output")},
     **dict.fromkeys(("embeddings.source", "embeddings.target"), Kind.REFERENCE),

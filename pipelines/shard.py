@@ -26,6 +26,7 @@ from model.storage.retry import Patience
 from model.text.tags import check_pieces
 from pipelines.config import Config
 from pipelines.corpus.clean.rules import check_rules
+from pipelines.corpus.clean.scores import find_scorers
 from pipelines.corpus.labelled import make_labelled
 from pipelines.corpus.making import Sharding
 from pipelines.corpus.monolingual import make_monolingual
@@ -91,6 +92,11 @@ def shard(config: Config) -> ShardResult:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     elif not built_in:
         sources = sources_of(corpus, config.pair)
+    pairs = [part.pair for part in parts] or [config.pair]
+    scorers = find_scorers(corpus.clean.scores, pairs, config.bundle_dir)
+    if scorers:
+        clean = dataclasses.replace(corpus.clean, scores=list(scorers.digests))
+        corpus = dataclasses.replace(corpus, clean=clean)
     config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
@@ -119,7 +125,7 @@ def shard(config: Config) -> ShardResult:
                 given.place(directory, scratch)
             make = MAKERS.get(config.corpus.format, make_parallel)
             own = given.pair if given else None
-            one = Sharding(config, directory, scratch, sources, languages, values, config_hash, parts, own)
+            one = Sharding(config, directory, scratch, sources, languages, values, config_hash, parts, scorers, own)
             with contextlib.nullcontext() if state == "continued" else _traceless(directory):
                 manifest = make(one)
             write_manifest(directory, manifest)

@@ -41,8 +41,8 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert main(["nonsense"]) == 2
     assert (
         "Choices: clean, decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
-        "minutes, modifiers, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, "
-        "swaps, train, transfer, word2vec" in capsys.readouterr().err
+        "minutes, modifiers, multilingual, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, "
+        "start, storage, swaps, train, transfer, word2vec" in capsys.readouterr().err
     )
 
 

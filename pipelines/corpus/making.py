@@ -10,6 +10,7 @@ from model.errors import UserError
 from model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
 from model.text.tokenizer import TokenizerConfig, TokenizerPair
 from model.text.tokenizers import load_pair
+from pipelines.corpus.clean.scores import GivenScorers
 from pipelines.corpus.pack.packing import shard_tasks
 from pipelines.corpus.pack.spreading import Nodes
 from pipelines.corpus.pack.texts import keep_training_text, write_texts
@@ -52,6 +53,7 @@ class Sharding:
     values: dict[str, Any]  # which `config_hash` covers
     config_hash: str
     parts: tuple[Part, ...] = ()  # of a mix
+    scorers: GivenScorers | None = None  # pairs: the models of `corpus.clean.scores`
     given: TokenizerPair | None = None  # labelled: the tokenizer of `tokenizer.same_as`, whose source side is used
 
     def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from model.errors import UserError
-from model.languages import is_rewriting
+from model.languages import is_rewriting, split_pair
 from model.shards.manifest import Manifest
 from model.text.tags import tag_prefix
 from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import train_pair
 from pipelines.cluster.map import all_of, here, workers
 from pipelines.corpus.clean.block import CleaningTask, clean_block
-from pipelines.corpus.clean.judging import judge
+from pipelines.corpus.clean.judging import Judged, judge
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
-from pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, FOLDER, chosen_rules
+from pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, FOLDER, SCORED, chosen_rules
+from pipelines.corpus.clean.scores import FOLDER as SCORES
+from pipelines.corpus.clean.scores import score_blocks
 from pipelines.corpus.making import Sections, Sharding, check_kept
 from pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
 from pipelines.corpus.pack.packing import kept_lines
@@ -38,6 +40,7 @@ from pipelines.corpus.read.records import encodings_of
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.sources import Source
 from pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from pipelines.corpus.settings import CleanConfig
 from pipelines.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
@@ -56,9 +59,7 @@ def make_parallel(one: Sharding) -> Manifest:
         nodes = Nodes(one.directory, cluster, config.paths.cache_of_node)
         planned = plan_pairs(one, blocks, nodes)
         clean, plan, runs = planned.clean, planned.plan, planned.runs
-        if one.parts:
-            plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in one.parts})
-            _check_parts(plan)
+        _check_parts(plan)
         check_kept(plan, "corpus.clean: no training pair is left", "none")
         _warn_of_leaks(plan)
         tags = all_tags(one.parts)
@@ -70,7 +71,7 @@ def make_parallel(one: Sharding) -> Manifest:
             near=near_lines(plan.folder, plan.kept),
             near_words={"mode": corpus.near_words, **near_pairs(plan.folder)},
         )
-        if chosen_rules(corpus.clean):
+        if any(each.rules for each in planned.judged):
             write_record(one.directory, cleaning_record(corpus.name, one.languages, planned))
         return manifest
 
@@ -85,20 +86,45 @@ def plan_pairs(one: Sharding, blocks: list[Block], nodes: Nodes) -> Planned:
     """Cleans the blocks, checks their alignment, judges and plans every pair."""
     corpus, scratch = one.config.corpus, one.scratch
     encodings, near = encodings_of(corpus), leak_rules(corpus) != "source"
-    clean, judged = scratch / "clean", scratch / FOLDER
+    clean, scores = scratch / "clean", scratch / SCORES
     for folder in (clean, scratch / "scans"):
         folder.mkdir(exist_ok=True)
-    rules = corpus.clean
-    if is_rewriting(one.languages):  # a text may be right as it is
-        chosen = [rule for rule in chosen_rules(rules) if rule not in BETWEEN_LANGUAGES]
-        rules = dataclasses.replace(rules, copies=False, rules=chosen)
+    rules = _rules_for(corpus.clean, one.languages)
     tasks = [CleaningTask(block, rules, corpus.on_error, clean, encodings, near) for block in blocks]
     nodes.clean(clean_block, tasks)
     runs = _find_misaligned_runs(corpus.misaligned, one.sources, blocks, clean, scratch, nodes.near)
-    judge(blocks, clean, judged, rules, one.languages, nodes.near)
+    judged = list_judged(one, blocks)
+    if one.scorers:
+        train = [block for each in judged for block in each.blocks]
+        score_blocks(train, clean, scores, one.scorers, nodes.near)
+    judge(judged, clean, scratch / FOLDER, scores, nodes.near)
     cut = fill_auto_cut(corpus, sum(block.lines for block in blocks))
     drop = runs if corpus.misaligned == "drop" else {}
-    return Planned(blocks, clean, judged, runs, make_plan(blocks, clean, scratch, cut, one.config.seed, drop))
+    plan = make_plan(blocks, clean, scratch, cut, one.config.seed, drop, judged)
+    if one.parts:
+        plan.parts = spans_of(blocks, {part.name: tag_prefix(part.tags) for part in one.parts})
+    return Planned(blocks, clean, judged, runs, plan)
+
+
+def list_judged(one: Sharding, blocks: Sequence[Block]) -> list[Judged]:
+    """Returns the training blocks of the corpus, or of each part of a mix, with the rules that judge them."""
+    train = [block for block in blocks if block.source.split == "train"]
+    if not one.parts:
+        return [Judged("", one.languages, _rules_for(one.config.corpus.clean, one.languages), tuple(train))]
+    found = []
+    for part in one.parts:
+        languages = split_pair(part.pair)
+        own = tuple(block for block in train if block.source.part == part.name)
+        found.append(Judged(part.name, languages, _rules_for(part.corpus.clean, languages), own))
+    return found
+
+
+def _rules_for(config: CleanConfig, languages: tuple[str, ...]) -> CleanConfig:
+    """Returns the rules for these languages: of one language a text may be right as it is."""
+    if not is_rewriting(languages):
+        return config
+    chosen = [rule for rule in chosen_rules(config) if rule not in (*BETWEEN_LANGUAGES, SCORED)]
+    return dataclasses.replace(config, copies=False, rules=chosen)
 
 
 def _find_misaligned_runs(

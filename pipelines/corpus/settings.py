@@ -1,10 +1,10 @@
 """The section `corpus` of the configuration: its files, how to read them, and which records to keep."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from model.inputs.lines import is_wide
-from model.ranges import Count, Finite, Part, Positive, Range, Whole
+from model.ranges import Count, Finite, Part, Positive, Range, Share, Whole
 from model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
@@ -46,6 +46,22 @@ class CleanConfig:
     duplicates: bool = True  # drop pairs that occurred before
     rules: str | list[str] = "none"  # of pairs: none, web, strict, or names of rules, see `judging`
     min_match: Finite = -4.0  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
+    # two translation models, one of each direction, that score the training pairs, see `scores`
+    scores: list[str] = field(default_factory=list)
+    min_score: Share = 0.0  # the least score of a pair, for `low_score`; 0: none is dropped
+
+
+@dataclass
+class PartCleanConfig:
+    """The rules of one part of a mix; what is null is as in `corpus.clean`."""
+
+    rules: str | list[str] | None = None
+    min_match: Finite | None = None
+    min_score: Share | None = None
+
+    def over(self, common: CleanConfig) -> CleanConfig:
+        """Returns `common` with the values that are given here."""
+        return replace(common, **{key: value for key, value in vars(self).items() if value is not None})
 
 
 @dataclass
@@ -97,6 +113,7 @@ class CorpusPart:
     columns: list[str] | None = None
     fields: dict[str, str] | None = None
     languages: dict[str, str] | None = None
+    clean: PartCleanConfig = field(default_factory=PartCleanConfig)
 
 
 @dataclass

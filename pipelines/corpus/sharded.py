@@ -41,7 +41,7 @@ SETTLE = {
 }  # the sections that determine shards
 HELD_OUT = 0.02  # of a text, if a network needs a held-out part
 PARTS = "corpus.parts"  # with files here, without them in the manifest
-GIVEN = "tokenizer.same_as"  # a name here, a content hash in the manifest
+GIVEN = ("tokenizer.same_as", "corpus.clean.scores")  # names here, content hashes in the manifest
 OF_LINES = re.compile(r"\w+-\d+-(.+)\.(?:jsonl|txt|text|labels)")  # of the lines of a tar or of a labelled file
 
 
@@ -70,7 +70,7 @@ def as_sharded(values: Mapping[str, Any], words: Sequence[str]) -> dict[str, Any
             own = [build(CorpusPart, part, f"{key}[{number}]") for number, part in enumerate(ours)]
             if identity_of(own, found.get("pair", values["pair"])) == theirs:
                 continue
-        if key != GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
+        if key not in GIVEN and any(key == one or key.startswith(f"{one}.") for one in chosen):
             file = training_file(manifest, values["corpus"]["train"].get("file"))
             raise UserError(
                 f"{key}={ours}: the shards in {directory} were made with {theirs}. Leave {key} out to train on them, "

@@ -1,4 +1,7 @@
-"""`corpus.clean.rules`: judges the clean training pairs of a corpus block by block, after a fit to a sample of them."""
+"""`corpus.clean.rules`: judges the clean training pairs of a corpus block by block, after a fit to a sample of them.
+
+Each part of a mix is judged by its own rules, which are fitted to its own pairs.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +15,8 @@ from model.files import atomic_open
 from pipelines.cluster.map import all_of
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.clean.misalignment_scan import sample_lines
-from pipelines.corpus.clean.rules import FITTED, OF_TEXT, RULES, Failed, chosen_rules
+from pipelines.corpus.clean.rules import FITTED, JUDGED, OF_TEXT, SCORED, Failed, chosen_rules
+from pipelines.corpus.clean.scores import load_scores
 from pipelines.corpus.read.scratch import read_json, write_json
 from pipelines.corpus.read.staging import Block
 from pipelines.corpus.settings import CleanConfig
@@ -23,47 +27,60 @@ SAMPLED_BLOCKS = 64
 
 
 @dataclass(frozen=True)
+class Judged:
+    """The training blocks of a corpus, or of one part of a mix, and the rules that judge them."""
+
+    part: str  # empty: no mix
+    languages: tuple[str, ...]
+    config: CleanConfig
+    blocks: tuple[Block, ...]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Returns the names of its rules."""
+        return chosen_rules(self.config)
+
+
+@dataclass(frozen=True)
 class JudgingTask:
     """Judges one clean block by the rules."""
 
     block: Block
     clean: Path  # the folder of clean blocks
-    folder: Path  # of results, and of the fitted rules
+    folder: Path  # of results
+    scores: Path  # the folder of scores
+    fitted: Path | None  # the file of the fitted rules; None: the corpus is too small for them
     config: CleanConfig
     languages: tuple[str, ...]
 
 
-def judge(
-    blocks: Sequence[Block],
-    clean: Path,
-    folder: Path,
-    config: CleanConfig,
-    languages: tuple[str, ...],
-    cluster: ClusterConfig,
-) -> None:
+def judge(each: Sequence[Judged], clean: Path, folder: Path, scores: Path, cluster: ClusterConfig) -> None:
     """Writes the rules that each training pair fails into `folder`, once; nothing without rules of single pairs."""
-    own = [block for block in blocks if block.source.split == "train"]
-    rules = chosen_rules(config)
-    if not own or not set(rules) & set(RULES):
-        return
-    folder.mkdir(exist_ok=True)
-    if set(rules) & set(FITTED):
-        _fit(own, clean, folder)
-    tasks = [JudgingTask(block, clean, folder, config, languages) for block in own]
+    tasks = []
+    for one in each:
+        if one.blocks and set(one.rules) & set(JUDGED):
+            folder.mkdir(exist_ok=True)
+            fitted = fit(one, clean, folder)
+            tasks += [
+                JudgingTask(block, clean, folder, scores, fitted, one.config, one.languages) for block in one.blocks
+            ]
     all_of("judging pairs", judge_block, tasks, cluster)
 
 
-def _fit(blocks: Sequence[Block], clean: Path, folder: Path) -> None:
-    """Writes the fitted rules, or that the corpus is too small for them."""
+def fit(one: Judged, clean: Path, folder: Path) -> Path | None:
+    """Returns the file of the fitted rules, made once; None if there are none or the corpus is too small for them."""
+    if not set(one.rules) & set(FITTED):
+        return None
     from pipelines.corpus.clean import fitted_rules
 
-    if read_json(folder / "fitted.json") is not None:
-        return
-    sample = sample_lines(blocks, clean, SAMPLE, SAMPLED_BLOCKS)
-    rules = fitted_rules.learn(sample.source, sample.target, sample.number % 2)
-    if rules is not None:
-        fitted_rules.save(rules, folder / "fitted.npz")
-    write_json(folder / "fitted.json", rules is not None)
+    path, told = (folder / f"fitted{one.part and f'-{one.part}'}.{end}" for end in ("npz", "json"))
+    if read_json(told) is None:
+        sample = sample_lines(one.blocks, clean, SAMPLE, SAMPLED_BLOCKS)
+        rules = fitted_rules.learn(sample.source, sample.target, sample.number % 2)
+        if rules is not None:
+            fitted_rules.save(rules, path)
+        write_json(told, rules is not None)
+    return path if read_json(told) else None
 
 
 def judge_block(task: JudgingTask) -> int:
@@ -77,12 +94,15 @@ def judge_block(task: JudgingTask) -> int:
     failed = np.zeros(len(block.line), np.uint16)
     if set(rules) & set(OF_TEXT):
         failed |= _by_text(source, target, rules, task.languages)
-    if set(rules) & set(FITTED) and read_json(task.folder / "fitted.json") and len(source):
+    if task.fitted and len(source):
         parity = (block.line.astype(np.int64) + task.block.first_line) % 2
-        fitted = _load_fitted(task.folder / "fitted.npz")
+        fitted = load_fitted(task.fitted)
         found = fitted.judge((source, target), parity, rules, task.languages, task.config.min_match)
         for rule, marks in found.items():
-            failed |= marks.astype(np.uint16) << np.uint16(RULES.index(rule))
+            failed |= marks.astype(np.uint16) << np.uint16(JUDGED.index(rule))
+    if SCORED in rules:
+        low = load_scores(task.scores, task.block.number, len(failed)) < task.config.min_score
+        failed |= low.astype(np.uint16) << np.uint16(JUDGED.index(SCORED))
     with atomic_open(path, durable=False) as file:
         np.save(file, failed)
     return task.block.number
@@ -92,14 +112,15 @@ def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str],
     from pipelines.corpus.clean.pair_rules import text_rules
 
     failed = np.zeros(len(source), np.uint16)
-    checks = [(1 << RULES.index(rule), fails) for rule, fails in text_rules(languages).items() if rule in rules]
+    checks = [(1 << JUDGED.index(rule), fails) for rule, fails in text_rules(languages).items() if rule in rules]
     for row, (left, right) in enumerate(zip(source, target, strict=True)):
         failed[row] = sum(bit for bit, fails in checks if fails(left, right))
     return failed
 
 
 @lru_cache(maxsize=1)
-def _load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are needed
+def load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are needed
+    """Returns the rules of `fit`."""
     from pipelines.corpus.clean import fitted_rules
 
     return fitted_rules.load(path)

@@ -12,8 +12,9 @@ import numpy as np
 
 from model.files import atomic_write
 from pipelines.corpus.clean.block import load_block, load_facts, load_keys
-from pipelines.corpus.clean.rules import RULES as JUDGED
-from pipelines.corpus.clean.rules import load_failed
+from pipelines.corpus.clean.rules import FOLDER, JUDGED, load_failed
+from pipelines.corpus.clean.scores import FOLDER as SCORES
+from pipelines.corpus.clean.scores import load_scores
 from pipelines.corpus.plan.codes import RULES, code, load_codes
 from pipelines.corpus.plan.near_pairs import leaking_pairs
 from pipelines.corpus.plan.plan import REPEATED
@@ -31,11 +32,11 @@ def cleaning_record(corpus: str, languages: Sequence[str], planned: Planned) -> 
 
     `kept` and each of `rules` hold `pairs` (a number) and `samples`: file, line (from 1), source, target, and for a
     repeated or leaked pair the pair `beside` it. A rule that judges pairs by themselves also has `alone`: the pairs
-    that fail no other such rule.
+    that fail no other such rule. Samples have a `score` where pairs were scored. Of a mix, `parts` has the pairs that
+    each part keeps, and those that each rule drops of it.
     """
     plan = planned.plan
     dropped = plan.dropped.get("train", {})
-    beside = _beside(planned)
     rules: dict[str, Any] = {rule: {"pairs": number, "samples": []} for rule, number in dropped.items()}
     for rule, samples in _early_samples(planned).items():
         if rule in rules:
@@ -49,15 +50,18 @@ def cleaning_record(corpus: str, languages: Sequence[str], planned: Planned) -> 
         entry = kept if rule == "kept" else rules.get(rule)
         if entry is not None:
             places[rule] = _spread(planned, rule, entry["pairs"])
-    others = [beside[place] for found in places.values() for place in found if place in beside]
-    texts = _texts(planned, [*(place for found in places.values() for place in found), *others])
+    shown = samples_at(planned, [place for found in places.values() for place in found])
     for rule, found in places.items():
         entry = kept if rule == "kept" else rules[rule]
-        entry["samples"] += [
-            texts[place] | ({"beside": texts[beside[place]]} if place in beside else {}) for place in found
-        ]
+        entry["samples"] += [shown[place] for place in found]
     ordered = dict(sorted(rules.items(), key=lambda item: -item[1]["pairs"]))
-    return {"corpus": corpus, "languages": list(languages), "kept": kept, "rules": ordered}
+    return {
+        "corpus": corpus,
+        "languages": list(languages),
+        "kept": kept,
+        "rules": ordered,
+        **({"parts": _by_part(planned)} if plan.parts else {}),
+    }
 
 
 def write_record(directory: Path, record: dict[str, Any]) -> None:
@@ -88,12 +92,27 @@ def _early_samples(planned: Planned) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def _by_part(planned: Planned) -> dict[str, dict[str, int]]:
+    """Returns part -> kept, and rule -> training pairs."""
+    found: dict[str, dict[str, int]] = {}
+    for span in planned.plan.parts:
+        counts = found.setdefault(span.part, {"kept": 0})
+        for block in planned.blocks[span.first : span.end]:
+            codes = np.bincount(load_codes(planned.plan.folder, block.number), minlength=4 * len(RULES))
+            dropped = load_facts(planned.clean, block.number)["dropped"] if block.source.split == "train" else {}
+            each = {rule: int(codes[code("train", rule)]) for rule in RULES}
+            for rule, number in (*each.items(), *dropped.items()):
+                if number:
+                    counts[rule] = counts.get(rule, 0) + number
+    return found
+
+
 def _alone(planned: Planned) -> dict[str, int]:
     """Returns judged rule -> the pairs it drops that fail no other."""
     counts = np.zeros(len(JUDGED), np.int64)
     for block in planned.blocks:
         codes = load_codes(planned.plan.folder, block.number)
-        failed = load_failed(planned.judged, block.number, len(codes))
+        failed = load_failed(planned.plan.folder / FOLDER, block.number, len(codes))
         for number, rule in enumerate(JUDGED):
             counts[number] += ((failed == 1 << number) & (codes == code("train", rule))).sum()
     return dict(zip(JUDGED, counts.tolist(), strict=True))
@@ -110,6 +129,13 @@ def _spread(planned: Planned, rule: str, number: int) -> list[Place]:
         found += [(block.number, int(rows[int(place)])) for place in inside]
         first += len(rows)
     return found
+
+
+def samples_at(planned: Planned, places: Sequence[Place]) -> dict[Place, dict[str, Any]]:
+    """Returns place -> sample, with the pair `beside` it where it repeats one."""
+    beside = _beside(planned)
+    texts = _texts(planned, [*places, *(beside[place] for place in places if place in beside)])
+    return {place: texts[place] | ({"beside": texts[beside[place]]} if place in beside else {}) for place in places}
 
 
 def _beside(planned: Planned) -> dict[Place, Place]:
@@ -133,10 +159,11 @@ def _texts(planned: Planned, places: Sequence[Place]) -> dict[Place, dict[str, A
     for block in sorted({block for block, _ in places}):
         source, target = load_block(planned.clean, block).texts()
         lines, one = load_keys(planned.clean, block)[0], planned.blocks[block]
+        scores = load_scores(planned.plan.folder / SCORES, block, len(lines))
         for row in {row for number, row in places if number == block}:
             found[block, row] = _sample(
                 one.source.files[0].name, one.first_line + int(lines[row]), source[row], target[row]
-            )
+            ) | ({"score": round(float(scores[row]), 4)} if scores[row] else {})
     return found
 
 

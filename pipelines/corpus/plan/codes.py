@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.corpus.clean.rules import NEAR
-from pipelines.corpus.clean.rules import RULES as JUDGED
+from pipelines.corpus.clean.rules import JUDGED, NEAR
 from pipelines.corpus.plan import leaks
 from pipelines.corpus.read.sources import SPLITS
 

@@ -1,10 +1,10 @@
-"""`near_duplicate`: training pairs that nearly repeat another one; the first of them stays.
+"""`near_duplicate`: training pairs that nearly repeat another one; the best-scored stays, without scores the first.
 
 A pair nearly repeats another when
 
 - case, punctuation and blanks alone differ, on both sides;
 - one side is the same in this sense, and the other is one letter apart by a word that the corpus hardly has: the pair
-  with that word goes;
+  with that word goes, if neither has a better score;
 - both sides have `LONG` words or more, are `ALIKE` percent the same, and have the same numbers.
 
 Candidates share a side, or a MinHash (Broder 1997) of the word trigrams of a long side. They are dealt to files by that
@@ -38,10 +38,11 @@ class Entry(NamedTuple):
     """A training pair as it is compared."""
 
     ordinal: int  # among all clean pairs
+    score: float  # of the pair, see `scores`; 0 if it was not scored
     sides: tuple[list[str], list[str]]  # words in lower case
 
 
-Pair = tuple[int, str, str]  # ordinal, source, target
+Pair = tuple[int, str, str, float]  # ordinal, source, target, score
 
 
 def near_duplicates(pairs: Iterable[Pair], expected: int, folder: Path) -> Iterator[tuple[int, int]]:
@@ -125,11 +126,11 @@ def _deal(pairs: Iterable[Pair], counts: np.ndarray[tuple[int], np.dtype[np.uint
     """Writes every pair into the file of each of its keys, and counts its words."""
     waiting: dict[int, list[str]] = defaultdict(list)
     held = 0
-    for ordinal, *texts in pairs:
-        sides = [words_of(text) for text in texts]
+    for ordinal, source, target, score in pairs:
+        sides = [words_of(source), words_of(target)]
         words, times = np.unique([_place(word) for side in sides for word in side], return_counts=True)
         counts[words.astype(np.int64)] += times.astype(np.uint32)
-        line = "\t".join([str(ordinal), *(" ".join(side) for side in sides)])
+        line = "\t".join([str(ordinal), str(score), *(" ".join(side) for side in sides)])
         for key in _keys(sides):
             waiting[key % files].append(f"{key}\t{line}\n")
             held += 1
@@ -168,8 +169,8 @@ def _groups(path: Path) -> Iterator[list[Entry]]:
         if len(lines) > 1:
             group = []
             for line in lines:
-                ordinal, source, target = line.split("\t")
-                group.append(Entry(int(ordinal), (source.split(), target.split())))
+                ordinal, score, source, target = line.split("\t")
+                group.append(Entry(int(ordinal), float(score), (source.split(), target.split())))
             yield sorted(group, key=lambda entry: entry.ordinal)
 
 
@@ -183,6 +184,8 @@ def _compare(
         for other in kept[-COMPARED:]:
             gone = repeats(other, entry, counts) if other.ordinal != entry.ordinal else None
             if gone is not None:
+                if entry.score != other.score:
+                    gone = min(entry, other, key=lambda one: one.score).ordinal
                 yield gone, other.ordinal if gone == entry.ordinal else entry.ordinal
                 if gone == entry.ordinal:
                     break

@@ -16,10 +16,12 @@ import numpy.typing as npt
 
 from model.files import atomic_open
 from pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
+from pipelines.corpus.clean.judging import Judged
 from pipelines.corpus.clean.keys import Keys
 from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.clean.rules import FOLDER, NEAR, chosen_rules, load_failed
-from pipelines.corpus.clean.rules import RULES as JUDGED
+from pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, load_failed
+from pipelines.corpus.clean.scores import FOLDER as SCORES
+from pipelines.corpus.clean.scores import load_scores
 from pipelines.corpus.plan import leaks
 from pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
 from pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
@@ -76,14 +78,23 @@ def make_plan(
     config: CorpusConfig,
     seed: int,
     misaligned: Mapping[str, Sequence[Misaligned]],
+    judged: Sequence[Judged] = (),
 ) -> Plan:
     """Decides about every clean pair, unless that was done before.
 
     Args:
         clean: the folder of clean blocks.
         misaligned: source name -> runs to drop.
+        judged: the corpus, or each part of a mix, with its rules.
     """
-    return make_plan_by(blocks, clean, scratch, lambda: _decide(blocks, clean, scratch, config, seed, misaligned))
+
+    def decide() -> None:
+        _decide(blocks, clean, scratch, config, seed, misaligned)
+        alike = [one for one in judged if NEAR in one.rules]
+        if alike:
+            _drop_near_duplicates(blocks, alike, clean, scratch)
+
+    return make_plan_by(blocks, clean, scratch, decide)
 
 
 def make_plan_by(blocks: Sequence[Block], clean: Path, scratch: Path, decide: Callable[[], None]) -> Plan:
@@ -137,8 +148,6 @@ def _decide(
 
     write_codes(scratch, each(), partitions, config)
     near.write(scratch)
-    if NEAR in chosen_rules(config.clean):
-        _drop_near_duplicates(blocks, clean, scratch)
 
 
 def forbidden_keys(held: Mapping[Split, Keys]) -> dict[Split, Keys]:
@@ -233,25 +242,31 @@ def _mark_judged(codes: Codes, failed: npt.NDArray[np.uint16]) -> None:
         codes[own & (failed >> np.uint16(number) & np.uint16(1) > 0)] = code("train", rule)
 
 
-def _drop_near_duplicates(blocks: Sequence[Block], clean: Path, scratch: Path) -> None:
-    """Gives the kept training pairs that nearly repeat another the code `near_duplicate`."""
+def _drop_near_duplicates(blocks: Sequence[Block], alike: Sequence[Judged], clean: Path, scratch: Path) -> None:
+    """Gives the kept training pairs that nearly repeat another the code `near_duplicate`.
+
+    Of a mix, the parts `alike` are compared with each other where they have the same languages."""
     codes = np.memmap(scratch / CODES, np.uint8, "r+")
 
-    def pairs() -> Iterator[Pair]:
+    def pairs(languages: tuple[str, ...]) -> Iterator[Pair]:
+        own = {block.number for one in alike if one.languages == languages for block in one.blocks}
         first = 0
         for block in blocks:
-            own = load_codes(scratch, block.number)
-            places = np.flatnonzero(own == code("train")).tolist()
+            found = load_codes(scratch, block.number)
+            places = np.flatnonzero(found == code("train")).tolist() if block.number in own else []
             if places:
                 source, target = load_block(clean, block.number).texts()
+                scores = load_scores(scratch / SCORES, block.number, len(found)).tolist()
                 for place in places:
-                    yield first + place, source[place], target[place]
-            first += len(own)
+                    yield first + place, source[place], target[place], scores[place]
+            first += len(found)
 
-    found = list(near_duplicates(pairs(), len(codes), scratch / "near_duplicates"))
-    codes[[gone for gone, _ in found]] = code("train", NEAR)
+    repeated: list[tuple[int, int]] = []
+    for languages in dict.fromkeys(one.languages for one in alike):
+        repeated += near_duplicates(pairs(languages), len(codes), scratch / "near_duplicates")
+    codes[[gone for gone, _ in repeated]] = code("train", NEAR)
     codes.flush()
-    np.save(scratch / REPEATED, np.array(found, np.int64).reshape(-1, 2))
+    np.save(scratch / REPEATED, np.array(repeated, np.int64).reshape(-1, 2))
 
 
 def mark_leaked(codes: Codes, keys: Keys, forbidden: Keys) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.corpus.clean.judging import Judged
 from pipelines.corpus.clean.misalignment import Misaligned
 from pipelines.corpus.plan.plan import Plan
 from pipelines.corpus.read.staging import Block
@@ -14,6 +15,6 @@ class Planned:
 
     blocks: list[Block]
     clean: Path  # the folder of clean blocks
-    judged: Path  # of `judging.judge`
+    judged: list[Judged]  # the corpus, or each part of a mix, with its rules
     runs: dict[str, list[Misaligned]]  # source name -> misaligned runs
     plan: Plan

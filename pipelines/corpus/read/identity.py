@@ -34,6 +34,8 @@ _LATER: dict[str, Any] = {
     "near_words": "none",
     "rules": "none",
     "min_match": CleanConfig().min_match,
+    "scores": [],
+    "min_score": 0.0,
     "labels": "classes",
     "rows": "auto",
     "parts": [],

@@ -19,6 +19,7 @@ from pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
 
 FORMATS = ("moses", "tsv", "jsonl")
 OWN = ("name", "pair", "tags")
+ELSEWHERE = (*OWN, "clean")  # settings of a part that are no settings of a corpus
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,11 @@ def _part(corpus: CorpusConfig, part: CorpusPart, pair: str, key: str) -> Part:
     given = {
         field.name: value
         for field in fields(part)
-        if field.name not in OWN and (value := getattr(part, field.name)) is not None
+        if field.name not in ELSEWHERE and (value := getattr(part, field.name)) is not None
     }
     if part.train is not None:
         given |= {split: getattr(part, split) or SplitFiles() for split in SPLITS}
-    own = replace(corpus, **given, parts=[], fetch=[])
+    own = replace(corpus, **given, parts=[], fetch=[], clean=part.clean.over(corpus.clean))
     if own.format not in FORMATS:
         raise unknown(f"{key}.format", own.format, FORMATS)
     for tag in part.tags:
@@ -123,4 +124,9 @@ def _check_languages(parts: Sequence[Part], pair: str) -> None:
 
 def identity_of(parts: Sequence[CorpusPart], pair: str) -> list[dict[str, Any]]:
     """Returns the values of `corpus.parts` that shards depend on besides the files: those of `Part.facts`."""
-    return [{**{key: asdict(part)[key] for key in OWN}, "pair": part.pair or pair} for part in parts]
+    found = []
+    for part in parts:
+        clean = {key: value for key, value in asdict(part.clean).items() if value is not None}
+        own = {key: getattr(part, key) for key in OWN}
+        found.append({**own, "pair": part.pair or pair, **({"clean": clean} if clean else {})})
+    return found

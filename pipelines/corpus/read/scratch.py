@@ -11,7 +11,7 @@ from typing import Any
 from model.errors import UserError
 from model.files import atomic_write, exclusive, remove_parts
 
-LAYOUT = 3  # version of the folder's files; those of another version are not resumed
+LAYOUT = 4  # version of the folder's files; those of another version are not resumed
 FOLDER = ".work"  # inside the shard directory, until the manifest exists
 
 # The files that a sharding leaves in its directory; nothing else there is ever touched.

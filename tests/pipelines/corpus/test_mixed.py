@@ -1,6 +1,7 @@
 """Sharding a mix: its parts, their tags, and what is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from model.shards.stream import stream_chunks
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
-from pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
+from pipelines.corpus.settings import CleanConfig, CorpusConfig, CorpusPart, PartCleanConfig, SplitFiles
 from pipelines.shard import shard
 from tests.pipelines.conftest import Make, make_pairs, split_texts, write_pairs
 
@@ -144,4 +145,72 @@ def test_a_part_that_repeats_another_is_refused(make: Make, tmp_path: Path) -> N
     config = mix(make, tmp_path)
     write_pairs(tmp_path, "bt", make_pairs(300, 1))
     with pytest.raises(UserError, match="bt: no training pair is left"):
+        shard(config)
+
+
+def cleaned(make: Make, tmp_path: Path, clean: CleanConfig, parts: dict[int, PartCleanConfig]) -> tuple[Any, Any]:
+    """The manifest and the record of a mix with a bad number and a near-duplicate in the first two parts."""
+    config = mix(make, tmp_path)
+    for name, seed in (("clean", 1), ("bt", 4)):
+        good = make_pairs(300 if name == "clean" else 700, seed)
+        again = (good[9][0].upper(), good[9][1].upper())
+        write_pairs(tmp_path, name, [*good, again, (f"{good[5][0]} ab{name} 12", f"{good[5][1]} ab{name} 13")])
+    config.corpus = replace(config.corpus, clean=clean)
+    for number, own in parts.items():
+        config.corpus.parts[number].clean = own
+    result = shard(config)
+    return result.manifest, json.loads((result.directory / "cleaning.json").read_text(encoding="utf-8"))
+
+
+def test_the_rules_of_a_mix_judge_every_part(make: Make, tmp_path: Path) -> None:
+    manifest, record = cleaned(make, tmp_path, CleanConfig(rules=["numbers", "near_duplicate"]), {})
+    assert manifest.dropped["train"] == {"numbers": 2, "near_duplicate": 2}
+    assert record["parts"] == {
+        "clean": {"kept": 300, "numbers": 1, "near_duplicate": 1},
+        "bt": {"kept": 700, "numbers": 1, "near_duplicate": 1},
+        "fr": {"kept": 250},
+    }
+    assert [part.records["train"] for part in manifest.parts] == [300, 700, 250]
+
+
+def test_a_part_has_its_own_rules(make: Make, tmp_path: Path) -> None:
+    own = {0: PartCleanConfig(rules="none"), 1: PartCleanConfig(rules=["numbers"])}
+    manifest, record = cleaned(make, tmp_path, CleanConfig(rules=["near_duplicate"]), own)
+    assert manifest.dropped["train"] == {"numbers": 1}
+    assert record["parts"]["clean"] == {"kept": 302}
+    assert record["parts"]["bt"] == {"kept": 701, "numbers": 1}
+    assert [part.get("clean") for part in manifest.config["corpus"]["parts"]] == [
+        {"rules": "none"},
+        {"rules": ["numbers"]},
+        None,
+    ]
+
+
+def test_a_near_duplicate_in_a_later_part_goes(make: Make, tmp_path: Path) -> None:
+    config = mix(make, tmp_path)
+    first = make_pairs(300, 1)[9]
+    write_pairs(tmp_path, "bt", [*make_pairs(700, 4), (first[0].upper(), first[1].upper())])
+    write_pairs(tmp_path, "fr", [*make_pairs(250, 5), (f"{first[0]} !", f"{first[1]} !")])  # another language
+    config.corpus = replace(config.corpus, clean=CleanConfig(rules=["near_duplicate"]))
+    manifest = shard(config).manifest
+    assert manifest.dropped["train"] == {"near_duplicate": 1}
+    assert [part.records["train"] for part in manifest.parts] == [300, 700, 251]
+
+
+def test_pairs_of_all_parts_are_compared_with_the_test_set(make: Make, tmp_path: Path) -> None:
+    held = make_pairs(60, 3)[7]  # of the part `clean`
+    dropped = []
+    for name, more in (("without", []), ("with", [(f"{held[0]} there", f"{held[1]} dort")])):
+        config = mix(make, tmp_path, name)
+        write_pairs(tmp_path, "bt", [*make_pairs(700, 4), *more])
+        config.corpus = replace(config.corpus, near_words="drop")
+        result = shard(config)
+        dropped.append((result.manifest.dropped["train"]["leaked_words"], result.manifest.parts[1].records["train"]))
+    assert dropped[1] == (dropped[0][0] + 1, dropped[0][1])
+
+
+def test_a_misspelt_rule_of_a_part_is_named(make: Make, tmp_path: Path) -> None:
+    config = mix(make, tmp_path)
+    config.corpus.parts[1].clean = PartCleanConfig(rules="nubmers")
+    with pytest.raises(UserError, match=r"corpus.parts\[1\].clean.rules"):
         shard(config)

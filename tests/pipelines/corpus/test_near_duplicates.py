@@ -13,7 +13,7 @@ COMMON = [("The house is old.", "Das Haus ist alt."), ("The house is big.", "Das
 
 
 def _found(folder: Path, pairs: list[tuple[str, str]]) -> list[tuple[int, int]]:
-    numbered = ((number, *pair) for number, pair in enumerate(pairs))
+    numbered = ((number, *pair, 0.0) for number, pair in enumerate(pairs))
     found = sorted(near_duplicates(numbered, len(pairs), folder / "files"))
     assert not (folder / "files").exists()
     return found
