@@ -42,7 +42,7 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert (
         "Choices: clean, decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
         "minutes, modifiers, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, start, storage, "
-        "swaps, train, word2vec" in capsys.readouterr().err
+        "student, swaps, train, word2vec" in capsys.readouterr().err
     )
 
 
@@ -113,6 +113,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "senses",
         "start",
         "storage",
+        "student",
         "swaps",
         "word2vec",
     }
@@ -135,6 +136,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "senses",
         "start",
         "storage",
+        "student",
         "swaps",
     }
 
