@@ -175,6 +175,7 @@ class TrainConfig:
     freeze: list[str] = field(default_factory=list)  # parts that are not trained
     lr_scale: PartRates = field(default_factory=PartRates)
     lora: LoraConfig = field(default_factory=LoraConfig)
+    quantize: Literal["none", "int8"] = "none"  # int8: learn with the rounding of the int8 export
     teachers: list[str] = field(
         default_factory=list
     )  # translation: models named in the same way, whose mean is learned

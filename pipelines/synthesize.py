@@ -6,7 +6,7 @@ dragoman shard corpus=jsonl corpus.train.file=FOLDER/pairs.jsonl
 
 The bundle's languages say which side of the shards it reads. `pairs.jsonl` has the pairs that are kept, in the shards'
 order, an object a line with a text for each language: no text can move against its translation. `dropped.jsonl` has the
-others with the reason, `valid.jsonl` and `test.jsonl` the shards' own held-out texts, `record.json` the counts, the
+others with the reason, `train.jsonl`, `valid.jsonl` and `test.jsonl` the shards' own pairs, `record.json` the counts, the
 models and the sha256 of the pairs.
 """
 
@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict
@@ -87,7 +87,7 @@ def task(config: SynthesizeRoot) -> int:
         answer = _translate_and_score(bundle, scorer, settings.engine)
         _write_parts(folder / PARTS, texts, total, settings.part, answer)
         counts = _write_kept(folder, bundle, settings.keep)
-        held = _write_held_out(folder, config.shard_dir, bundle)
+        held = _write_own(folder, config.shard_dir, bundle)
         record = {**facts, **counts, "held_out": held, "keep": settings.keep, "sha256": file_sha256(folder / PAIRS)}
         atomic_write(folder / RECORD, json.dumps(record, indent=2) + "\n")
         shutil.rmtree(folder / PARTS)
@@ -214,15 +214,21 @@ def _write_kept(folder: Path, bundle: TranslationBundle, keep: float) -> dict[st
     return {"records": kept_pairs + counts.total(), "kept": kept_pairs, "dropped": dict(counts.most_common())}
 
 
-def _write_held_out(folder: Path, shards: Path, bundle: TranslationBundle) -> list[str]:
-    """Writes the held-out texts of parallel shards beside the pairs, as they are; returns the names of the splits."""
-    source, target = bundle.languages
-    splits = [split for split, texts in read_manifest(shards).texts.items() if {source, target} <= set(texts)]
+def _write_own(folder: Path, shards: Path, bundle: TranslationBundle) -> list[str]:
+    """Writes the pairs of parallel shards beside the new ones; returns the names of the held-out splits."""
+    manifest, languages = read_manifest(shards), bundle.languages
+    splits = [split for split, texts in manifest.texts.items() if set(languages) <= set(texts)]
     for split in splits:
-        with atomic_text(folder / f"{split}.jsonl") as file:
-            for pair in zip(*held_out(shards, split, bundle.languages), strict=True):
-                file.write(json.dumps(dict(zip(bundle.languages, pair, strict=True)), ensure_ascii=False) + "\n")
+        _write_pairs(folder / f"{split}.jsonl", languages, zip(*held_out(shards, split, languages), strict=True))
+    if set(languages) <= set(manifest.sides):
+        _write_pairs(folder / f"{TRAIN}.jsonl", manifest.sides, unpack_split(shards, TRAIN))
     return splits
+
+
+def _write_pairs(path: Path, languages: Sequence[str], pairs: Iterable[Sequence[str]]) -> None:
+    with atomic_text(path) as file:
+        for pair in pairs:
+            file.write(json.dumps(dict(zip(languages, pair, strict=True)), ensure_ascii=False) + "\n")
 
 
 def main(argv: list[str]) -> int:

@@ -12,10 +12,11 @@ from model.settings import DecodeConfig, EngineName, GenerateConfig
 class BundleSource:
     """The source of the model; part of every section that loads one."""
 
-    bundle: str | None = None  # a bundle's directory; null: `model` from the registry
+    bundle: str | None = None  # a bundle's directory or a run's name; null: `model` from the registry
     model: str | None = "models:/phrasebook-en-de@champion"
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"  # downloaded bundles
+    runs: str = "artifacts/runs"
     device: Literal["cpu", "cuda"] = "cpu"
 
 
@@ -178,7 +179,6 @@ class ServeConfig(ModelSource):
     encoder: str | None = None  # a model whose vectors of texts /v1/embeddings gives, named like vectors; null: none
     guesser: str | None = None  # a language or masked model that /next or /fill asks, named like vectors; null: none
     labels: str | None = None  # a model that /classify or /tag asks, named like vectors; null: none
-    runs: str = "artifacts/runs"
     poll: Interval = 10.0  # time between two looks for a newer version
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"

@@ -42,7 +42,7 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert (
         "Choices: clean, decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
         "minutes, modifiers, multilingual, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, "
-        "start, storage, swaps, train, transfer, word2vec" in capsys.readouterr().err
+        "start, storage, student, swaps, train, transfer, word2vec" in capsys.readouterr().err
     )
 
 
@@ -113,6 +113,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "senses",
         "start",
         "storage",
+        "student",
         "swaps",
         "transfer",
         "word2vec",
@@ -136,6 +137,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "senses",
         "start",
         "storage",
+        "student",
         "swaps",
         "transfer",
     }

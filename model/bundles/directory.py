@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from model.errors import UserError
 from model.files import atomic_directory, atomic_write, file_sha256
+from model.untrusted import read_object
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -81,6 +82,11 @@ def new_bundle(directory: Path, record: Mapping[str, Any], facts: Mapping[str, A
 def bundle_hash(bundle: Path) -> str:
     """Returns the sha256 (hex) of the bundle's `config.json`, which itself lists the sha256 of every other file."""
     return file_sha256(bundle / CONFIG)
+
+
+def is_bundle(directory: Path) -> bool:
+    """Returns True if the folder has the config.json of a bundle, of any format."""
+    return "format_version" in read_object(directory / CONFIG)
 
 
 def bundle_kind(directory: Path) -> str:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from model.device import kernels
+from model.layers.int8 import factors
 from model.text.distillation import Distillation
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 are 10 MB, about the size of the caches
@@ -25,7 +26,7 @@ def vocabulary_loss(
     gradient; `nll` is the plain negative log-likelihood of the targets and does not. The training target spreads
     `smoothing` over all V (Szegedy et al. 2016, section 7) and mixes in the teachers' probabilities `taught`.
     """
-    weight, bias = output.weight, output.bias
+    (states, weight), bias = factors(output, states), output.bias
     if kernels(states.device).cross_entropy == "native" or not torch.is_grad_enabled():
         return _native(states, targets, weight, bias, smoothing, taught)
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else states.dtype

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from model.layers.int8 import factors
 from model.layers.losses import CHUNK_ROWS
 
 
@@ -21,11 +22,12 @@ def paired_vocabulary_loss(
     label-smoothed losses plus strength / 4 (KL(p || q) + KL(q || p)). That is half of the paper's equation 4, so that a
     token counts as much as without R-Drop. `nll` is the mean negative log-likelihood and carries no gradient.
     """
+    states, weight = factors(output, states)
     device = states.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
     with torch.autocast(device, enabled=False):
         loss, nll = _PairedCrossEntropy.apply(  # type: ignore[no-untyped-call]  # torch's own
-            states, targets, output.weight, output.bias, smoothing, strength / 4, dtype
+            states, targets, weight, output.bias, smoothing, strength / 4, dtype
         )
     return loss, nll
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from model.bundles.directory import CONFIG
+from model.bundles.directory import CONFIG, is_bundle
 from model.bundles.download import bring_bundle
 from model.runs.paths import BUNDLE
 from model.storage.mirror import local_folder
@@ -23,15 +23,19 @@ def bundles(runs: Path) -> Iterator[Path]:
 def find_bundle(reference: str, runs: Path, cache: Path) -> Path | None:
     """Returns the bundle that is a directory or an address, or that of a run's folder or name; None for no such bundle.
 
-    One at an address is fetched into `cache`.
+    One at an address is fetched into `cache`. A folder whose config.json is another program's is no bundle, unless
+    nothing else has the name: whoever opens it says what is wrong.
     """
     if is_address(reference):
         given = local_folder(reference, str(cache))
         places = [given, given / BUNDLE]
     else:
         places = [Path(reference), Path(reference) / BUNDLE, runs / reference / BUNDLE]
+    other = None
     for directory in places:
         bring_bundle(directory)
-        if (directory / CONFIG).is_file():
+        if is_bundle(directory):
             return directory
-    return None
+        if other is None and (directory / CONFIG).is_file():
+            other = directory
+    return other

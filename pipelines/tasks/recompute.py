@@ -137,6 +137,7 @@ def _settings(config: Config, record: Mapping[str, Any], again: Path, begin: int
         freeze=record.get("freeze", []),
         lr_scale=PartRates(**record.get("lr_scale", {})),
         lora=LoraConfig(**record.get("lora", {})),
+        quantize=record.get("quantize", "none"),
         teachers=record.get("teachers", []),
         schedule_steps=plans[-1] if plans else 0,
         max_steps=end,

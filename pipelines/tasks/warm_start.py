@@ -19,7 +19,7 @@ from model.networks.network import Network
 from model.runs.paths import FIRST_WEIGHTS
 from model.text.tokenizer import TokenizerPair
 from pipelines.config import Config
-from pipelines.tasks import kept, lora, part_start, parts
+from pipelines.tasks import kept, lora, part_start, parts, quantise
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ MAY_DIFFER = ("name", "dropout", "attention_dropout", "activation_dropout")
 
 
 def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> None:
-    """Gives `network` the weights that the configuration asks for, and freezes what is not trained.
+    """Gives `network` the weights that the configuration asks for, and sets what is trained, and how.
 
     Without any it keeps its random ones.
 
@@ -44,6 +44,7 @@ def initialise(config: Config, network: Network, tokenizers: TokenizerPair) -> N
         fill(network, *whole(config, tokenizers))
     parts.freeze(config, network)
     lora.adapt(config, network)
+    quantise.adapt(config, network)
 
 
 def refuse_embeddings(config: Config, brings: bool, told: str) -> None:
@@ -128,10 +129,10 @@ def identity(config: Config) -> dict[str, Any]:
     train = config.train
     frozen: dict[str, Any] = {"freeze": sorted(train.freeze)} if train.freeze else {}
     rates = {"lr_scale": train.lr_scale.changed} if train.lr_scale.changed else {}
-    return {**asked(config), **frozen, **rates, **lora.identity(config)}
+    return {**asked(config), **frozen, **rates, **lora.identity(config), **quantise.identity(config)}
 
 
 def facts(config: Config) -> dict[str, Any]:
     """Returns the bundle's facts about the network's initial weights and what was trained; empty without settings."""
     record = kept_record(config) if asked(config) else None
-    return {**({"init": record} if record else {}), **lora.identity(config)}
+    return {**({"init": record} if record else {}), **lora.identity(config), **quantise.identity(config)}

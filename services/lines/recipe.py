@@ -13,6 +13,7 @@ stands alone. Other `${...}` are Hydra's. The line itself names what a step make
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -220,6 +221,8 @@ def _values(word: str) -> list[str]:
 
 
 def _is_input(value: str, home: str) -> bool:
-    """Returns True for a file or folder that no step makes. A bare word, such as a model's name, is none."""
-    looks = "/" in value or "." in value
-    return looks and not is_address(value) and not value.startswith(home) and Path(value).expanduser().exists()
+    """Returns True for a file that no step makes, or a folder whose name has a slash or a dot: other words are names."""
+    if is_address(value) or value.startswith(home):
+        return False
+    path = os.path.expanduser(value)
+    return os.path.isfile(path) or (("/" in value or "." in value) and os.path.isdir(path))

@@ -12,6 +12,7 @@ from model.bundles.language import TextBundle, TextKind, load_text_bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
 from model.inference.kinds import check_translates
+from model.runs.bundles import find_bundle
 from model.settings import DecodeConfig
 from services.models.loaded_model import LoadedModel, load_model, load_several
 from services.models.registry import UNREGISTERED, ModelVersion, Registry
@@ -47,7 +48,7 @@ class Loader:
         if self.source.ensemble:
             return self._load_ensemble(self.source.ensemble)
         if self.source.bundle is not None:
-            return self._load(bundle_folder(self.source.bundle, self.source.cache))
+            return self._load(named_folder(self.source, self.source.bundle))
         if self.source.model is None:
             raise UserError(
                 "no translation model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
@@ -66,7 +67,7 @@ class Loader:
                 versions.append(self.registry.resolve(one))
                 directories.append(self.registry.fetch(versions[-1]))
             else:
-                directories.append(bundle_folder(one, self.source.cache))
+                directories.append(named_folder(self.source, one))
         served = load_several(
             directories,
             "ensemble",
@@ -113,7 +114,7 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     """
     check_device(source)
     if source.bundle is not None:
-        return bundle_folder(source.bundle, source.cache), ""
+        return named_folder(source, source.bundle), ""
     if source.model is None:
         raise UserError(
             f"no {what} model is named: set the verb's .bundle to a folder, or its .model to models:/NAME@ALIAS"
@@ -121,6 +122,11 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
     registry = Registry(source.tracking_uri, Path(source.cache))
     version = registry.resolve(source.model)
     return registry.fetch(version), version.name
+
+
+def named_folder(source: BundleSource, wanted: str) -> Path:
+    """Returns the folder of a bundle at a place or of a run; that of the place where there is neither."""
+    return find_bundle(wanted, Path(source.runs), Path(source.cache)) or bundle_folder(wanted, source.cache)
 
 
 def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:

@@ -74,6 +74,8 @@ def test_each_text_stands_beside_its_translation(shards: Path, tmp_path: Path, r
     assert run(shards, tmp_path / "out") == 0
     good = [text for text in ENGLISH if "number 3" not in text and "number 4" not in text]
     assert rows(tmp_path / "out" / "pairs.jsonl") == [{"en": text, "de": text.upper()} for text in good]
+    own = rows(tmp_path / "out" / "train.jsonl")
+    assert [row["en"] for row in own] == ENGLISH and all(row["de"] for row in own)
     dropped = rows(tmp_path / "out" / "dropped.jsonl")
     assert [row["reason"] for row in dropped] == ["failed"] * 3 + ["a loop"] * 3
     record = json.loads((tmp_path / "out" / "record.json").read_text())

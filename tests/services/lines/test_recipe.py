@@ -83,6 +83,29 @@ def test_the_content_of_each_file_of_a_list_counts(tmp_path: Path) -> None:
     assert read(tmp_path, text)["shards"].address != before
 
 
+def test_a_bare_word_that_is_a_file_counts_and_a_folder_of_that_name_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "steps: {shards: {shard: [corpus=tsv, corpus.train.file=pairs]}}"
+    bare = read(tmp_path, text)["shards"].address
+    (tmp_path / "tsv").mkdir()
+    assert read(tmp_path, text)["shards"].address == bare
+    (tmp_path / "pairs").write_text("a\tb\n")
+    before = read(tmp_path, text)["shards"].address
+    (tmp_path / "pairs").write_text("a\tc\n")
+    assert len({bare, before, read(tmp_path, text)["shards"].address}) == 3
+
+
+def test_a_variable_may_refer_to_a_step(tmp_path: Path) -> None:
+    text = """
+vars: {begin: ["train.init_parts.encoder=${teacher.run}"]}
+steps: {student: {train: ["${vars.begin}"]}, teacher: {train: []}}
+"""
+    steps = read(tmp_path, text)
+    assert steps["student"].words[0] == f"train.init_parts.encoder={steps['teacher'].label}"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -124,13 +147,14 @@ def test_the_shipped_recipes_can_be_read(recipe: str) -> None:
     needed = {
         "backtranslate": dict.fromkeys(("train", "valid", "test", "text"), "f.jsonl"),
         "domain": {"domain": ["corpus=tsv"]},
+        "low_resource": dict.fromkeys(("text", "pairs"), ["corpus=tsv"]),
     }
     steps = read_line(find_recipe(recipe), "/home", needed.get(recipe, {}), lambda path: "")
     assert steps[-1].verb == "promote"
 
 
 def test_a_line_is_a_file_or_a_recipe(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"line: 'nosuch' is not known\. Choices: backtranslate, domain"):
+    with pytest.raises(UserError, match=r"line: 'nosuch' is not known\. Choices: backtranslate, domain, low_resource, student"):
         find_recipe("nosuch")
     with pytest.raises(UserError, match=r"nosuch.yaml: there is no such file"):
         find_recipe("nosuch.yaml")

@@ -1,0 +1,39 @@
+"""`train.quantize=int8`: the network learns with the rounding of its int8 export (quantisation-aware training).
+
+Usually a trained network (`train.init_from`) learns so for some hundred steps. The checkpoints and the bundle hold
+plain weights.
+"""
+
+from torch import nn
+
+from model.bundles.ctranslate2 import exportable
+from model.errors import UserError
+from model.layers.int8 import compute_in_int8
+from pipelines.config import Config
+
+
+def adapt(config: Config, network: nn.Module) -> None:
+    """Lets `network` compute in int8 if `train.quantize` asks for it.
+
+    Raises:
+        UserError: a network without an int8 export, or with low-rank factors.
+    """
+    wanted = config.train.quantize
+    if wanted == "none":
+        return
+    if not exportable(network):
+        raise UserError(
+            f"train.quantize={wanted}: {config.model['architecture']} has no int8 export; choose none, or an "
+            f"encoder-decoder Transformer"
+        )
+    if rank := config.train.lora.rank:
+        raise UserError(
+            f"train.quantize={wanted}: not with train.lora.rank={rank}; first tune by factors, then train.init_from "
+            f"that run"
+        )
+    compute_in_int8(network)
+
+
+def identity(config: Config) -> dict[str, str]:
+    """Returns the setting's part of the run's identity and of the bundle's facts; empty without it."""
+    return {"quantize": config.train.quantize} if config.train.quantize != "none" else {}

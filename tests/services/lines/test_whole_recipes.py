@@ -1,0 +1,121 @@
+"""Recipes with tiny sizes, whole: one that is killed again and again, and one that is not."""
+
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from model.files import file_sha256
+
+pytestmark = pytest.mark.long
+
+KILLS = 10
+LATEST = 14.0  # seconds after its start at which a line is killed, at most: about two steps
+NETWORK = [
+    *["model=transformer_tiny", "model.width=32", "model.heads=2", "model.encoder_layers=1", "model.norm=pre"],
+    *["model.decoder_layers=1", "model.dropout=0.1", "model.feed_forward=32", "loader.batch_tokens=256"],
+]
+LENGTH = [
+    *["train.max_steps=120", "train.checkpoint_every=10", "train.evaluate_every=60", "train.precision=fp32"],
+    *["train.optimizer.lr=0.01", "train.optimizer.warmup_steps=20", "cluster.backend=local"],
+    *["evaluate.split=valid", "tracking.system_metrics=false"],
+]
+STUDENT = {
+    "corpus": ["corpus=phrasebook", "corpus.pairs=600", "cluster.backend=local"],
+    "tokenizer": ["tokenizer.vocabulary=300"],
+    **{name: NETWORK for name in ("teacher", "backward", "student")},
+    "begin": ["train.init_parts.encoder=${teacher.run}"],
+    "train": LENGTH,
+    "int8": ["train.max_steps=40", "train.evaluate_every=40", "train.optimizer.lr=0.001"],
+    "texts": "[pairs.jsonl,train.jsonl]",
+}
+
+
+def command(recipe: str, home: Path, changes: dict[str, object]) -> list[str]:
+    words = [f"vars.{name}={json.dumps(value)}" for name, value in changes.items()]
+    return [sys.executable, "-m", "dragoman", "line", recipe, f"paths.root={home}", "line.where=here", *words]
+
+
+def run(words: Sequence[str]) -> str:
+    found = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return found.stdout
+
+
+def bundle(home: Path, step: str) -> dict[str, str]:
+    """Returns name -> sha256 of the bundle's files. config.json is left out: it has the run's id and measured speeds."""
+    (folder,) = (home / "runs").glob(f"{step}-*/bundle")
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "config.json"]
+    return {str(path.relative_to(folder)): file_sha256(path) for path in files}
+
+
+@contextlib.contextmanager
+def started(words: Sequence[str], log: Path) -> Iterator[psutil.Process]:
+    with log.open("ab") as out:
+        line = psutil.Popen(words, stdout=out, stderr=subprocess.STDOUT)
+        try:
+            yield line
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                line.kill()
+            line.wait()
+
+
+def test_a_line_killed_at_ten_random_moments_ends_with_the_same_bundle(tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(command("student", whole, STUDENT))
+    moments = random.Random(44)
+    words, log = command("student", killed, STUDENT), tmp_path / "log"
+    for number in range(KILLS):
+        with started(words, log) as line:
+            try:
+                code = line.wait(timeout=moments.uniform(0.5, LATEST))
+            except psutil.TimeoutExpired:
+                steps = line.children(recursive=True)
+                line.send_signal(signal.SIGKILL)
+                if number % 2:  # the step too; else it hears that its line has gone, and ends in order
+                    for step in steps:
+                        with contextlib.suppress(psutil.NoSuchProcess):
+                            step.kill()
+                psutil.wait_procs(steps, timeout=60)
+            else:
+                pytest.fail(f"ended with {code} before kill {number + 1}: {log.read_text(encoding='utf-8')[-2000:]}")
+    assert "up to date" in run(words)
+    for step in ("teacher", "backward", "student", "quantised"):
+        assert bundle(killed, step) == bundle(whole, step), step
+    assert len(bundle(whole, "quantised")) > 5
+    pairs = [next(home.glob("corpora/taught-*/pairs.jsonl")).read_bytes() for home in (whole, killed)]
+    assert pairs[0] == pairs[1]
+
+
+def test_a_translator_from_few_pairs_begins_with_the_denoised_network(tmp_path: Path) -> None:
+    kinds, files = ("dog", "cat", "cow", "hen", "pig"), {}
+    pairs = [f"the {kind} number {i} sleeps\tder {kind} nummer {i} schläft\n" for i in range(70) for kind in kinds]
+    turned = [f"{line.split(chr(9))[0]}\t{other.split(chr(9))[1]}" for line, other in zip(pairs, pairs[7:], strict=False)]
+    parts = {"text": turned[:250], "train": pairs[:60], "valid": pairs[280:315], "test": pairs[315:]}
+    for name, lines in parts.items():
+        files[name] = tmp_path / f"{name}.tsv"
+        files[name].write_text("".join(lines), encoding="utf-8")
+    corpus = ["corpus=tsv", "corpus.leaks=source", "cluster.backend=local"]
+    held_out = [f"corpus.{split}.file={files[split]}" for split in ("train", "valid", "test")]
+    changes: dict[str, object] = {
+        "text": [*corpus, f"corpus.train.file={files['text']}"],
+        "pairs": [*corpus, *held_out],
+        "tokenizer": ["tokenizer.vocabulary=120"],
+        "network": NETWORK,
+        "denoise": LENGTH,
+        "translate": [*LENGTH, "train.max_steps=60"],
+        "modifiers": ["loader.modifiers.typos=0.1", "loader.modifiers.no_stop=0.1"],
+    }
+    said = run(command("low_resource", tmp_path / "home", changes))
+    assert "promote: done" in said
+    (folder,) = (tmp_path / "home" / "runs").glob("translator-*/bundle")
+    facts = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert facts["init"]["reference"].startswith("denoised-")
