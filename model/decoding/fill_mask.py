@@ -1,10 +1,12 @@
 """Predicts the masked tokens of a text with a masked network (Devlin et al. 2019)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from model.errors import UserError
@@ -67,6 +69,14 @@ def masked_ids(tokenizer: Tokenizer, text: str, form: str = "NFC") -> list[int]:
     for part in parts[1:]:
         ids += [MASK, *map(int, part)]
     return [*ids, EOS]
+
+
+def decode_masked(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
+    """Returns tokens as text, with `<mask>` for a mask."""
+    breaks = [-1, *np.flatnonzero(ids == MASK).tolist(), len(ids)]
+    runs = [ids[before + 1 : after] for before, after in pairwise(breaks)]
+    gap = MASK_WORD if tokenizer.type == "characters" else f" {MASK_WORD} "
+    return gap.join(tokenizer.decode(runs)).strip()
 
 
 def _predictions(

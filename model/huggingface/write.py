@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from model.bundles.ancestry import ancestry
 from model.bundles.directory import Bundle
 from model.bundles.language import TextBundle
 from model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
@@ -268,7 +269,7 @@ def card(bundle: Bundle) -> str:
         "revision": origin.get("revision"),
         "run": run.get("name"),
         "shards": facts.get("manifest_hash"),
-        "begun with": (facts.get("init") or {}).get("reference"),
+        **ancestry(facts),
         "bundle": bundle.digest,
     }
     lines = "".join(f"- {key}: `{value}`\n" for key, value in told.items() if value)

@@ -42,6 +42,11 @@ def resolve(config: Config) -> list[Entry]:
         UserError: no items, a repeated or unknown one, or one that cannot be compared with the others.
     """
     config.compare.check()
+    if config.loader.denoise != "none":
+        raise UserError(
+            f"loader.denoise={config.loader.denoise}: a comparison measures translations; pre-train with dragoman "
+            f"train, then compare runs that began with it (train.init_from) by their names: models=[RUN,OTHER_RUN]"
+        )
     wanted: object = config.models
     if not isinstance(wanted, list) or not wanted:
         raise UserError(
@@ -102,6 +107,11 @@ def entry(config: Config, item: str) -> Entry:
             raise UserError(f"models: {item!r} is of {language}; the networks compared are of pair={config.pair}")
         return Entry(label_of(item, bundle), bundle=bundle, kind=kind)
     found = load_bundle(bundle)
+    if "noise" in found.facts:
+        raise UserError(
+            f"models: {item!r} was pre-trained to undo noise and translates nothing; compare runs that began "
+            f"with it (train.init_from={item})"
+        )
     if not same_pair(found.pair, config.pair):
         raise UserError(f"models: {item!r} translates {found.pair}; the networks compared are of pair={config.pair}")
     return Entry(label_of(item, bundle), bundle=bundle)

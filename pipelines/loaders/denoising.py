@@ -109,12 +109,17 @@ def packed(rows: list[Row]) -> tuple[Row, NDArray[np.int64], NDArray[np.int64]]:
 
 
 def held_out_noised(
-    reader: ShardReader, config: LoaderConfig, rank: int = 0, world: int = 1
+    reader: ShardReader, config: LoaderConfig, rank: int = 0, world: int = 1, records: int = 0
 ) -> Iterator[TranslationBatch]:
-    """Yields every text of a split once with fixed noise, sorted by length, dealt to ranks batch by batch."""
+    """Yields every text of a split once with fixed noise, sorted by length, dealt to ranks batch by batch.
+
+    `records` takes the first ones only; 0: all.
+    """
     if reader.chunks == 0:
         return
-    window = noised(Window.of(list(reader)), noise_for(reader, config), config.side, HELD_OUT_NOISE)
+    window = Window.of(list(reader))
+    window = window.take(np.arange(min(records or reader.records, reader.records)))
+    window = noised(window, noise_for(reader, config), config.side, HELD_OUT_NOISE)
     window, parts = window.batches(np.arange(len(window.ids)), config.batch_tokens)
     for part in parts[rank::world]:
         yield window.batch(part)

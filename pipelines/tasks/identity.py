@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from model.bundles.ancestry import tokenizer_facts
 from model.errors import UserError
 from model.languages import same_pair
 from model.networks.architectures import ARCHITECTURES, model_config
@@ -109,6 +110,7 @@ def origin_facts(config: Config, tracked: TrackedRun) -> dict[str, Any]:
     """Returns what every bundle stores about its shards and its run."""
     manifest = read_manifest(config.shard_dir)
     return {
+        **tokenizer_facts(manifest),
         "normalisation": manifest.normalisation,
         "manifest_hash": manifest_hash(config.shard_dir),
         "sources": manifest.sources,

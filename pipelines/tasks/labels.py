@@ -5,7 +5,8 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 from model.errors import UserError
-from model.shards.manifest import Manifest, manifest_hash, read_manifest
+from model.plural import plural
+from model.shards.manifest import manifest_hash, read_manifest
 from model.shards.reader import ShardReader
 from model.shards.stream import open_reader
 from model.text.labels import LabelTokenizer
@@ -13,7 +14,7 @@ from model.text.text_batch import TextBatch
 from model.text.tokenizer import TokenizerPair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.corpus.sharded import cutting, shard_command, training_file
+from pipelines.corpus.sharded import shard_command
 from pipelines.loaders.labelled import OF_LABELS, LabelledLoader, held_out_labelled
 from pipelines.tasks import warm_start
 from pipelines.tasks.base import Plan, Task
@@ -29,7 +30,7 @@ from pipelines.tasks.labels_release import (
     save_bundle,
     write,
 )
-from pipelines.tasks.network import needs_training, refuse_noise, train_network
+from pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
 from pipelines.tasks.parts import counted
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
@@ -87,8 +88,8 @@ def validate(config: Config) -> None:
             f"labelled ones: {shard_command('corpus=labelled', 'pair=en', beside=config.paths.shards)}"
         )
     check_shards(config)
-    refuse_other_settings(config)
-    check_split(config, manifest)
+    refuse_translation_settings(config, "a model that labels")
+    check_held_out(config, manifest)
     tokenizers = label_tokenizers(config)
     labels = labels_of(tokenizers)
     network = fresh_network(config, tokenizers)
@@ -103,39 +104,10 @@ def validate(config: Config) -> None:
     told = f"{len(labels.labels)} {labels.task}" if labels.labels else "numbers"
     logger.info(
         f"{config.name}: {config.model['name']}, {counted(network)}; {told} of "
-        f"{manifest.split('train').records:,} texts in {manifest.languages[0]}; {processes} workers, "
-        f"{config.loader.lanes} lanes of {config.loader.batch_tokens:,} tokens; "
+        f"{manifest.split('train').records:,} texts in {manifest.languages[0]}; {plural(processes, 'worker')}, "
+        f"{plural(config.loader.lanes, 'lane')} of {config.loader.batch_tokens:,} tokens; "
         f"shards {manifest_hash(config.shard_dir)[:12]}"
     )
-
-
-def refuse_other_settings(config: Config) -> None:
-    """Raises UserError for settings of other kinds of model."""
-    refuse_noise(config)
-    train = config.train
-    if train.early_stopping.metric == "bleu" or train.bleu_every:
-        key = "early_stopping.metric=bleu" if train.early_stopping.metric == "bleu" else "bleu_every"
-        raise UserError(f"train.{key}: a model that labels translates nothing; early stopping may watch the loss")
-    if config.embeddings.references:
-        raise UserError("embeddings.source: only translation models start from word vectors")
-    if train.loss.rdrop:
-        raise UserError(f"train.loss.rdrop={train.loss.rdrop:g}: only translation models are trained so; choose 0")
-    if train.teachers:
-        raise UserError(f"train.teachers={train.teachers}: only translation models are taught; choose []")
-
-
-def check_split(config: Config, manifest: Manifest) -> None:
-    """Raises UserError if the shards hold out no validation set, or not the split to evaluate on."""
-    for key, split in (("", "valid"), ("evaluate.split=", config.evaluate.split)):
-        if split not in manifest.texts:
-            cut = shard_command(
-                *training_file(manifest, config.corpus.train.file),
-                *cutting(manifest, config.corpus.cut.run),
-                beside=config.paths.shards,
-            )
-            raise UserError(
-                f"{key}{split}: {config.shard_dir} holds out {', '.join(manifest.texts) or 'nothing'}; {cut}"
-            )
 
 
 def fingerprint(config: Config) -> dict[str, Any]:

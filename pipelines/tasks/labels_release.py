@@ -5,13 +5,11 @@ import logging
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from model.alignment.attention_plots import save
 from model.bundles.labelled import LabelBundle, load_label_bundle, save_label_bundle
-from model.bundles.translation import fill
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.networks.heads import Head
@@ -28,12 +26,11 @@ from pipelines.evaluation.labels.plots import curves, pictures
 from pipelines.evaluation.translation import gate_split, held_out_lines
 from pipelines.tasks import warm_start
 from pipelines.tasks.base import Measured
-from pipelines.tasks.identity import origin_facts
+from pipelines.tasks.network import final_network
 from pipelines.tracking.gate import set_name
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
-from pipelines.training.final_weights import final_weights, weights_facts
 from pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
@@ -79,17 +76,10 @@ def fresh_network(config: Config, tokenizers: TokenizerPair) -> Head:
 def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> LabelBundle:
     """Saves the final weights with everything that labelling needs."""
     tokenizers = label_tokenizers(config)
-    weights, steps = final_weights(config.run_dir, config.train)
-    network = any_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
+    sizes = tokenizers.source.vocabulary, tokenizers.target.vocabulary
+    network, origin = final_network(config, tracked, *sizes)
     assert isinstance(network, Head), "the task is that of heads"
-    fill(network, weights, str(config.run_dir))
-    facts: dict[str, Any] = {
-        "pair": read_manifest(config.shard_dir).languages[0],
-        **origin_facts(config, tracked),
-        "weights": weights_facts(config.run_dir, config.train, steps),
-        **warm_start.facts(config),
-    }
-    network.eval()
+    facts = {"pair": read_manifest(config.shard_dir).languages[0], **origin}
     save_label_bundle(
         directory,
         network=network,

@@ -20,7 +20,6 @@ from model.text.text_batch import TextBatch
 from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
-from pipelines.corpus.sharded import cutting, shard_command, training_file
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
 from pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
@@ -41,7 +40,7 @@ from pipelines.tasks.language_release import (
     text_tokenizer,
     write,
 )
-from pipelines.tasks.network import needs_training, refuse_noise, train_network
+from pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
 from pipelines.tasks.parts import counted
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
@@ -132,32 +131,8 @@ def validate(config: Config) -> None:
     config.train.check()
     manifest = read_manifest(config.shard_dir)
     check_shards(config)
-    if config.train.early_stopping.metric == "bleu" or config.train.bleu_every:
-        key = "early_stopping.metric=bleu" if config.train.early_stopping.metric == "bleu" else "bleu_every"
-        raise UserError(f"train.{key}: a language model translates nothing; early stopping may watch the loss")
-    if config.evaluate.split not in manifest.texts:
-        raise UserError(
-            f"evaluate.split={config.evaluate.split}: {config.shard_dir} holds out "
-            + (
-                f"{', '.join(manifest.texts)}; evaluate.split={next(iter(manifest.texts))} scores on that"
-                if manifest.texts
-                else "nothing; this sets texts aside: "
-                + shard_command(
-                    *training_file(manifest, config.corpus.train.file),
-                    *cutting(manifest, config.corpus.cut.run),
-                    beside=config.paths.shards,
-                )
-            )
-        )
-    if config.embeddings.references:
-        raise UserError("embeddings.source: only translation models start from word vectors")
-    if config.train.loss.rdrop:
-        raise UserError(
-            f"train.loss.rdrop={config.train.loss.rdrop:g}: only translation models are trained so; choose 0"
-        )
-    if config.train.teachers:
-        raise UserError(f"train.teachers={config.train.teachers}: only translation models are taught; choose []")
-    refuse_noise(config)
+    refuse_translation_settings(config, "a language model")
+    check_held_out(config, manifest)
     tokenizer = text_tokenizer(config)
     network = fresh_network(config, tokenizer)
     refuse_unrunnable(config, network)

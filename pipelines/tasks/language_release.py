@@ -5,12 +5,10 @@ import logging
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
-from model.bundles.translation import fill
 from model.errors import UserError
 from model.networks.architectures import any_network, model_config
 from model.networks.network import Network
@@ -30,12 +28,11 @@ from pipelines.loaders.segments import side_number
 from pipelines.loaders.text import side_tokenizer
 from pipelines.tasks import warm_start
 from pipelines.tasks.base import Measured
-from pipelines.tasks.identity import origin_facts
+from pipelines.tasks.network import final_network
 from pipelines.tracking.gate import set_name
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
-from pipelines.training.final_weights import final_weights, weights_facts
 from pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
@@ -60,19 +57,15 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> TextBun
     """Saves the final weights with everything that reading, writing and guessing text needs."""
     manifest, settings = read_manifest(config.shard_dir), config.loader
     tokenizer = text_tokenizer(config)
-    weights, steps = final_weights(config.run_dir, config.train)
-    network = any_network(model_config(config.model), tokenizer.vocabulary, tokenizer.vocabulary)
-    fill(network, weights, str(config.run_dir))
-    facts: dict[str, Any] = {
+    network, origin = final_network(config, tracked, tokenizer.vocabulary, tokenizer.vocabulary)
+    facts = {
         "pair": manifest.languages[side_number(manifest, settings.side, "loader.side")],
-        **origin_facts(config, tracked),
-        "weights": weights_facts(config.run_dir, config.train, steps),
-        **warm_start.facts(config),
+        **origin,
         "masking": {"share": settings.mlm_probability, "whole_words": settings.whole_words},
     }
     save_text_bundle(
         directory,
-        network=network.eval(),
+        network=network,
         config=model_config(config.model),
         tokenizer=tokenizer,
         facts=json.loads(json.dumps(facts)),

@@ -13,17 +13,12 @@ import torch
 from torch import nn
 
 from model.errors import UserError, unknown
-from model.layers.attention import CrossAttention, SelfAttention
 from model.layers.low_rank import LowRank
-from model.layers.transformer_layers import FeedForward
+from model.networks import part_names
+from model.networks.part_names import PARTS, PRODUCTS, check_part, parameters
 from pipelines.config import Config
 from pipelines.settings import LoraConfig
-from pipelines.tasks.parts import PARTS, check_part, parameters
 
-TARGETS: dict[str, tuple[type[nn.Module], ...]] = {
-    "attention": (SelfAttention, CrossAttention),
-    "feed_forward": (FeedForward,),
-}
 KEY = "train.lora.rank"
 
 
@@ -78,18 +73,14 @@ def products(config: Config, network: nn.Module) -> Iterator[tuple[str, nn.Linea
         if part not in stacks:
             raise unknown("train.lora.parts", part, stacks)
     if not settings.targets:
-        raise UserError(f"train.lora.targets=[]: nothing is left to train. Choices: {', '.join(TARGETS)}")
+        raise UserError(f"train.lora.targets=[]: nothing is left to train. Choices: {', '.join(PRODUCTS)}")
     for target in settings.targets:
-        if target not in TARGETS:
-            raise unknown("train.lora.targets", target, TARGETS)
+        if target not in PRODUCTS:
+            raise unknown("train.lora.targets", target, PRODUCTS)
     kept = [part for part in settings.parts or stacks if part not in settings.whole]
     if (settings.parts and kept != settings.parts) or not kept:
         raise UserError(f"train.lora.whole=[{','.join(settings.whole)}]: trains whole what is to get factors")
-    prefixes = tuple(prefix for part in kept for prefix in PARTS[ours][part])
-    kinds = tuple(kind for target in settings.targets for kind in TARGETS[target])
-    for name, module in list(network.named_modules()):
-        if isinstance(module, kinds) and name.startswith(prefixes):
-            yield from ((f"{name}.{own}", one) for own, one in module.named_children() if isinstance(one, nn.Linear))
+    yield from part_names.products(network, ours, kept, settings.targets)
 
 
 def whole(config: Config) -> list[str]:

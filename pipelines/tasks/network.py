@@ -3,18 +3,26 @@
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
+from typing import Any
 
+from model.bundles.ancestry import ancestry
+from model.bundles.translation import fill
 from model.errors import UserError
-from model.networks.architectures import architecture
+from model.networks.architectures import any_network, architecture, model_config
 from model.networks.network import Network
 from model.runs import checkpoints
+from model.shards.manifest import Manifest
 from model.text.text_batch import Batch
 from pipelines.cluster.ranks import Ranks
 from pipelines.config import Config
+from pipelines.corpus.sharded import cutting, shard_command, training_file
+from pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from pipelines.tasks.identity import origin_facts
 from pipelines.tasks.parts import rates, share
 from pipelines.tasks.precision import settle_precision
 from pipelines.tasks.run import Run
 from pipelines.tracking.run import TrackedRun
+from pipelines.training.final_weights import final_weights, weights_facts
 from pipelines.training.loop import Loader, Progress, Trainer, limits
 
 logger = logging.getLogger(__name__)
@@ -36,8 +44,10 @@ def train_network(
 ) -> Progress:
     """Trains on this rank until the run is over, from the run's newest checkpoint, and closes the loader."""
     with contextlib.closing(loader), rank_record(run, ranks) as tracked:
-        if tracked and (trained := share(network)) < 1:
-            tracked.metrics(0, {"trained_share": trained})
+        if tracked:
+            tracked.tags(ancestry(begun_with(config)))
+            if (trained := share(network)) < 1:
+                tracked.metrics(0, {"trained_share": trained})
         trainer = Trainer(
             network,
             architecture(config.model["architecture"]).loss,
@@ -52,6 +62,57 @@ def train_network(
             scales=rates(config, network),
         )
         return trainer.run(tracked.metrics if tracked else lambda step, values: None)
+
+
+def begun_with(config: Config) -> dict[str, Any]:
+    """Returns the bundle's facts about the models that gave the run weights, probabilities or word vectors."""
+    return {**warm_start.facts(config), **teachers.facts(config), **pretrained_embeddings.facts(config)}
+
+
+def final_network(config: Config, tracked: TrackedRun, source: int, target: int) -> tuple[Network, dict[str, Any]]:
+    """Returns the network with its final weights, in evaluation mode, and what its bundle says of its origin.
+
+    `source`, `target`: the sizes of its vocabularies.
+    """
+    weights, steps = final_weights(config.run_dir, config.train)
+    network = any_network(model_config(config.model), source, target)
+    fill(network, weights, str(config.run_dir))
+    of_weights = {"weights": weights_facts(config.run_dir, config.train, steps)}
+    return network.eval(), {**origin_facts(config, tracked), **of_weights, **begun_with(config)}
+
+
+def refuse_translation_settings(config: Config, kind: str) -> None:
+    """Raises UserError for settings that only translation models read; `kind` is the model in a message."""
+    refuse_noise(config)
+    refuse_bleu(config, kind)
+    train = config.train
+    if config.embeddings.references:
+        raise UserError("embeddings.source: only translation models start from word vectors")
+    if train.loss.rdrop:
+        raise UserError(f"train.loss.rdrop={train.loss.rdrop:g}: only translation models are trained so; choose 0")
+    if train.teachers:
+        raise UserError(f"train.teachers={train.teachers}: only translation models are taught; choose []")
+
+
+def refuse_bleu(config: Config, kind: str) -> None:
+    """Raises UserError if BLEU is to be measured during a training that learns no translation."""
+    train = config.train
+    if train.early_stopping.metric == "bleu" or train.bleu_every:
+        watched = train.early_stopping.metric == "bleu"
+        key = "early_stopping.metric=bleu" if watched else f"bleu_every={train.bleu_every}"
+        raise UserError(f"train.{key}: {kind} translates nothing; early stopping may watch the loss")
+
+
+def check_held_out(config: Config, manifest: Manifest) -> None:
+    """Raises UserError if the shards hold out no validation set, or not the split to evaluate on."""
+    texts, cut = manifest.texts, cutting(manifest, config.corpus.cut.run)
+    for key, split in (("", "valid"), ("evaluate.split=", config.evaluate.split)):
+        if split not in texts:
+            file = training_file(manifest, config.corpus.train.file)
+            more = f"this sets texts aside: {shard_command(*file, *cut, beside=config.paths.shards)}"
+            if key and texts:
+                more = f"evaluate.split={next(iter(texts))} scores on that"
+            raise UserError(f"{key}{split}: {config.shard_dir} holds out {', '.join(texts) or 'nothing'}; {more}")
 
 
 def refuse_noise(config: Config) -> None:

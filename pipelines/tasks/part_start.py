@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from model.bundles.directory import bundle_hash, read_facts
 from model.errors import UserError
 from model.inference.kinds import open_bundle
+from model.networks.part_names import LAYERS, PARTS, check_part
 from model.shards.manifest import read_manifest
 from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
 from pipelines.corpus.sharded import shard_command, training_file
-from pipelines.tasks.parts import LAYERS, PARTS, check_part
 
 logger = logging.getLogger(__name__)
 

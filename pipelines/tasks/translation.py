@@ -32,7 +32,7 @@ from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_ou
 from pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from pipelines.tasks.base import Plan, Task
 from pipelines.tasks.identity import check_shards, network_fingerprint
-from pipelines.tasks.network import needs_training, train_network
+from pipelines.tasks.network import needs_training, refuse_bleu, train_network
 from pipelines.tasks.parts import counted
 from pipelines.tasks.precision import refuse_unrunnable
 from pipelines.tasks.run import Run
@@ -106,16 +106,10 @@ def check_denoising(config: Config) -> None:
     """Raises UserError for settings that measure or teach translation in a training that learns none."""
     if not denoises(config):
         return
-    train = config.train
-    if train.early_stopping.metric == "bleu" or train.bleu_every:
-        key = (
-            "early_stopping.metric=bleu" if train.early_stopping.metric == "bleu" else f"bleu_every={train.bleu_every}"
-        )
-        raise UserError(
-            f"train.{key}: loader.denoise={config.loader.denoise} translates nothing; early stopping may watch the loss"
-        )
-    if train.teachers:
-        raise UserError(f"train.teachers={train.teachers}: not with loader.denoise={config.loader.denoise}; choose []")
+    told, asked = f"loader.denoise={config.loader.denoise}", config.train.teachers
+    refuse_bleu(config, told)
+    if asked:
+        raise UserError(f"train.teachers={asked}: not with {told}; choose []")
 
 
 def validation_bleu(config: Config, network: TranslationNetwork, tokenizers: TokenizerPair, ranks: Ranks) -> float:
@@ -144,6 +138,12 @@ def validate(config: Config) -> None:
     """
     config.train.check()
     manifest = read_manifest(config.shard_dir)
+    if manifest.kind != "parallel" and denoises(config):
+        raise UserError(
+            f"loader.denoise={config.loader.denoise}: needs shards of two sides, and those in {config.shard_dir} are "
+            f"{manifest.kind}. One text may be both sides: dragoman shard corpus=moses pair=en-en "
+            f"corpus.train.source=FILE corpus.train.target=FILE; then train with loader.side=source"
+        )
     if manifest.kind != "parallel":
         raise UserError(
             f"model={config.model.get('name')}: a translation model needs pairs of sentences, and the shards in "

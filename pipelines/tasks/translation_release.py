@@ -7,20 +7,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from model.bundles.translation import TranslationBundle, fill, load_bundle
+from model.bundles.translation import TranslationBundle, load_bundle
 from model.bundles.translation import save_bundle as write_bundle
-from model.errors import unknown
+from model.errors import UserError, unknown
 from model.inference.translator import open_translator
 from model.languages import languages_of
-from model.networks.architectures import build_network, model_config
 from model.networks.network import TranslationNetwork
 from model.runs import checkpoints
+from model.runs.record import write_evaluation as record_evaluation
 from model.shards.manifest import read_manifest
-from model.text.tokenizer import TokenizerPair
 from model.text.tokenizers import load_pair
 from pipelines.config import Config
+from pipelines.evaluation import reconstruction
 from pipelines.evaluation.checks import compare_checks, run_checks
 from pipelines.evaluation.metrics import paired_bootstrap
+from pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
 from pipelines.evaluation.translation import (
     Evaluation,
     evaluate_bundle,
@@ -31,10 +32,10 @@ from pipelines.evaluation.translation import (
     write_evaluation,
 )
 from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from pipelines.loaders.denoising import OF_NOISE
 from pipelines.tasks.alignment_report import measure_run, record_alignment
 from pipelines.tasks.base import Measured
-from pipelines.tasks.identity import origin_facts
+from pipelines.tasks.network import final_network
 from pipelines.tasks.translation_pictures import save_pictures
 from pipelines.tracking.gate import set_name
 from pipelines.tracking.hypotheses import hypotheses
@@ -43,7 +44,6 @@ from pipelines.tracking.plots import curves
 from pipelines.tracking.promotion import Comparison, PromoteConfig
 from pipelines.tracking.registry import Registry, Version
 from pipelines.tracking.run import TrackedRun
-from pipelines.training.final_weights import final_weights, weights_facts
 from pipelines.word_vectors.settings import EvaluateVectors
 
 NEARNESS = ("near", "far")
@@ -54,18 +54,18 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
     """Saves the final weights with everything that translating needs, and settles decoding on the validation set."""
     manifest = read_manifest(config.shard_dir)
     tokenizers = load_pair(config.shard_dir, manifest.tokenizer)
-    network, steps = final_network(config, tokenizers)
+    sizes = tokenizers.source.vocabulary, tokenizers.target.vocabulary
+    network, origin = final_network(config, tracked, *sizes)
+    assert isinstance(network, TranslationNetwork), "the task is translation"
     decode = config.decode
     facts: dict[str, Any] = {
         "pair": config.pair,
-        **origin_facts(config, tracked),
-        "weights": weights_facts(config.run_dir, config.train, steps),
-        **pretrained_embeddings.facts(config),
-        **warm_start.facts(config),
-        **teachers.facts(config),
+        **origin,
         **({"parts": [asdict(part) for part in manifest.parts]} if manifest.parts else {}),
+        **noise_facts(config),
     }
-    valid = held_out(config.shard_dir, "valid", config.languages) if "valid" in manifest.texts else None
+    measures = "valid" in manifest.texts and NOISE not in facts
+    valid = held_out(config.shard_dir, "valid", config.languages) if measures else None
     if decode.length_penalty == "auto" and valid is not None:
         choice = tune_length_penalty(
             network,
@@ -88,17 +88,27 @@ def save_bundle(config: Config, directory: Path, tracked: TrackedRun) -> Transla
     return bundle
 
 
-def final_network(config: Config, tokenizers: TokenizerPair) -> tuple[TranslationNetwork, list[int]]:
-    """Returns the network with its final weights, in evaluation mode, and the steps that they come from."""
-    weights, steps = final_weights(config.run_dir, config.train)
-    network = build_network(model_config(config.model), tokenizers.source.vocabulary, tokenizers.target.vocabulary)
-    fill(network, weights, str(config.run_dir))
-    return network.eval(), steps
+def noise_facts(config: Config) -> dict[str, Any]:
+    """Returns the noise that the network learned to undo; empty for one that learned to translate."""
+    loader = config.loader
+    return {} if loader.denoise == "none" else {NOISE: {key: getattr(loader, key) for key in OF_NOISE}}
 
 
 def evaluate(config: Config, bundle: TranslationBundle) -> Measured:
-    """Runs `evaluate_bundle` by the sections `evaluate` and `decode`."""
+    """Runs `evaluate_bundle` by the sections `evaluate` and `decode`; measures the rewriting of one that denoises."""
     settings = config.evaluate
+    if NOISE in bundle.facts:
+        rewritten = evaluate_reconstruction(
+            bundle, config.shard_dir, settings.split, settings.sentences, settings.samples
+        )
+        scores = rewritten.scores()
+        return Measured(
+            report=reconstruction.report(rewritten),
+            scores={f"{rewritten.split}_{name}": value for name, value in scores.items()},
+            facts={rewritten.split: scores},
+            summary={"scores": scores},
+            details=rewritten,
+        )
     found = evaluate_bundle(
         bundle,
         config.shard_dir,
@@ -130,12 +140,20 @@ def stored_translations(config: Config) -> Path | None:
 
 def write(measured: Measured, directory: Path) -> Sequence[Path]:
     """Writes the record and the hypotheses and returns their paths."""
-    return write_evaluation(measured.details, directory)
+    found = measured.details
+    if isinstance(found, Reconstruction):
+        return [record_evaluation(directory, found.split, found.record())]
+    return write_evaluation(found, directory)
 
 
 def record(config: Config, bundle: TranslationBundle, measured: Measured, tracked: TrackedRun) -> None:
     """Records samples, curves, the hypotheses of the whole split, and the alignment if requested."""
-    evaluation: Evaluation = measured.details
+    evaluation: Evaluation | Reconstruction = measured.details
+    tracked.figure(curves(tracked.history(), tracked.name), "curves.png")
+    if isinstance(evaluation, Reconstruction):
+        shown = [[one.prompt, one.text, one.truth] for one in evaluation.samples]
+        tracked.table(["noised", "rewritten", "text"], shown, "samples.json")
+        return
     if config.evaluate.alignment:
         record_alignment(config, bundle, tracked, checkpoints.newest_step(config.run_dir))
     rows = [[one.source, one.hypothesis, one.reference] for one in evaluation.samples]
@@ -146,12 +164,17 @@ def record(config: Config, bundle: TranslationBundle, measured: Measured, tracke
         log_hypotheses(tracked, bundle.directory, evaluation.split, evaluation.sources, evaluation.hypotheses)
     else:
         tracked.artifact(hypotheses_file(evaluation, config.run_dir), "evaluation")
-    tracked.figure(curves(tracked.history(), tracked.name), "curves.png")
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[TranslationBundle], _directory: Path) -> str:
     """Returns a line per rival: both scores, their difference and its probability by chance."""
     settings, ours = config.evaluate, measured.details
+    if any((NOISE in one.facts) != isinstance(ours, Reconstruction) for one in rivals):
+        raise UserError("evaluate.against: one network denoises, the other translates; they have no figure in common")
+    if isinstance(ours, Reconstruction):
+        return "\n\n".join(
+            str(reconstruction.compare(evaluate(config, one).details, ours, settings.bootstrap)) for one in rivals
+        )
     language = languages_of(ours.pair)[-1]
     lines = []
     for rival in rivals:

@@ -12,7 +12,7 @@ MEANS = {  # of word vectors
 }
 VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
 
-BUNDLE_TAG, KIND_TAG = "bundle_hash", "bundle_kind"
+BUNDLE_TAG, KIND_TAG, NOISE_TAG = "bundle_hash", "bundle_kind", "noise"
 OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
 TEXT_SCORES = {  # of language models, on a split
     "bits_per_character": "{:.4f} bits per character",
@@ -20,6 +20,11 @@ TEXT_SCORES = {  # of language models, on a split
     "perplexity": "perplexity {:.2f}",
     "unknown_rate": "{:.2%} of the tokens unknown",
     "accuracy": "{:.3f} of the masked tokens guessed right",
+}
+REWRITING = {  # of networks that undo noise, on a split
+    "nats": "{:.4f} nats per token",
+    "perplexity": "perplexity {:.2f}",
+    "accuracy": "{:.3f} of the tokens right",
 }
 LABEL_SCORES = {  # of models that label, on a split
     "accuracy": "accuracy {:.4f}",
@@ -37,6 +42,11 @@ def _translation_scores(config: Mapping[str, Any]) -> dict[str, Any]:
     for split, scores in (config.get("scores") or {}).items():
         found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in SCORES if name in scores}
         found[f"{split}_signature"] = (scores.get("signatures") or {}).get("bleu")
+    noise = config.get("noise") or {}
+    if noise:
+        found[NOISE_TAG] = noise.get("denoise")
+        for split, scores in (config.get("scores") or {}).items():
+            found |= {f"{split}_{name}": f"{scores[name]:.4f}" for name in REWRITING if name in scores}
     return found | imported_tags(config)
 
 
@@ -86,6 +96,15 @@ def _vector_facts(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _described_translation(tags: Mapping[str, str]) -> list[str]:
     lines = imported_lines(tags)
+    if NOISE_TAG in tags:
+        lines.append(f"**Pre-trained** to undo noise ({tags[NOISE_TAG]}); it translates nothing")
+    for split in sorted(key.removesuffix("_nats") for key in tags if key.endswith("_nats")):
+        figures = [
+            label.format(float(tags[f"{split}_{name}"]))
+            for name, label in REWRITING.items()
+            if f"{split}_{name}" in tags
+        ]
+        lines.append(f"**On {split}** {', '.join(figures)}")
     for split in sorted(key.removesuffix("_bleu") for key in tags if key.endswith("_bleu")):
         measured = ", ".join(
             f"{label} {float(tags[f'{split}_{name}']):.2f}"

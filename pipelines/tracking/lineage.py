@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from model.addresses import mask_credentials
+from model.bundles.ancestry import ancestry, tokenizer_facts
 from model.bundles.directory import bundle_hash
 from model.confinement import make_folder, read_grant
 from model.names import check_name
@@ -110,7 +111,7 @@ def log_training(run: TrackedRun, config: Mapping[str, Any], config_hash: str, s
     manifest, digest = read_manifest(shards), manifest_hash(shards)
     data = {"manifest_hash": digest, "corpus": manifest.corpus, "pair": "-".join(manifest.languages)}
     _log_origin(run, "train", config, config_hash)
-    run.tags({**data, NOTE: describe_run("train", config, data)})
+    run.tags({**data, **ancestry(tokenizer_facts(manifest)), NOTE: describe_run("train", config, data)})
     log_dataset(run, manifest, digest, shards)
     run.artifact(shards / MANIFEST, "shards", keep=True)
     run.link("shard_run_id", {"kind": "shard", "manifest_hash": digest})

@@ -12,6 +12,7 @@ from model.ranges import Amount, Probability, Range, ShareAboveZero, Whole, chec
 from pipelines.settings import CheckName
 from pipelines.tracking import gate, history
 from pipelines.tracking.author import user_and_machine
+from pipelines.tracking.cards import NOISE_TAG
 from pipelines.tracking.faults import Faults
 from pipelines.tracking.history import Event
 from pipelines.tracking.policy import Policy, read_policy, write_policy
@@ -130,6 +131,11 @@ def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: P
     if not config.force:
         policy.refuse_wider(config.p_value or policy.p_value)
     candidate = registry.version(config.version) if config.version else registry.newest()
+    if NOISE_TAG in candidate.tags and not config.force:
+        raise UserError(
+            f"{registry.config.name}: version {candidate.number} was pre-trained to undo noise and translates nothing; "
+            f"a translation begins with it: dragoman train train.init_from={registry.config.name}/{candidate.number}"
+        )
     for _ in range(ATTEMPTS):
         champion = registry.champion()
         if champion and champion.number == candidate.number:

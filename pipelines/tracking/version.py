@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from model.bundles.ancestry import ancestry, ancestry_lines
 from model.bundles.directory import CONFIG, bundle_hash
 from model.mlflow_pages import run_page
 from model.untrusted import read_json
@@ -104,6 +105,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "format_version": config.get("format_version"),
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **card_of(kind).tags(config),
+        **ancestry(config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
 
@@ -128,6 +130,7 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
         shards += "recorded elsewhere, by a run with the same tag `manifest_hash` and `kind` = `shard`"
     lines = [
         *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
+        *(["**Comes from** " + "; ".join(begun)] if (begun := list(ancestry_lines(tags))) else []),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
         *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
         *job,

@@ -13,7 +13,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.bundles.language import TextBundle
-from model.decoding.fill_mask import MASK_WORD
+from model.decoding.fill_mask import decode_masked
 from model.errors import UserError
 from model.plural import plural
 from model.runs.record import write_evaluation
 from model.shards.manifest import manifest_hash
 from model.text.excerpt import excerpt
-from model.text.tokenizer import MASK
 from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
 from pipelines.evaluation.language.likelihood import stream_nll, token_losses
 from pipelines.evaluation.language.lines import Lines
@@ -193,18 +191,9 @@ def _masked_nll(
     for number in guessed[pick_evenly(samples, len(guessed))].tolist():
         begin = int(lines.starts[number])
         at = slice(begin, begin + int(lines.lengths[number]) - 1)  # without the end of record
-        shown.append(
-            TextSample(decode_masked(bundle, window.inputs[at]), decode_masked(bundle, filled[at]), lines.texts[number])
-        )
+        given, guess = (decode_masked(bundle.tokenizer, ids[at]) for ids in (window.inputs, filled))
+        shown.append(TextSample(given, guess, lines.texts[number]))
     return nll, items, right, shown
-
-
-def decode_masked(bundle: TextBundle, ids: NDArray[np.int64]) -> str:
-    """Returns tokens as text, with `<mask>` for a mask."""
-    breaks = [-1, *np.flatnonzero(ids == MASK).tolist(), len(ids)]
-    runs = [ids[before + 1 : after] for before, after in pairwise(breaks)]
-    gap = MASK_WORD if bundle.tokenizer.type == "characters" else f" {MASK_WORD} "
-    return gap.join(bundle.tokenizer.decode(runs)).strip()
 
 
 def _masking(bundle: TextBundle) -> Masking:

@@ -1,6 +1,6 @@
 """The size of a training: steps, tokens, floating-point operations, memory per rank, bytes between ranks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,18 @@ import torch
 
 from model.errors import UserError
 from model.networks.architectures import any_network, architecture, model_config
+from model.networks.network import Network
+from model.networks.part_names import PARTS, PRODUCTS, parameters, products
 from model.shards.manifest import read_manifest
 
-ADAM = 16  # bytes per parameter: weight, gradient, two moments, in fp32
+WEIGHT = 4  # bytes per parameter, in fp32
+ADAM = 12  # bytes more per trained parameter: gradient and two moments
 ACTIVATIONS = 34  # values per token, layer and unit of width that a Transformer keeps (Korthikanti et al. 2022, eq. 2)
 PROCESS = 700 * 2**20  # bytes of Python and the libraries per rank
 
 
 STACKS = ("layers", "encoder_layers", "decoder_layers")
+ALL: Mapping[str, Any] = {"freeze": [], "lora": {"rank": 0}}  # everything is trained
 TALL = 3  # layers: in a stack of this height, one more layer is like the last
 
 
@@ -28,6 +32,7 @@ class Work:
     tokens: int  # over all steps; an upper limit, because batches are not always full
     flops: float  # over all steps
     parameters: int
+    trained: int  # of the parameters, and low-rank factors beside them
     memory: int  # bytes per rank, approximately
     architecture: str = ""
     width: int = 0
@@ -35,7 +40,7 @@ class Work:
 
     def traffic(self, workers: int) -> int:
         """Returns the bytes that all ranks send in the whole training: one ring all-reduce per step."""
-        return self.steps * 2 * (workers - 1) * 4 * self.parameters
+        return self.steps * 2 * (workers - 1) * 4 * self.trained
 
 
 def training(values: Mapping[str, Any], lanes: int) -> Work | None:
@@ -44,41 +49,61 @@ def training(values: Mapping[str, Any], lanes: int) -> Work | None:
     if architecture(config.architecture).kind == "vectors":
         return None
     source, target = _vocabularies(values)
-    parameters = count_parameters(config, source, target)
+    parameters, trained = count_parameters(config, source, target, values["train"])
     steps, batch = int(values["train"]["max_steps"]), int(values["loader"]["batch_tokens"])
     tokens = steps * lanes * batch
     width, layers = int(getattr(config, "width", 0)), sum(_stacks(config).values())
     kept = 4 * batch * (ACTIVATIONS * width * layers // 2 + 2 * target)
-    memory = PROCESS + ADAM * parameters + kept
-    return Work(steps, tokens, 6.0 * parameters * tokens, parameters, memory, config.architecture, width, layers)
+    memory = PROCESS + WEIGHT * parameters + ADAM * trained + kept
+    flops = 6.0 * parameters * tokens
+    return Work(steps, tokens, flops, parameters, trained, memory, config.architecture, width, layers)
 
 
-def count_parameters(config: Any, source: int, target: int) -> int:
-    """Returns the number of parameters of a network without building it.
+def count_parameters(config: Any, source: int, target: int, train: Mapping[str, Any] = ALL) -> tuple[int, int]:
+    """Returns the number of parameters of a network without building it, and of those that `train` trains.
+
+    `train` are the values of the section `train`; low-rank factors count among the trained ones only.
 
     All layers of a stack after the second are alike. So small networks on torch's `meta` device, which has no values,
     give the number for a stack of any height, at a cost that does not depend on the configuration.
 
     Raises:
         UserError: sizes that do not fit each other, or that no tensor can have.
-        UserError: sizes that do not fit each other, or that no tensor can have.
     """
     low = replace(config, **{name: min(height, TALL) for name, height in _stacks(config).items()})
-    least = _built(low, source, target)
-    total = least
+    least = _built(low, source, target, train)
+    total = list(least)
     for name, height in _stacks(config).items():
         if height > TALL:
-            total += (height - TALL) * (_built(replace(low, **{name: TALL + 1}), source, target) - least)
-    return total
+            more = _built(replace(low, **{name: TALL + 1}), source, target, train)
+            total = [now + (height - TALL) * (b - a) for now, a, b in zip(total, least, more, strict=True)]
+    return total[0], total[1]
 
 
-def _built(config: Any, source: int, target: int) -> int:
+def _built(config: Any, source: int, target: int, train: Mapping[str, Any]) -> tuple[int, int]:
     try:
         with torch.device("meta"):
-            return any_network(config, source, target).parameter_count()
+            network = any_network(config, source, target)
+        return network.parameter_count(), _trained(network, config, train)
     except (RuntimeError, TypeError, OverflowError) as problem:
         reason = str(problem).splitlines()[0][:160]
         raise UserError(f"model: no network can have these sizes: {reason}") from None
+
+
+def _trained(network: Network, config: Any, train: Mapping[str, Any]) -> int:
+    """Returns the number of trained parameters: without frozen parts, or of low-rank factors and whole parts."""
+    names, lora = PARTS[config.architecture], train["lora"]
+
+    def size(parts: Iterable[str]) -> int:
+        prefixes = {prefix: "" for part in parts for prefix in names.get(part, ())}
+        return sum(one.numel() for one in {one for _, one in parameters(network, prefixes)})
+
+    if not lora["rank"]:
+        return network.parameter_count() - size(train["freeze"])
+    whole = {*lora["whole"], *(["output"] if hasattr(config, "head") else [])}
+    parts = [part for part in lora["parts"] or ("encoder", "decoder") if part in names and part not in whole]
+    layers = products(network, config.architecture, parts, [one for one in lora["targets"] if one in PRODUCTS])
+    return size(whole) + int(lora["rank"]) * sum(one.in_features + one.out_features for _, one in layers)
 
 
 def _stacks(config: Any) -> dict[str, int]:

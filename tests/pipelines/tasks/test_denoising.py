@@ -9,7 +9,7 @@ from model.bundles.directory import read_facts
 from model.errors import UserError
 from model.shards.reader import ShardReader
 from model.text.tokenizer import EOS, MASK, PAD
-from pipelines import entries, train
+from pipelines import entries, evaluate, train
 from pipelines.config import Config
 from pipelines.loaders.denoising import DenoisingLoader, held_out_noised
 from pipelines.shard import shard
@@ -118,9 +118,76 @@ def test_a_translation_begins_with_a_denoised_network(home: Path) -> None:
     assert read_facts(home / "artifacts" / "runs" / "begun" / "bundle")["init"]["reference"] == "whole"
 
 
-def test_spans_are_learned_too(home: Path) -> None:
+def test_spans_are_learned_too_and_losses_under_other_noise_are_not_compared(home: Path) -> None:
     spans = ["loader.denoise=spans", "loader.noise_share=0.15", "name=spans"]
     assert train.task(config(home, *spans)) == 0
+    with pytest.raises(UserError, match="are compared under equal noise and tokenizers"):
+        evaluate.task(config(home, "name=spans", "evaluate.against=whole"))
+
+
+def test_a_release_measures_what_was_learned_and_no_translation(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = home / "artifacts" / "runs" / "whole"
+    assert train.task(config(home, *NOISED, "name=again", "seed=2")) == 0
+    capsys.readouterr()
+    facts = read_facts(run / "bundle")
+    assert facts["noise"] == {
+        "denoise": "infilling", "noise_share": 0.3, "span_length": 3.0, "permute_sentences": False, "side": None
+    }  # fmt: skip
+    assert facts["scores"]["test"].keys() == {"nats", "perplexity", "accuracy", "tokens"}
+    assert "length_penalty" not in facts and "int8" not in facts and not list(run.glob("hypotheses.*"))
+    assert evaluate.task(config(home, "name=whole", "evaluate.split=valid", "evaluate.against=again")) == 0
+    said = capsys.readouterr().out
+    assert "40 noised texts" in said and "it translates nothing" in said and "nats a token" in said
+    record = json.loads((run / "evaluation.valid.json").read_text())
+    lines = [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
+    measured = next(line["valid_loss"] for line in reversed(lines) if "valid_loss" in line)
+    assert record["scores"]["nats"] == pytest.approx(measured, rel=1e-5), "of the training's own validation"
+    assert record["texts"] == 40 and "<mask>" in record["samples"][0]["prompt"]
+    evaluate.task(config(home, "name=whole", "evaluate.split=valid", "evaluate.sentences=5"))
+    assert "10 noised texts" in capsys.readouterr().out
+    with pytest.raises(UserError, match="one network denoises, the other translates"):
+        evaluate.task(config(home, "name=whole", "evaluate.against=begun"))
+
+
+def test_one_text_is_denoised_as_both_sides_and_shards_of_one_side_say_so(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        f"paths.root={home}/artifacts",
+        "tokenizer.vocabulary=90",
+        "cluster.backend=local",
+        "tracking.offline=true",
+    ]
+    text = ["corpus=text", "pair=en", "corpus.name=alone", f"corpus.train.file={home}/toy.train.en", *words]
+    assert entries.main(["shard", *text, "corpus.cut.valid=0.1", "corpus.cut.run=4"]) == 0
+    capsys.readouterr()
+    assert entries.main(["train", *text, "model=transformer_tiny", *NOISED]) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "loader.denoise=infilling: needs shards of two sides, and those in" in last
+    assert "dragoman shard corpus=moses pair=en-en corpus.train.source=FILE corpus.train.target=FILE;" in last
+    sides = [f"corpus.{split}.{side}={home}/toy.{split}.en" for split in ("train", "valid", "test")
+             for side in ("source", "target")]  # fmt: skip
+    both = ["pair=en-en", "corpus.name=rewritten", *sides]
+    shard(config(home, *both))
+    assert train.task(config(home, *both, *NOISED, "loader.side=source", "name=one")) == 0
+
+
+def test_a_comparison_refuses_networks_that_translate_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [
+        "compare",
+        f"paths.root={home}/artifacts",
+        f"paths.shards={config(home).shard_dir}",
+        "tracking.offline=true",
+    ]
+    for more, told in (
+        (
+            ["models=[transformer]", "loader.denoise=infilling"],
+            "loader.denoise=infilling: a comparison measures transl",
+        ),
+        (["models=[whole,transformer]"], "models: 'whole' was pre-trained to undo noise and translates nothing"),
+    ):
+        assert entries.main([*words, *more]) == 2
+        assert told in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 from model.bundles.directory import read_facts
 from model.errors import UserError
 from model.networks.architectures import ARCHITECTURES, any_network, model_config
+from model.networks.part_names import PARTS, parameters
 from model.shards.manifest import read_manifest
 from model.text.tokenizers import load_pair
 from pipelines import entries, train
@@ -18,7 +19,6 @@ from pipelines.settings import OptimizerConfig
 from pipelines.shard import shard
 from pipelines.tasks import launch
 from pipelines.tasks.part_start import common
-from pipelines.tasks.parts import PARTS, parameters
 from pipelines.training.optimizer import make_optimizer
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 

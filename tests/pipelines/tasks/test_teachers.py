@@ -18,7 +18,7 @@ from pipelines.settings import LoaderConfig
 from pipelines.shard import shard
 from pipelines.tasks import launch
 from pipelines.tasks.teachers import FILE, KEPT, TaughtLoader
-from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
+from tests.pipelines.tasks.test_warm_start import config, corpus, same, tags, weights
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,7 @@ def test_it_keeps_the_mean_of_what_the_teachers_hold_likely(home: Path, taught: 
 def test_the_run_and_its_bundle_say_who_taught_it(home: Path, taught: Path) -> None:
     told = read_facts(taught / "bundle")["teachers"]
     assert told["references"] == ["first", "second"] and told["part"] == 0.5
+    assert tags(taught)["train.teachers"] == f"first, second (digest {told['digest'][:12]})"
     assert "teachers" not in read_facts(taught.parent / "first" / "bundle")
     assert train.task(config(home, "name=alone", "seed=3")) == 0
     assert not same(weights(home, "student"), weights(home, "alone"))

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 from conf import compose
 from model.bundles.directory import bundle_hash, read_facts
 from model.errors import UserError
+from model.runs.spool import Spool
 from model.shards.manifest import read_manifest
 from model.text.tokenizers import load_pair
 from pipelines import train
@@ -66,6 +67,12 @@ def weights(home: Path, run: str) -> dict[str, torch.Tensor]:
     return load_file(home / "artifacts" / "runs" / run / "bundle" / "model.safetensors")
 
 
+def tags(run: Path) -> dict[str, str]:
+    """The tags of a run in MLflow."""
+    found = [record.fields["values"] for record in Spool(run).records() if record.kind == "tags"]
+    return {key: value for values in found for key, value in values.items()}
+
+
 def same(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> bool:
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -79,6 +86,8 @@ def test_it_begins_with_the_others_weights_and_says_so(home: Path) -> None:
     first = read_facts(runs / "first" / "bundle")
     assert told == {"reference": "first", "digest": bundle_hash(runs / "first" / "bundle"), "run": first["run"]}
     assert "init" not in first
+    assert tags(runs / "second")["train.init_from"] == f"first (run first, bundle {told['digest'][:12]})"
+    assert "train.init_from" not in tags(runs / "first")
     assert train.task(config(home, "name=drawn", *still)) == 0
     assert not same(weights(home, "drawn"), weights(home, "first"))
 
@@ -135,6 +144,9 @@ def test_shards_may_have_anothers_tokenizer(home: Path, tmp_path: Path) -> None:
     assert str(home) not in (made.directory / "manifest.json").read_text()
     assert shard(config(home, *other, "tokenizer.same_as=first", f"paths.shards={tmp_path}/a")).found
     assert train.task(config(home, f"paths.shards={tmp_path}/a", *start)) == 0
+    fourth = home / "artifacts" / "runs" / "fourth"
+    assert read_facts(fourth / "bundle")["tokenizer_same_as"] == kept["same_as"]
+    assert kept["same_as"][:12] in tags(fourth)["tokenizer.same_as"]
 
 
 def test_a_tokenizer_of_another_type_or_of_other_languages_is_refused(home: Path, tmp_path: Path) -> None:

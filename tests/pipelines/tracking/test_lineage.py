@@ -31,6 +31,7 @@ def shards(tmp_path: Path) -> Path:
     manifest = Manifest(
         "demo", ["en", "de"], {"files": []}, "<u2", {"train": split}, sources=sources, dropped={"train": {"blank": 10}}
     )
+    manifest.config = {"tokenizer": {"same_as": "ba" * 32}}
     (tmp_path / "shards").mkdir()
     write_manifest(tmp_path / "shards", manifest)
     return tmp_path / "shards"
@@ -53,7 +54,9 @@ def test_the_whole_way_back_from_a_version(
     sharding = Spool(tmp_path / f"runs/shard-demo-{digest[:12]}")
     bundle = tmp_path / "runs/a/bundle"
     bundle.mkdir(parents=True)
-    facts = {"pair": "en-de", "manifest_hash": digest, "scores": {"test": {"bleu": 30.0}}}
+    init = {"reference": "models:/base/3", "digest": "ab" * 32, "run": {"name": "broad", "id": None}}
+    facts = {"pair": "en-de", "manifest_hash": digest, "scores": {"test": {"bleu": 30.0}}, "init": init}
+    facts |= {"lora": {"rank": 8, "alpha": 16.0, "targets": ["attention"]}, "tokenizer_same_as": "ba" * 32}
     (bundle / "config.json").write_text(json.dumps(facts))
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as training:
         log_training(training, {**CONFIG, "tracking": {"uri": "secret", "parent": "ab" * 16}}, HASH, shards)
@@ -87,6 +90,15 @@ def test_the_whole_way_back_from_a_version(
         f"**Shards** [the run that made them]({shardings}/{made}{view})",
         f"**Model** [demo version {version.number}](#/models/demo/versions/{version.number}{view})",
     ]
+    begun = {
+        "train.init_from": "models:/base/3 (run broad, bundle abababababab)",
+        "train.lora": "rank 8, alpha 16, attention",
+        "tokenizer.same_as": "a tokenizer with the digest babababababa",
+    }
+    assert {key: version.tags[key] for key in begun} == begun
+    assert run.data.tags["tokenizer.same_as"] == begun["tokenizer.same_as"]
+    comes = next(line for line in described.split("\n\n") if line.startswith("**Comes from** "))
+    assert "`train.init_from`: models:/base/3 (run broad, bundle abababababab); `train.lora`: rank 8" in comes
     assert "`kind`" in client.get_experiment(run.info.experiment_id).tags["mlflow.note.content"]
     assert run.info.run_id == training.run_id
     assert run.data.tags["kind"] == "train"

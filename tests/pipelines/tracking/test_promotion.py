@@ -83,6 +83,14 @@ def test_the_first_version_needs_no_proof(stage: Stage) -> None:
     assert stage.champion() == "1"
 
 
+def test_a_version_that_translates_nothing_is_not_promoted_without_force(stage: Stage) -> None:
+    stage.registry.client.set_model_version_tag("demo-en-de", "1", "noise", "infilling")
+    with pytest.raises(UserError, match=r"version 1 was pre-trained to undo noise .* train.init_from=demo-en-de/1"):
+        stage.promote("1", unasked)
+    assert stage.champion() is None
+    assert stage.promote("1", unasked, force=True, reason="to see it").accepted
+
+
 def test_the_newest_version_is_the_candidate_by_default(stage: Stage) -> None:
     assert promote(stage.registry, PromoteConfig(), unasked, stage.lock).champion == "4"
 

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from conf import groups
+from conf import compose, groups
 from model.errors import ServiceError, UserError
 from model.networks.architectures import ARCHITECTURES, any_network, model_config
+from pipelines.config import Config
+from pipelines.tasks import lora
+from pipelines.tasks.parts import freeze
 from services.jobs.planning import planner as planners
 from services.jobs.planning import work, worker
 from services.jobs.planning.planner import Planner
@@ -146,9 +149,35 @@ def test_the_size_of_a_network_is_computed_and_not_built(name: str, monkeypatch:
         return any_network(small, source, target)
 
     monkeypatch.setattr(work, "any_network", spied)
-    assert work.count_parameters(config, 100, 100) == built
-    assert work.count_parameters(dataclasses.replace(config, **dict.fromkeys(stacks, 20_000)), 100, 100) > built
+    assert work.count_parameters(config, 100, 100) == (built, built)
+    assert work.count_parameters(dataclasses.replace(config, **dict.fromkeys(stacks, 20_000)), 100, 100)[0] > built
     assert max(heights) <= work.TALL + 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["model=transformer_tiny", "train.freeze=[embeddings,encoder]"],
+        ["model=transformer_tiny", "train.init_from=x", "train.lora.rank=4"],
+        ["model=transformer_tiny", "train.init_from=x", "train.lora.rank=2", "train.lora.parts=[decoder]",
+         "train.lora.targets=[attention]", "train.lora.whole=[embeddings]"],
+        ["model=classifier_transformer", "train.init_from=x", "train.lora.rank=4", "model.layers=6"],
+        ["model=rnnsearch_dot", "train.freeze=[encoder]"],
+    ],
+)  # fmt: skip
+def test_memory_has_gradients_and_moments_of_what_is_trained_alone(words: list[str], tmp_path: Path) -> None:
+    values = compose.values([*words, f"paths.shards={tmp_path}", "tokenizer.vocabulary=100"])
+    config = compose.typed(Config, values)
+    network = any_network(model_config(config.model), 100, 100)
+    whole = network.parameter_count()
+    freeze(config, network)
+    lora.adapt(config, network)
+    found = work.training(values, 2)
+    assert found is not None and (found.parameters, found.trained) == (whole, network.parameter_count())
+    full = work.training({**values, "train": {**values["train"], **work.ALL}}, 2)
+    assert full is not None and full.trained == whole
+    assert full.memory - found.memory == 12 * (whole - network.parameter_count()) > 0
+    assert found.traffic(2) < full.traffic(2)
 
 
 def test_sizes_that_no_tensor_has_are_refused() -> None:

@@ -1,0 +1,44 @@
+"""The models that a bundle's network and tokenizer come from, by the settings that named them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from model.shards.manifest import Manifest
+
+SETTINGS = ("train.init_from", "train.init_parts.", "train.lora", "train.teachers", "embeddings.", "tokenizer.same_as")
+
+
+def ancestry(facts: Mapping[str, Any]) -> dict[str, str]:
+    """Returns setting -> the model that it brought in, from a bundle's facts; empty for a network of its own."""
+    init, teachers, lora = (facts.get(key) or {} for key in ("init", "teachers", "lora"))
+    found = {f"train.init_parts.{part}": _named(one) for part, one in init.get("parts", {}).items()}
+    if "reference" in init:
+        found["train.init_from"] = _named(init)
+    if lora:
+        found["train.lora"] = f"rank {lora['rank']}, alpha {lora['alpha']:g}, {' and '.join(lora['targets'])}"
+    if teachers:
+        found["train.teachers"] = f"{', '.join(teachers['references'])} (digest {teachers['digest'][:12]})"
+    for side, one in (facts.get("embeddings") or {}).items():
+        if isinstance(one, Mapping):
+            found[f"embeddings.{side}"] = _named(one)
+    if "tokenizer_same_as" in facts:
+        found["tokenizer.same_as"] = f"a tokenizer with the digest {facts['tokenizer_same_as'][:12]}"
+    return found
+
+
+def tokenizer_facts(manifest: Manifest) -> dict[str, str]:
+    """Returns the fact about the tokenizer that `tokenizer.same_as` gave the shards; empty if they have their own."""
+    given = manifest.config.get("tokenizer", {}).get("same_as")
+    return {"tokenizer_same_as": given} if given else {}
+
+
+def ancestry_lines(found: Mapping[str, str]) -> Iterator[str]:
+    """Yields a line per setting of `ancestry` among other tags, for a person."""
+    for key, value in sorted(found.items()):
+        if key.startswith(SETTINGS):
+            yield f"`{key}`: {value}"
+
+
+def _named(record: Mapping[str, Any]) -> str:
+    run = (record.get("run") or {}).get("name")
+    return f"{record['reference']} ({f'run {run}, ' if run else ''}bundle {record['digest'][:12]})"

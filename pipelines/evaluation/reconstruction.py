@@ -1,0 +1,172 @@
+"""Evaluates a network that was trained by denoising: how well it rewrites the texts of a split under fixed noise.
+
+The noise is that of the validation during the training, so both figures are of the same batches. Each token is
+predicted from the noised text and the true tokens before it.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.bundles.translation import TranslationBundle
+from model.decoding.fill_mask import decode_masked
+from model.decoding.search import decode
+from model.errors import UserError
+from model.networks.network import TranslationNetwork, evaluating
+from model.plural import plural
+from model.settings import DecodeConfig
+from model.shards.manifest import manifest_hash
+from model.shards.reader import ShardReader
+from model.text.batch import TranslationBatch
+from model.text.excerpt import excerpt
+from model.text.tokenizer import PAD
+from pipelines.corpus.sharded import shard_command
+from pipelines.evaluation.language.comparison import TextSignificance, paired
+from pipelines.evaluation.language.samples import TextSample, pick_evenly
+from pipelines.loaders.denoising import held_out_noised
+from pipelines.settings import LoaderConfig
+
+NOISE = "noise"  # the fact of a bundle that tells its training's noise
+BATCH_TOKENS = 4096
+
+
+@dataclass
+class Reconstruction:
+    """The results; arrays are by text, in the order of (record, side)."""
+
+    split: str
+    pair: str
+    nll: NDArray[np.float64]  # (texts,) nats of its tokens
+    items: NDArray[np.int64]  # (texts,) tokens
+    right: int  # tokens of all texts that were predicted correctly
+    samples: list[TextSample]
+    noise: dict[str, Any]
+    seconds: float
+    bundle: str  # the bundle's digest
+    manifest_hash: str
+    run_records: dict[str, str] = field(default_factory=dict)
+
+    def scores(self) -> dict[str, float]:
+        """Returns the figures by name."""
+        items = int(self.items.sum())
+        nats = float(self.nll.sum()) / items
+        return {"nats": nats, "perplexity": math.exp(min(nats, 700.0)), "accuracy": self.right / items, "tokens": items}
+
+    def record(self) -> dict[str, Any]:
+        """Returns plain values for JSON, without the arrays."""
+        return {
+            "split": self.split,
+            "pair": self.pair,
+            "scores": self.scores(),
+            "texts": len(self.items),
+            "noise": self.noise,
+            "samples": [asdict(sample) for sample in self.samples],
+            "seconds": round(self.seconds, 3),
+            "bundle": self.bundle,
+            "manifest_hash": self.manifest_hash,
+            "run_records": self.run_records,
+        }
+
+
+def evaluate_reconstruction(
+    bundle: TranslationBundle, shards: Path, split: str, records: int = 0, samples: int = 10
+) -> Reconstruction:
+    """Evaluates a denoised bundle on the first `records` of a split, 0 for all.
+
+    Raises:
+        UserError: no such split, or shards of another vocabulary.
+    """
+    noise: Mapping[str, Any] = bundle.facts[NOISE]
+    reader = ShardReader(shards, split)
+    theirs, ours = (
+        {entry["side"]: entry["sha256"] for entry in record["files"]}
+        for record in (reader.manifest.tokenizer, bundle.tokenizers.describe())
+    )
+    if theirs != ours:
+        raise UserError(
+            f"evaluate.bundle: {bundle.directory} has another tokenizer than the shards in {shards}; this makes shards "
+            f"with it: {shard_command(f'tokenizer.same_as={bundle.directory}', beside=str(shards))}"
+        )
+    begin = time.perf_counter()
+    batches = list(held_out_noised(reader, LoaderConfig(**{**noise, "batch_tokens": BATCH_TOKENS}), records=records))
+    if not batches:
+        raise UserError(f"evaluate.split={split}: the split is empty")
+    with evaluating(bundle.network), torch.inference_mode():
+        found = [predict(bundle.network, batch) for batch in batches]
+    order = np.argsort(np.concatenate([batch.ids for batch in batches]), kind="stable")
+    nll, right, items = (np.concatenate(arrays)[order] for arrays in zip(*found, strict=True))
+    return Reconstruction(
+        split=split,
+        pair=bundle.pair,
+        nll=nll,
+        items=items,
+        right=int(right.sum()),
+        samples=rewrite(bundle, batches, samples),
+        noise=dict(noise),
+        seconds=time.perf_counter() - begin,
+        bundle=bundle.digest,
+        manifest_hash=manifest_hash(shards),
+        run_records=bundle.facts.get("records") or {},
+    )
+
+
+def predict(
+    network: TranslationNetwork, batch: TranslationBatch
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Returns each text's nats, its tokens predicted correctly, and its tokens (B,)."""
+    real = batch.target_out != PAD  # (B, T)
+    scores = network.logits(network(batch)[real]).float().log_softmax(-1)  # (N, V)
+    targets = batch.target_out[real]
+    nll, right = torch.zeros(real.shape, dtype=torch.float64), torch.zeros(real.shape, dtype=torch.int64)
+    nll[real] = -scores.gather(1, targets[:, None])[:, 0].double()
+    right[real] = (scores.argmax(1) == targets).long()
+    return nll.sum(1).numpy(), right.sum(1).numpy(), real.sum(1).numpy()
+
+
+def rewrite(bundle: TranslationBundle, batches: Sequence[TranslationBatch], count: int) -> list[TextSample]:
+    """Returns noised texts, what the network writes for them (greedily), and what it was to write."""
+    rows = [
+        (source[source != PAD].numpy(), target[target != PAD].numpy())
+        for batch in batches
+        for source, target in zip(batch.source, batch.target_out, strict=True)
+    ]
+    chosen = [rows[place] for place in pick_evenly(count, len(rows))]
+    found = decode(bundle.network, [source for source, _ in chosen], DecodeConfig(beam=1, length_penalty=1.0))
+    tokenizer = bundle.tokenizers.source
+    return [
+        TextSample(*(decode_masked(tokenizer, ids) for ids in (source, np.array(best.ids, np.int64), target)))
+        for (source, target), (best, *_) in zip(chosen, found, strict=True)
+    ]
+
+
+def compare(baseline: Reconstruction, candidate: Reconstruction, samples: int) -> TextSignificance:
+    """Runs paired bootstrap resampling over the texts of nats per token; lower is better.
+
+    Raises:
+        UserError: models of other noise or vocabularies, whose tokens are others.
+    """
+    if baseline.noise != candidate.noise or not np.array_equal(baseline.items, candidate.items):
+        raise UserError("evaluate.against: networks that denoise are compared under equal noise and tokenizers")
+    return paired(baseline.nll, candidate.nll, candidate.items, "nats a token", samples)
+
+
+def report(found: Reconstruction) -> str:
+    """Returns the report for users."""
+    scores = found.scores()
+    lines = [
+        f"{found.pair} {found.split}: {plural(len(found.items), 'noised text')}, {scores['tokens']:,.0f} tokens, "
+        f"{found.noise['denoise']}; {found.seconds:.0f} s",
+        f"{scores['nats']:.4f} nats per token, perplexity {scores['perplexity']:.2f}, "
+        f"{scores['accuracy']:.1%} of the tokens right; translations are not measured, for it translates nothing",
+    ]
+    for sample in found.samples:
+        told = (("noised", sample.prompt), ("rewritten", sample.text), ("text", sample.truth))
+        lines += ["", *(f"  {name:<9}  {excerpt(text)}" for name, text in told)]
+    return "\n".join(lines)

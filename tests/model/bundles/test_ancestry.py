@@ -1,0 +1,27 @@
+"""The models that a bundle comes from, by the settings that named them."""
+
+from model.bundles.ancestry import ancestry, ancestry_lines
+
+DIGEST = "0123456789abcdef"
+
+
+def test_each_setting_names_its_model() -> None:
+    part = {"reference": "masked", "digest": DIGEST, "run": {"name": "wiki", "id": None}}
+    facts = {
+        "init": {"asked": {}, "parts": {"encoder": part}},
+        "teachers": {"references": ["a", "b"], "digest": DIGEST, "part": 0.5},
+        "embeddings": {"source": {**part, "run": None}, "freeze": True},
+        "tokenizer_same_as": DIGEST,
+    }
+    found = ancestry(facts)
+    assert found == {
+        "train.init_parts.encoder": "masked (run wiki, bundle 0123456789ab)",
+        "train.teachers": "a, b (digest 0123456789ab)",
+        "embeddings.source": "masked (bundle 0123456789ab)",
+        "tokenizer.same_as": "a tokenizer with the digest 0123456789ab",
+    }
+    assert list(ancestry_lines({"pair": "en-de", **found}))[-1] == "`train.teachers`: a, b (digest 0123456789ab)"
+
+
+def test_a_network_of_its_own_has_none() -> None:
+    assert ancestry({"pair": "en-de", "run": {"name": "a"}}) == {}
