@@ -10,7 +10,7 @@ import regex
 
 from pipelines.evaluation.checks import run_checks
 
-MOST = 500  # lines on a page: those with the largest differences
+MOST = 500  # lines on a page: half of them with the largest losses, half with the largest gains
 LONGEST = 600  # characters of a text: a network that has not learned to stop writes without end
 # Letters of scripts without blanks stand for themselves; words, signs and blanks of others.
 _TOKEN = regex.compile(
@@ -63,7 +63,7 @@ class Lines:
 
 
 def lines_of(sets: Sequence[Compared], languages: Sequence[str], most: int = MOST) -> Lines:
-    """Returns the lines on which the systems differ, `most` of them with the largest differences."""
+    """Returns the lines on which the systems differ, at most `most`: the largest losses and the largest gains."""
     from sacrebleu.metrics.chrf import CHRF
 
     metric, found = CHRF(), []
@@ -81,8 +81,9 @@ def lines_of(sets: Sequence[Compared], languages: Sequence[str], most: int = MOS
                 domain = one.domains[row] if one.domains else ""
                 here = (one.name, row + 1, domain, source, references, texts_here, scores, faults.get(row, {}))
                 found.append(Line(*here))
-    chosen = sorted(found, key=lambda line: -abs(line.difference))[:most]
-    shown = sorted(chosen, key=lambda line: line.difference)
+    ordered = sorted(found, key=lambda line: line.difference)
+    gains = most // 2
+    shown = ordered if len(ordered) <= most else ordered[: most - gains] + ordered[len(ordered) - gains :]
     return Lines(shown, len(found), sum(len(one.sources) for one in sets), (languages[0], languages[-1]))
 
 
@@ -102,7 +103,7 @@ def lines_html(lines: Lines) -> str:
     labels = list(lines.shown[0].scores)
     told = f"{lines.differing:,} of {lines.of:,} lines differ"
     if len(lines.shown) < lines.differing:
-        told += f"; the {len(lines.shown):,} with the largest differences are below"
+        told += f"; the {len(lines.shown):,} with the largest losses and gains are below"
     lead = (
         f"{told}. Above each one stands the sentence's chrF of {labels[-1]} minus that of {labels[0]}. Marked is what "
         f"{'only one of the two has' if len(labels) == 2 else f'a system has and {labels[0]} has not'}."

@@ -81,6 +81,12 @@ class Comparison:
         return self.lead > 0 and self.p_value < p_value and kept and not worse
 
     @property
+    def faults_told(self) -> str:
+        """Returns the faults of both on every set, each after a semicolon."""
+        every = [(one, f" on {each.of}" if each.of else "") for each in (self, *self.kept) for one in each.faults]
+        return "".join(f"; {one}{where}{' (worse)' * one.worse(self.faults_p_value)}" for one, where in every)
+
+    @property
     def lead(self) -> float:
         """Returns how much better the candidate is, in the metric's unit."""
         return self.champion - self.candidate if self.lower_is_better else self.candidate - self.champion
@@ -88,9 +94,7 @@ class Comparison:
     def __str__(self) -> str:
         ours, theirs = (f"{value:.{self.digits}f}" for value in (self.candidate, self.champion))
         where = f" of {self.of}" if self.of else ""
-        faults = "".join(f"; {one}{' (worse)' * one.worse(self.faults_p_value)}" for one in self.faults)
-        score = f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
-        return f"{score}{faults}"
+        return f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,7 @@ def _judge(
         f"(version {candidate.number} against {rival.number}"
         f"{f'; test set, reported only: {reported}' if reported else ''})"
     ) + "".join(f"; {one} (at most {result.may_lose:g} may be lost)" for one in result.kept)
+    reason += result.faults_told
     return ("promoted" if result.better(level) else "refused"), reason
 
 

@@ -255,6 +255,7 @@ def test_the_verb_prints_the_scores_and_keeps_them_beside_the_bundle(
     assert "BLEU|nrefs:1" in printed
     assert "p = 1.0000" in printed
     assert (bundle.directory.parent / "evaluation.test.json").is_file()
+    assert "small against small, also" in (bundle.directory.parent / "lines.test.html").read_text()
     assert entries.main(["evaluate", f"evaluate.bundle={bundle.directory}", *places, "evaluate.sentences=5"]) == 0
     assert "5 sentences" in capsys.readouterr().out
 
