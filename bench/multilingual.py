@@ -31,7 +31,7 @@ def run(quick: bool, args: list[str]) -> Result:
     parser.add_argument("--root", type=Path, required=True, help="the folder of Multi30k")
     parser.add_argument("--steps", type=int, default=4 if quick else 800)
     options = parser.parse_args(args)
-    parts = ", ".join(f"{{name: {to}, pair: en-{to}, tags: [<2{to}>]}}" for to in TARGETS)
+    parts = ", ".join(f"{{name: {to}, pair: en-{to}, tags: ['<2{to}>']}}" for to in TARGETS)
     mixed = ["pair=en-mul", f"corpus.parts=[{parts}]"]
     with tempfile.TemporaryDirectory() as name:
         base = [f"corpus.root={options.root}", f"paths.root={name}"]

@@ -46,7 +46,7 @@ SIDES = ("source", "target", "file")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("name", "pair", "corpus.name", "corpus.languages.*", "corpus.columns"), Kind.PLAIN),
     **dict.fromkeys(("corpus.fields.*", "corpus.encoding", "corpus.between", "corpus.clean.rules"), Kind.PLAIN),
-    "corpus.fetch.sha256": Kind.PLAIN,
+    **dict.fromkeys(("corpus.fetch.sha256", "shards.explain"), Kind.PLAIN),
     **dict.fromkeys(("tokenizer.name", "model.*", "model.name", "vectors.evaluate.words"), Kind.PLAIN),
     **dict.fromkeys(("alignment.head", "evaluate.split", "evaluate.tokenize", "compare.name"), Kind.PLAIN),
     **dict.fromkeys(("compare.recipes.*.*", "compare.networks.*.*", "compare.model.*"), Kind.PLAIN),

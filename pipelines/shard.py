@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from model.storage.retry import Patience
 from model.text.tags import check_pieces
 from pipelines.config import Config
 from pipelines.corpus.clean.rules import check_rules
-from pipelines.corpus.clean.scores import find_scorers
+from pipelines.corpus.clean.scores import GivenScorers, find_scorers
 from pipelines.corpus.labelled import make_labelled
 from pipelines.corpus.making import Sharding
 from pipelines.corpus.monolingual import make_monolingual
@@ -36,13 +37,14 @@ from pipelines.corpus.read import labelled
 from pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
 from pipelines.corpus.read.cutting import settle_auto_cut
 from pipelines.corpus.read.fetch import fetch
-from pipelines.corpus.read.given_tokenizer import find_tokenizer
+from pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
 from pipelines.corpus.read.identity import difference, identity
-from pipelines.corpus.read.parts import all_tags, parts_of, sources_of_parts
+from pipelines.corpus.read.parts import Part, all_tags, parts_of, sources_of_parts
 from pipelines.corpus.read.remote_files import with_local_files
 from pipelines.corpus.read.samples import as_lines
 from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
 from pipelines.corpus.read.sources import Source, sources_of
+from pipelines.corpus.rule_cost import explain, with_rule
 from pipelines.corpus.sharded import shard_command
 from pipelines.tracking.lineage import record_sharding
 
@@ -69,7 +71,61 @@ def shard(config: Config) -> ShardResult:
         UserError: a problem of the corpus or its files, named; or the directory holds other shards.
     """
     began = time.monotonic()
+    found_input = find_input(config)
+    config, values, given = found_input.config, found_input.values, found_input.given
     directory = config.shard_dir
+    config_hash = fingerprint(values)
+    with claim_directory(directory), _name_folder(directory):
+        found = _is_finished(directory, values, config)
+        if not found:
+            scratch, state = open_scratch(directory, config_hash)
+            if state != "new":
+                logger.info(_STATES[state].format(directory=directory))
+            if given and config.corpus.format != "labelled":
+                given.place(directory, scratch)
+            make = MAKERS.get(config.corpus.format, make_parallel)
+            with contextlib.nullcontext() if state == "continued" else _traceless(directory):
+                manifest = make(found_input.sharding(directory, scratch))
+            write_manifest(directory, manifest)
+            publish(directory, MANIFEST, shard_files(manifest), scratch)
+        clear_scratch(directory)
+        shutil.rmtree(samples_of(directory), ignore_errors=True)
+        return ShardResult(
+            directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
+        )
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a sharding reads, found and checked, and what identifies its result."""
+
+    config: Config  # with the settings that the input settles
+    sources: list[Source]  # empty for a built-in corpus
+    parts: tuple[Part, ...]
+    scorers: GivenScorers | None
+    given: GivenTokenizer | None
+    values: dict[str, Any]
+
+    def sharding(self, directory: Path, scratch: Path) -> Sharding:
+        """Returns the sharding in these folders; a built-in corpus is written into `scratch`."""
+        config, corpus, sources = self.config, self.config.corpus, self.sources
+        if labelled.is_built_in(corpus):
+            sources = labelled.phrasebook_sources(corpus, config.seed, scratch / "labelled")
+        elif corpus.format == "phrasebook":
+            sources = phrasebook_sources(corpus, config.pair, config.seed, scratch)
+        own = self.given.pair if self.given else None
+        hashed = fingerprint(self.values)
+        return Sharding(
+            config, directory, scratch, sources, config.languages, self.values, hashed, self.parts, self.scorers, own
+        )
+
+
+def find_input(config: Config) -> Input:
+    """Fetches and finds the files of the corpus, its models and its tokenizer.
+
+    Raises:
+        UserError: settings that do not fit each other, or what is missing, named.
+    """
     languages = config.languages
     check_rules(config.corpus, config.corpus.format not in ("text", "labelled") and len(languages) > 1)
     fetch(config.corpus.fetch, config.corpus.root)
@@ -77,7 +133,7 @@ def shard(config: Config) -> ShardResult:
     built_in = form == "phrasebook" or labelled.is_built_in(corpus)
     if built_in:
         check_phrasebook(corpus, config.pair)
-    samples = directory.parent / f".{directory.name}.samples"
+    samples = samples_of(config.shard_dir)
     paths, parts = config.paths, parts_of(corpus, config.pair, config.tokenizer)
     if not built_in and not parts:
         corpus = with_local_files(corpus, config.pair, paths.cache, Patience(paths.patience))
@@ -92,11 +148,9 @@ def shard(config: Config) -> ShardResult:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     elif not built_in:
         sources = sources_of(corpus, config.pair)
-    pairs = [part.pair for part in parts] or [config.pair]
-    scorers = find_scorers(corpus.clean.scores, pairs, config.bundle_dir)
+    scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
-        clean = dataclasses.replace(corpus.clean, scores=list(scorers.digests))
-        corpus = dataclasses.replace(corpus, clean=clean)
+        corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
     config = dataclasses.replace(config, corpus=settle_auto_cut(corpus, sources))
     given = find_tokenizer(config.tokenizer, languages, config.paths.local, config.bundle_dir)
     if given:
@@ -110,31 +164,12 @@ def shard(config: Config) -> ShardResult:
         config.seed,
         sources,
     )
-    config_hash = fingerprint(values)
-    with claim_directory(directory), _name_folder(directory):
-        found = _is_finished(directory, values, config)
-        if not found:
-            scratch, state = open_scratch(directory, config_hash)
-            if state != "new":
-                logger.info(_STATES[state].format(directory=directory))
-            if built_in and form == "labelled":
-                sources = labelled.phrasebook_sources(config.corpus, config.seed, scratch / "labelled")
-            elif built_in:
-                sources = phrasebook_sources(config.corpus, config.pair, config.seed, scratch)
-            if given and form != "labelled":
-                given.place(directory, scratch)
-            make = MAKERS.get(config.corpus.format, make_parallel)
-            own = given.pair if given else None
-            one = Sharding(config, directory, scratch, sources, languages, values, config_hash, parts, scorers, own)
-            with contextlib.nullcontext() if state == "continued" else _traceless(directory):
-                manifest = make(one)
-            write_manifest(directory, manifest)
-            publish(directory, MANIFEST, shard_files(manifest), scratch)
-        clear_scratch(directory)
-        shutil.rmtree(samples, ignore_errors=True)
-        return ShardResult(
-            directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
-        )
+    return Input(config, sources, parts, scorers, given, values)
+
+
+def samples_of(directory: Path) -> Path:
+    """Returns the folder of a corpus that is rewritten as lines, beside the shards."""
+    return directory.parent / f".{directory.name}.samples"
 
 
 @contextlib.contextmanager
@@ -195,7 +230,14 @@ def _is_finished(directory: Path, values: dict[str, Any], config: Config) -> boo
 
 
 def task(config: Config) -> int:
-    """Shards, prints the result, and records it as its own run."""
+    """Shards, prints the result, and records it as its own run; or says what a rule costs (`shards.explain`)."""
+    rule = config.shards.explain
+    if rule is not None:
+        config = dataclasses.replace(config, corpus=with_rule(config.corpus, rule))
+        with tempfile.TemporaryDirectory(prefix="dragoman-explain-") as name, _name_folder(Path(name)):
+            sys.stdout.write(explain(find_input(config).sharding(Path(name), Path(name)), rule))
+        shutil.rmtree(samples_of(config.shard_dir), ignore_errors=True)
+        return 0
     result = shard(config)
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
     record(config, result)

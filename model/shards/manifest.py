@@ -27,6 +27,7 @@ class ShardsConfig:
     shard_lines: Count = 131_072  # corpus lines per shard (records, if nothing is filtered)
     chunk_records: Count = 4_096  # most records per chunk; fewer in a small corpus, see `chunk_records()`
     keep_text: bool = False  # also keep the training text beside the shards, as train.{language}.txt.zst
+    explain: str | None = None  # a rule of corpus.clean: show what it costs, and write no shards
     verify: bool = False  # check the sha256 of existing shards, not only their size
 
 

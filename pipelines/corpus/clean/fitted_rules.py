@@ -102,13 +102,22 @@ class FittedRules:
             found |= by_words
         return {rule: found[rule] for rule in rules if rule in found}
 
+    def matches(self, sides: tuple[Sequence[str], Sequence[str]], parity: npt.NDArray[np.integer]) -> Doubles:
+        """Returns (n,): what `unrelated` judges, the log-likelihood ratio (nats) of each pair as a translation."""
+        length, found = self.length[_bin(_lengths(sides)[0])], np.zeros(len(parity))
+        for half in (0, 1):
+            rows = np.flatnonzero(parity == half)
+            source, target = (encode([side[row] for row in rows.tolist()], self._number) for side in sides)
+            found[rows] = _related(source, target, self.half[half], length[rows])
+        return found
+
     def _by_words(
         self, texts: Sequence[list[str]], half: Half, length: Doubles, languages: Sequence[str], least: float
     ) -> dict[str, Mask]:
         source, target = (encode(side, self._number) for side in texts)
         belongs = -_means(source, half.belongs), _means(target, half.belongs)
         enough = np.maximum(np.diff(source.ends), np.diff(target.ends)) >= LEAST_TOKENS
-        related = gains(source, target, half.forth) + gains(target, source, half.back) + length
+        related = _related(source, target, half, length)
         foreign = np.zeros(len(length), bool)
         tables = (half.back.alone, half.forth.alone)
         for side, lines, alone, limit, language in zip(
@@ -121,6 +130,10 @@ class FittedRules:
             "language": foreign,
             "unrelated": (related < least) & (self.pairs >= ENOUGH),
         }
+
+
+def _related(source: Side, target: Side, half: Half, length: Doubles) -> Doubles:
+    return gains(source, target, half.forth) + gains(target, source, half.back) + length
 
 
 def learn(source: Sequence[str], target: Sequence[str], parity: npt.NDArray[np.integer]) -> FittedRules | None:
