@@ -14,7 +14,7 @@ TORCH_INDEX ?=
 # What one worker does as a whole, and in which order: tests/conftest.py.
 TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
 
-.PHONY: help venv demo test quick test-portable test-long images check audit format defaults lock pin clean
+.PHONY: help venv demo test quick test-portable test-long images check audit format defaults chart lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -31,7 +31,7 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
 test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still; containers; signals; Ray's own client
-	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py tests/test_signals.py tests/services/jobs/test_ray_executor.py tests/services/endpoint/test_ray_serve.py
+	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py tests/test_signals.py tests/services/jobs/test_ray_executor.py tests/services/endpoint/test_ray_serve.py tests/services/backup
 
 images:          ## the images of docker-compose.yml, with stand-ins of public ones, for the tests of containers
 	for name in postgres prometheus seaweedfs; do $(BUILD) --target $$name --tag dragoman-test-$$name --file tests/containers/Containerfile tests/containers || exit 1; done
@@ -68,6 +68,9 @@ $(RUNTIME): requirements.lock pyproject.toml
 $(INSTALLED): $(RUNTIME) requirements-dev.lock
 	$(PIP) -r requirements-dev.lock
 	touch $@
+
+chart: $(INSTALLED) ## write the Helm chart's templates from the kustomize overlays
+	$(BIN)/python deploy/chart.py
 
 lock: $(INSTALLED) ## write what is installed to requirements.lock (to run) and requirements-dev.lock (to test and check)
 	$(BIN)/python deploy/lock.py
