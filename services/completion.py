@@ -47,6 +47,9 @@ WORDS_FIRST = {
     "owner",
     "token",
     "schedules",
+    "retention",
+    "backup",
+    "restore",
     *OF_A_JOB,
 }
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from model.alignment.attention_map import AlignmentConfig
 from model.ranges import Seed
 from model.settings import DecodeConfig
+from services.backup.settings import BackupConfig
 from services.clients.clients import ClientsConfig
 from services.commands.clean import CleanConfig
 from services.commands.export import ExportConfig
@@ -32,8 +33,8 @@ from services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `embed`, `score`, `rerank`,
-    `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `up`,
-    `sweep`, `line` and the job commands read."""
+    `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `backup`,
+    `restore`, `up`, `sweep`, `line` and the job commands read."""
 
     name: str = ""
     pair: str = "en-de"
@@ -59,3 +60,4 @@ class Config:
     clean: CleanConfig = field(default_factory=CleanConfig)
     keys: KeysConfig = field(default_factory=KeysConfig)
     memory: MemoryConfig = field(default_factory=MemoryConfig)
+    backup: BackupConfig = field(default_factory=BackupConfig)

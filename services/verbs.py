@@ -164,11 +164,26 @@ VERBS: dict[str, Verb] = {
         "[FAULT...]",
         json=ROWS,
     ),
+    "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none]"),
     "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER]"),
     "token": _job(
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
+    ),
+    "backup": _verb(
+        "services.commands.backup",
+        "copy everything that the services keep, while they run; list or check such copies",
+        "backup",
+        "FOLDER|ADDRESS [list | check [NAME]]",
+        json=ROWS,
+    ),
+    "restore": _verb(
+        "services.commands.backup",
+        "put a backup into an empty home",
+        "backup",
+        "FOLDER|ADDRESS [NAME]",
+        json=ROWS,
     ),
     "doctor": _verb(
         "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS
@@ -177,7 +192,13 @@ VERBS: dict[str, Verb] = {
 }
 TEXT_FIRST = {"translate", "generate", "next", "fill", "embed"}  # commands that take a text on the command line
 # Modules of several commands: they get the command's name.
-SHARED_MODULES = {"pipelines.entries", "services.entries", "services.jobs.client.entries", "services.commands.query"}
+SHARED_MODULES = {
+    "services.commands.backup",
+    "pipelines.entries",
+    "services.entries",
+    "services.jobs.client.entries",
+    "services.commands.query",
+}
 
 
 def take_json(name: str, words: Sequence[str]) -> tuple[bool, list[str]]:

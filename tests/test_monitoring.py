@@ -70,9 +70,19 @@ def test_alerts_reach_a_receiver_whose_address_is_a_secret() -> None:
     assert [f"/run/secrets/{name}" for name in service["secrets"]] == [webhook["url_file"]]
 
 
-def test_what_an_alert_says_to_do_is_written_down() -> None:
-    page = (DEPLOY.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
-    assert alerts() <= set(re.findall(r"`(Dragoman\w+)`", page))
+def test_each_alert_names_its_section_of_the_runbook() -> None:
+    page = (DEPLOY.parent / "docs" / "runbook.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (Dragoman\w+)\n(.*?)(?=^## |\Z)", page, flags=re.MULTILINE | re.DOTALL))
+    groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    rules = {rule["alert"]: rule for group in groups for rule in group["rules"]}
+    assert set(sections) == set(rules), "a section for each alert, and no other"
+    for name, rule in rules.items():
+        assert rule["annotations"]["runbook"] == f"docs/runbook.md#{name.lower()}"
+        for part in ("**Means.**", "**Look.**", "**Do.**", "```sh\n"):
+            assert part in sections[name], f"{name} lacks {part}"
+    metrics = {name for text in sections.values() for name in re.findall(r"`(dragoman_\w+)", text)}
+    told = (DEPLOY.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
+    assert all(name in told for name in metrics)
 
 
 def test_dashboards_are_what_grafana_provisions() -> None:

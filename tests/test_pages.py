@@ -34,7 +34,10 @@ PROGRAMS = {
     "deploy/rotate-secrets.py",
     "docker",
     "echo",
+    "du",
     "export",
+    "grep",
+    "helm",
     "install",
     "jq",
     "kubectl",
@@ -79,7 +82,7 @@ def verbs_of(page: str) -> list[list[str]]:
         for line in lines_of(page)
         for words in commands(line)
         if "dragoman" in words
-        and words[0] != "kubectl"  # whose namespace it is
+        and words[0] not in ("kubectl", "helm")  # whose namespace it is
         and words[words.index("dragoman") + 1] != "--version"
     ]
 

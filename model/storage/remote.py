@@ -1,6 +1,6 @@
 """Remote objects: reads, writes or creates one object at an address; each request is retried.
 
-Nothing here lists objects, because a listing may be cached, late or partial; manifests name the objects. Requests go
+Manifests name the objects, because a listing may be late or partial: only `names`, for backups, lists. Requests go
 through fsspec; on S3 `create` is a conditional put (`If-None-Match: *`), which only one of many callers wins.
 """
 
@@ -81,6 +81,23 @@ def version(address: str, patience: Patience = PATIENCE) -> str:
     facts = retry(lambda: _files(address).info(address), address, patience)
     tag = facts.get("ETag") or facts.get("etag") or facts.get("LastModified") or facts.get("created") or ""
     return f"{tag} {facts.get('size')}" if tag else ""
+
+
+def names(address: str, patience: Patience = PATIENCE) -> list[str]:
+    """Returns the names of the objects below an address, relative to it, in order.
+
+    Raises:
+        RefusedError, AwayError.
+    """
+
+    def ask() -> list[str]:
+        start = address.rstrip("/").partition("://")[2] + "/"
+        return sorted(path.lstrip("/").removeprefix(start) for path in _files(address).find(address.rstrip("/") + "/"))
+
+    try:
+        return retry(ask, address, patience)
+    except NotThereError:
+        return []
 
 
 def write(address: str, content: bytes, patience: Patience = PATIENCE, stop: threading.Event | None = None) -> None:

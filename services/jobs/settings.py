@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
+from services.jobs.keep_settings import KeepConfig
 from services.jobs.kueue_settings import KueueConfig
 from services.jobs.notify_settings import NotifyConfig
 from services.telemetry.traceparent import check_address
@@ -49,6 +50,7 @@ class ServiceConfig:
     patience: Amount = 86_400.0  # a job that has waited this long goes first, one at a time; 0: never
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
     notify: NotifyConfig = field(default_factory=NotifyConfig)
+    keep: KeepConfig = field(default_factory=KeepConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner

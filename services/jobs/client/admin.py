@@ -1,4 +1,4 @@
-"""The commands for the administrator: quotas, model owners, tokens, and the cost of faults."""
+"""The commands for the administrator: quotas, model owners, tokens, the cost of faults, what is no longer kept."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from services.jobs.client.client import JobClient
 from services.jobs.client.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
+RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length
 NO_BOUND = ("none", "null")
 
 
@@ -87,6 +88,25 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "startup", "away")}
     rows.append(("all", "", "", total["attempts"], f"{total['tokens']:,}", *_times(total)))
     showing.show(found, lambda: table.table(rows))
+    return compose.OK
+
+
+def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists what `service.keep` would delete now, or other rules: succeeded=90 newest=10. Deletes nothing."""
+    names, rules = _split("retention", words, RULES)
+    if names:
+        raise unknown("dragoman retention", names[0], RULES)
+    found = service.retention(**rules)
+    rows: list[Sequence[object]] = [("JOB", "OWNER", "STATE", "SINCE", "SIZE", "RUN")]
+    rows += [
+        (one["id"], one["owner"], one["state"], table.clock(one["changed"]), f"{one['bytes'] / 1e6:.1f} MB", one["run"])
+        for one in found["jobs"]
+    ]
+    size = sum(one["bytes"] for one in found["jobs"])
+    told = [f"{found['total']} jobs would be deleted; those above have {size / 1e6:.1f} MB"]
+    told += [f"{count} stay: {reason}" for reason, count in found["stay"].items()]
+    told.append("rules: " + " ".join(f"service.keep.{key}={value}" for key, value in found["rules"].items()))
+    showing.show(found["jobs"], lambda: "\n".join([table.table(rows), *told]))
     return compose.OK
 
 

@@ -224,6 +224,10 @@ class JobClient:
         """Gives the name of a registered model to an owner."""
         self._ask("PUT", f"/v1/models/{_name(name)}", json={"owner": owner})
 
+    def retention(self, **rules: Any) -> dict[str, Any]:
+        """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
+        return self._json("GET", "/v1/retention", params=rules)
+
     def tokens(self) -> list[dict[str, Any]]:
         """Returns all tokens' records; the tokens themselves are not stored."""
         return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above

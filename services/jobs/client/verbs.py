@@ -208,7 +208,13 @@ def report(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 VERBS: dict[str, Verb] = {
     **{"submit": submit, "jobs": jobs, "job": job, "why": why, "logs": logs, "stop": stop, "yield": act("yield")},
     **{"retry": act("retry"), "priority": priority, "rm": remove, "report": report},
-    **{"quota": admin.quota, "owner": admin.owner, "token": admin.token, "bill": admin.bill},
+    **{
+        "quota": admin.quota,
+        "owner": admin.owner,
+        "token": admin.token,
+        "bill": admin.bill,
+        "retention": admin.retention,
+    },
     "schedules": schedules.schedules,
 }
 

@@ -1,10 +1,13 @@
-"""Quotas, and the cost of faults."""
+"""Quotas, the cost of faults, and what is no longer kept."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Query
 
 from services.jobs.http.parts import Admin, Here, Name, Viewer
 from services.jobs.http.problems import PROBLEMS
 from services.jobs.service import schemas
+from services.jobs.service.retention import summary
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 
@@ -26,3 +29,13 @@ def all_quotas(here: Here, person: Viewer) -> list[schemas.QuotaView]:
 def set_quota(here: Here, person: Admin, owner: Name, body: schemas.QuotaRequest) -> None:
     """Sets an owner's quota for all jobs together."""
     here.access.set_quota(owner, body.cpus, body.gpus, person.owner)
+
+
+@router.get("/retention")
+def retention(here: Here, person: Viewer, asked: Annotated[schemas.RetentionQuery, Query()]) -> schemas.RetentionView:
+    """Returns the jobs that `service.keep`, or other rules, would delete now. Nothing is deleted."""
+    rules = asked.rules(here.config.keep)
+    found = [one for one in here.retention.due(rules) if person.sees(one.job.owner)]
+    going = [one for one in found if not one.stays]
+    jobs = [schemas.Expired.of(one) for one in going[: asked.limit]]
+    return schemas.RetentionView(rules=rules, jobs=jobs, total=len(going), stay=summary(found))

@@ -18,6 +18,7 @@ from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
+from services.jobs.service.retention import Retention
 from services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -54,6 +55,10 @@ class Parts:
     @cached_property
     def observer(self) -> Observer:
         return Observer(self.ledger, self.metrics)
+
+    @cached_property
+    def retention(self) -> Retention:
+        return Retention(self.ledger, self.config.keep, self.home, self.metrics)
 
 
 async def parts_of(request: Request) -> Parts:

@@ -207,7 +207,7 @@ class Ledger:
         self.committed(session)
         return moved
 
-    def remove(self, job: Job, actor: str) -> None:
+    def remove(self, job: Job, actor: str, reason: str = "") -> None:
         """Deletes an ended job; the audit trail keeps its rows.
 
         Raises:
@@ -220,7 +220,7 @@ class Ledger:
             statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
-            _note(session, self.now(), actor, job, job.state, None, "", action="remove")
+            _note(session, self.now(), actor, job, job.state, None, reason, action="remove")
         self.committed(session)
 
     def job(self, name: str) -> Job:

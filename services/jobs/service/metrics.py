@@ -14,6 +14,7 @@
 | dragoman_quota_limit{owner,resource}       | an owner's quota, if there is one
 | dragoman_cluster_up                        | 1 if the cluster answered the last look
 | dragoman_cluster_capacity{resource}        | available to jobs
+| dragoman_deleted_jobs_total, _bytes_total | by `service.keep`
 | dragoman_connections_refused_total{status} | 503: all are in use; 408: no request came in time; 400: no HTTP
 | dragoman_disk_free_bytes, _size_bytes      | of the home folder's disk
 """
@@ -62,6 +63,8 @@ class Metrics:
         self.ratios = histogram("dragoman_forecast_error_ratio", told, buckets=RATIOS)
         self.forecasts = counter("dragoman_forecasts_total", "Forecasts, by whether they held", ["inside"])
         self.refused = counter("dragoman_connections_refused_total", "Connections that were refused", ["status"])
+        self.deleted_jobs = counter("dragoman_deleted_jobs_total", "Ended jobs that service.keep deleted")
+        self.deleted_bytes = counter("dragoman_deleted_bytes_total", "Of the files that service.keep deleted")
         for inside in ("yes", "no"):
             self.forecasts.labels(inside)
         for status in (400, 408, 503):

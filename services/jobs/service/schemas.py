@@ -1,13 +1,16 @@
 """The types of the REST interface; OpenAPI and the client are made from them."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
 from services.jobs.ledger.tables import Change, Notice, Schedule
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
+from services.jobs.service.retention import Due
 from services.jobs.service.targets import shown
 from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
@@ -317,6 +320,48 @@ class BillRow(BaseModel):
     tokens: int
     startup: float  # seconds of these attempts until their first steps, which the next ones spend again
     away: float  # seconds from the end of these attempts until the next ones ran
+
+
+class RetentionQuery(Strict):
+    """Rules in place of those of `service.keep`."""
+
+    succeeded: Annotated[float, Field(ge=0, le=1e6)] | None = None  # days
+    failed: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    stopped: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    newest: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    most: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    runs: bool | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+    def rules(self, config: KeepConfig) -> KeepConfig:
+        """Returns the service's rules with those that are named here."""
+        return replace(config, **self.model_dump(exclude={"limit"}, exclude_none=True))
+
+
+class Expired(BaseModel):
+    """A job that would be deleted, with the folders that go with it."""
+
+    id: str
+    owner: str
+    state: str
+    run: str
+    changed: float
+    bytes: int
+    folders: int
+
+    @classmethod
+    def of(cls, one: Due) -> "Expired":
+        own = {name: getattr(one.job, name) for name in ("id", "owner", "state", "run", "changed")}
+        return cls(**own, bytes=one.bytes, folders=len(one.folders))
+
+
+class RetentionView(BaseModel):
+    """The rules, the oldest jobs that they delete, the number of all, and why others stay: reason -> number."""
+
+    rules: KeepConfig
+    jobs: list[Expired]
+    total: int
+    stay: dict[str, int]
 
 
 class Problem(BaseModel):

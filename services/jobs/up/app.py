@@ -5,6 +5,7 @@ POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, lo
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
+GET /v1/retention
 GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/{id}/pause, resume
 """
 

@@ -142,6 +142,8 @@ def _run(
         notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"])
         notifier.start()
         stack.callback(notifier.stop)
+        parts.retention.start()
+        stack.callback(parts.retention.stop)
         parts.observer.start()
         stack.callback(parts.observer.stop)
         loop.start()

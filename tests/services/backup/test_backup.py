@@ -1,0 +1,268 @@
+"""Backups and restores: complete or not at all, checked, while others write; folders, addresses, sqlite, PostgreSQL."""
+
+import json
+import sqlite3
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from model.errors import ServiceError, UserError
+from model.storage import remote
+from services import cli
+from services.backup.archive import Archive, objects
+from services.backup.making import make
+from services.backup.restoring import check, restore
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.database import Database
+from services.jobs.ledger.ledger import Ledger
+from tests.services.backup.home import config_of, contents, fill_ledger, make_home
+from tests.services.jobs.conftest import Postgres, new_database, postgres
+
+__all__ = ["postgres"]  # a fixture
+
+
+def jobs_of(url: str) -> list[tuple[str, str, str]]:
+    database = Database(url)
+    ledger = Ledger(database)
+    found = [(job.id, job.owner, job.state) for job in ledger.jobs(ascending=True)]
+    assert [one.name for one in Access(ledger).tokens()] == ["root"]
+    database.close()
+    return found
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    make_home(home)
+    return home
+
+
+def test_a_restored_home_has_what_the_backup_found(home: Path, tmp_path: Path) -> None:
+    made = make(config_of(home), str(tmp_path / "archive"))
+    assert made["databases"]["ledger"]["counts"] == {"jobs": 2, "tokens": 1, "schedules": 0}
+    assert made["databases"]["endpoint"]["counts"]["api_keys"] == 1
+    other = tmp_path / "other"
+    restore(config_of(other), str(tmp_path / "archive"))
+    wanted = contents(home)
+    for name in ("service/address.json", "cache/models/big"):
+        del wanted[name]
+    assert contents(other) == wanted
+    assert jobs_of(f"sqlite:///{other}/service/ledger.db") == jobs_of(f"sqlite:///{home}/service/ledger.db")
+    assert (other / "runs/a/run.json").stat().st_mtime_ns == (home / "runs/a/run.json").stat().st_mtime_ns
+    modes = {stat.S_IMODE(path.stat().st_mode) for top in (other, tmp_path / "archive") for path in top.rglob("*")}
+    assert modes == {0o600, 0o700}
+    assert not list(other.glob(".part-*")) and not list((tmp_path / "archive").glob(".part-*"))
+
+
+def test_paths_of_the_old_home_become_those_of_the_new_one(home: Path, tmp_path: Path) -> None:
+    make(config_of(home), str(tmp_path / "archive"))
+    other = tmp_path / "other"
+    restore(config_of(other), str(tmp_path / "archive"))
+    database = Database(f"sqlite:///{other}/service/ledger.db")
+    plan = Ledger(database).jobs(plans=True)[1].plan
+    database.close()
+    assert plan == {"run_dir": f"{other}/runs/a", "places": [{"path": f"{other}/runs/a", "use": "write"}]}
+    mlflow = sqlite3.connect(other / "mlflow" / "mlflow.db")
+    assert mlflow.execute("SELECT artifact_uri FROM runs").fetchall() == [(f"{other}/mlflow/artifacts/1",)]
+    mlflow.close()
+
+
+def test_the_next_backup_writes_what_is_new_and_old_ones_go(home: Path, tmp_path: Path) -> None:
+    archive = str(tmp_path / "archive")
+    first = make(config_of(home), archive)
+    (home / "runs" / "a" / "new").write_text("more")
+    (home / "shards" / "s" / "manifest.json").unlink()
+    second = make(config_of(home), archive)
+    assert len(first["new"]) == len({one["sha256"] for one in objects(first)})
+    assert second["new"] == [4]
+    assert list(Archive(archive, config_patience()).names()) == [first["name"], second["name"]]
+    third = make(config_of(home, keep=1), archive)
+    assert third["deleted"] == 2
+    left = {path.name for path in (tmp_path / "archive" / "objects").rglob("*") if path.is_file()}
+    assert left == {one["sha256"] for one in objects(third)}
+    assert check(config_of(home), archive)["name"] == third["name"]
+
+
+def config_patience() -> remote.Patience:
+    return remote.Patience(1.0)
+
+
+def test_what_is_committed_while_the_backup_runs_is_whole(home: Path, tmp_path: Path) -> None:
+    """Jobs are entered and a log grows: the copy is a ledger of one moment, and the log a beginning of the log."""
+    database = Database(f"sqlite:///{home}/service/ledger.db")
+    ledger, ending, log = Ledger(database), threading.Event(), home / "jobs" / "j1" / "a1.log"
+
+    def write() -> None:
+        while not ending.is_set():
+            ledger.submit("cleo", "doctor", [])
+            with log.open("a") as file:
+                file.write("x" * 1000)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(3):
+            make(config_of(home), str(tmp_path / "archive"))
+            restore(config_of(tmp_path / f"other{number}"), str(tmp_path / "archive"))
+    finally:
+        ending.set()
+        writer.join()
+    for number in range(3):
+        copy = sqlite3.connect(tmp_path / f"other{number}" / "service" / "ledger.db")
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        jobs, changes = (copy.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("jobs", "changes"))
+        assert changes == jobs + 2  # an entry each; one was planned, a token was issued
+        copy.close()
+        assert log.read_bytes().startswith((tmp_path / f"other{number}" / "jobs" / "j1" / "a1.log").read_bytes())
+    database.close()
+
+
+@pytest.mark.parametrize("how", ["changed", "missing"])
+def test_a_damaged_backup_is_named_and_restores_nothing(home: Path, tmp_path: Path, how: str) -> None:
+    archive, other = tmp_path / "archive", tmp_path / "other"
+    made = make(config_of(home), str(archive))
+    (one,) = (one for one in made["files"] if one["path"] == "runs/a/steps.jsonl")
+    damaged = archive / "objects" / one["sha256"][:2] / one["sha256"]
+    if how == "changed":
+        content = bytearray(damaged.read_bytes())
+        content[100] ^= 1
+        damaged.write_bytes(content)
+    else:
+        damaged.unlink()
+    for task in (check, restore):
+        with pytest.raises(UserError, match=r"is damaged; missing or changed: runs/a/steps\.jsonl\. "):
+            task(config_of(other), str(archive))
+    assert not list(other.glob("*"))
+
+
+def test_a_damaged_manifest_is_named_and_the_next_backup_is_whole(home: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    made = make(config_of(home), str(archive))
+    manifest = archive / "backups" / f"{made['name']}.json"
+    manifest.write_text(manifest.read_text().replace("runs/a/run.json", "runs/b/run.json"))
+    with pytest.raises(UserError, match=rf"{made['name']}\.json: is damaged"):
+        restore(config_of(tmp_path / "other"), str(archive))
+    make(config_of(home), str(archive))
+    restore(config_of(tmp_path / "other"), str(archive))
+
+
+def test_an_interrupted_backup_does_not_exist(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "archive"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Archive, "enter", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        make(config_of(home), str(archive))
+    with pytest.raises(UserError, match="holds no backup"):
+        restore(config_of(tmp_path / "other"), str(archive))
+    assert make(config_of(home), str(archive))["new"] == []  # its objects serve the next
+
+
+def test_only_an_empty_home_is_filled(home: Path, tmp_path: Path) -> None:
+    archive, other = str(tmp_path / "archive"), tmp_path / "other"
+    make(config_of(home), archive)
+    other.mkdir()
+    (other / "runs").mkdir()
+    with pytest.raises(UserError, match=r"is not empty \(runs\)"):
+        restore(config_of(other), archive)
+    ledger = tmp_path / "elsewhere.db"
+    ledger.write_bytes(b"mine")
+    with pytest.raises(UserError, match=r"backup\.ledger: .*elsewhere\.db exists"):
+        restore(config_of(tmp_path / "third", ledger=f"sqlite:///{ledger}"), archive)
+    assert ledger.read_bytes() == b"mine" and not (tmp_path / "third").exists()
+
+
+def test_a_backup_of_a_newer_version_is_refused(home: Path, tmp_path: Path) -> None:
+    archive = str(tmp_path / "archive")
+    ledger = sqlite3.connect(home / "service" / "ledger.db")
+    with ledger:
+        ledger.execute("UPDATE alembic_version SET version_num = '9999'")
+    ledger.close()
+    make(config_of(home), archive)
+    with pytest.raises(UserError, match=r"ledger: the backup was made by Dragoman .*9999.*newer than this program's"):
+        restore(config_of(tmp_path / "other"), archive)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_damaged_ledger_is_not_taken_for_a_backup(home: Path, tmp_path: Path) -> None:
+    with (home / "service" / "ledger.db").open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 60_000)
+    with pytest.raises(ServiceError, match=r"ledger\.db"):
+        make(config_of(home), str(tmp_path / "archive"))
+    assert not Archive(str(tmp_path / "archive"), config_patience()).names()
+
+
+def test_an_archive_at_an_address_and_the_objects_of_a_bucket(home: Path, tmp_path: Path) -> None:
+    bucket, archive = f"memory://artifacts-{tmp_path.name}/mlflow", f"memory://backups-{tmp_path.name}/one"
+    remote.write(f"{bucket}/1/model", b"weights")
+    remote.write(f"{bucket}/2/model", b"more weights")
+    made = make(config_of(home, buckets=[bucket]), archive)
+    assert [one["path"] for one in made["buckets"][bucket]] == ["1/model", "2/model"]
+    with pytest.raises(UserError, match=r"holds 1/model; a restore wants it empty"):
+        restore(config_of(tmp_path / "other"), archive)
+    for name in remote.names(bucket):
+        remote.delete(f"{bucket}/{name}")
+    restore(config_of(tmp_path / "other"), archive)
+    assert {name: remote.read(f"{bucket}/{name}") for name in remote.names(bucket)} == {
+        "1/model": b"weights",
+        "2/model": b"more weights",
+    }
+    assert contents(tmp_path / "other")["runs/a/run.json"] == b"{}"
+
+
+def test_a_ledger_on_postgresql_comes_back_on_postgresql_and_on_sqlite(tmp_path: Path, postgres: Postgres) -> None:
+    home, archive, url = tmp_path / "home", str(tmp_path / "archive"), new_database(postgres)
+    make_home(home)
+    (home / "service" / "ledger.db").unlink()
+    names = fill_ledger(url, home)
+    wanted = jobs_of(url)
+    made = make(config_of(home, ledger=url), archive)
+    assert made["databases"]["ledger"]["counts"]["jobs"] == 2
+    again, file = new_database(postgres), f"sqlite:///{tmp_path}/third/service/ledger.db"
+    restore(config_of(tmp_path / "other", ledger=again), archive)
+    restore(config_of(tmp_path / "third", ledger=file), archive)
+    for restored in (again, file):
+        assert jobs_of(restored) == wanted
+        database = Database(restored)
+        ledger = Ledger(database)
+        assert ledger.job(names[0]).tags == ["x"]
+        assert ledger.submit("anna", "doctor", []).id == f"{database.prefix}-3"  # numbers go on
+        with database.read() as session:
+            untold = session.scalar(text("SELECT count(*) FROM jobs WHERE plan IS NULL"))
+        assert untold == 2
+        database.close()
+    with pytest.raises(UserError, match="the database has tables"):
+        restore(config_of(tmp_path / "fourth", ledger=again), archive)
+
+
+def test_the_commands_say_what_they_did_and_what_to_say(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = str(tmp_path / "archive")
+    monkeypatch.setenv("DRAGOMAN_HOME", str(home))
+    assert cli.main(["backup", archive]) == 0
+    assert "ledger 2 jobs, 1 tokens" in capsys.readouterr().out
+    assert cli.main(["backup", archive, "list", "--json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["tables"]["ledger"]["jobs"] == 2 and row["home"] == str(home)
+    assert cli.main(["backup", archive, "check"]) == 0
+    assert capsys.readouterr().out.startswith("sound: ")
+    assert cli.main(["restore", archive]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    other = tmp_path / "other"
+    assert cli.main(["restore", archive, row["name"], f"paths.root={other}"]) == 0
+    assert contents(other)["service/ray_token"] == b"secret"
+    capsys.readouterr()
+    for words, said in (
+        (["backup"], "say where"),
+        (["backup", archive, "chek"], "check"),
+        (["backup", str(home / "inside")], "lies in the home"),
+        (["backup", "https://example.org/x"], "can be read only"),
+        (["restore", str(tmp_path / "nothing"), f"paths.root={tmp_path}/x"], "holds no backup"),
+        (["restore", archive, "nope", f"paths.root={tmp_path}/x"], "has no backup nope"),
+    ):
+        assert cli.main(words) == 2, words
+        assert said in capsys.readouterr().err
+    assert not (home / "inside").exists() and not (tmp_path / "nothing").exists()

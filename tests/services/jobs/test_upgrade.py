@@ -1,0 +1,101 @@
+"""A ledger as the release before left it, in today's service: jobs, tokens and the audit trail are there."""
+
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import create_engine
+
+from model.ranges import check_ranges
+from services.backup.making import make
+from services.backup.restoring import restore
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.database import Database
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.models import Models
+from services.jobs.ledger.places import Places
+from services.jobs.service.notifier import Notifier
+from services.jobs.service.schedules import Schedules
+from services.jobs.settings import ServiceConfig
+from services.jobs.states import State
+from tests.services.backup.home import config_of
+from tests.services.jobs.conftest import postgres, url
+
+__all__ = ["postgres", "url"]  # fixtures
+TABLES = Path(__file__).parent / "tables"
+TOKEN = "dgm_the_admins_token_of_the_release_before"
+
+
+def fill(url: str) -> str:
+    """Fills an empty database with what version 0.2.0 has written; returns the prefix of its jobs."""
+    name = "sqlite" if url.startswith("sqlite") else "postgresql"
+    script = (TABLES / f"0.2.0-{name}.sql").read_text(encoding="utf-8").partition("\n\n")[2]
+    if name == "sqlite":
+        database = sqlite3.connect(url.removeprefix("sqlite:///"))
+        database.executescript(script)
+        (prefix,) = database.execute("SELECT value FROM meta").fetchone()
+        database.close()
+        return str(prefix)
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    connection = engine.raw_connection()
+    with connection.cursor() as cursor:  # type: ignore[attr-defined]  # psycopg's
+        cursor.execute(script)
+        cursor.execute("SELECT value FROM public.meta")
+        (prefix,) = cursor.fetchone()
+    connection.commit()
+    connection.close()
+    engine.dispose()
+    return str(prefix)
+
+
+def look_at(database: Database, prefix: str) -> None:
+    ledger = Ledger(database)
+    assert database.prefix == prefix
+    first, second, third, fourth = ledger.jobs(ascending=True, plans=True)
+    assert [job.state for job in (first, second, third, fourth)] == [
+        *(State.SUCCEEDED, State.RUNNING, State.WAITING, State.SUBMITTED)
+    ]
+    assert (first.id, first.run, first.model, first.owner) == (f"{prefix}-1", "run a", "phrasebook-en-de", "anna")
+    assert first.plan is not None and first.plan["steps"] == 100
+    assert (second.priority, second.key, second.attempt) == (10, "key-b", 1)
+    assert fourth.after == [third.id] and fourth.tags == [] == fourth.notify
+    (attempt,) = ledger.attempts(first.id)
+    assert (attempt.outcome, attempt.cause, attempt.code) == ("succeeded", "end", 0)
+    trail = [(one.job, one.after) for one in ledger.changes() if one.action == "state"]
+    assert trail[:2] == [(first.id, "submitted"), (first.id, "planned")] and len(trail) == 15
+    access = Access(ledger)
+    person = access.person(TOKEN)
+    assert person is not None and person.may("admin")
+    assert {one.name for one in access.tokens()} == {"file:admin", "anna"}
+    assert access.quotas() == {"anna": (8.0, None)}
+    assert Models(ledger).owner("phrasebook-en-de") == "anna"
+    place = {"path": "/srv/home/runs/a", "use": "write", "key": "name", "value": "a"}
+    assert Places(ledger).check("anna", [place])["write"] == [place["path"]]
+
+
+def test_everything_of_version_0_2_0_is_there_and_goes_on(url: str) -> None:
+    prefix = fill(url)
+    database = Database(url)
+    look_at(database, prefix)
+    ledger = Ledger(database)
+    assert ledger.submit("anna", "train", ["name=a"], key="key-a").id == f"{prefix}-1"  # asked again: the same job
+    assert ledger.submit("anna", "doctor", [], tags=["new"]).id == f"{prefix}-5"
+    running = ledger.job(f"{prefix}-2")
+    ledger.end(running, State.WAITING, "yielded", "shutdown", "made room")
+    config = ServiceConfig()
+    check_ranges("service", config)
+    Notifier(ledger, config.notify, "http://here").look()  # what came since works with its rows
+    assert Schedules(ledger, config).all() == []
+    database.close()
+    Database(url).close()  # a second start finds nothing to do
+
+
+def test_a_backup_of_version_0_2_0s_ledger_is_restored_as_todays(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "service").mkdir(parents=True)
+    prefix = fill(f"sqlite:///{home}/service/ledger.db")
+    made = make(config_of(home), str(tmp_path / "archive"))
+    assert made["databases"]["ledger"]["revision"] == "0008"
+    restore(config_of(tmp_path / "other"), str(tmp_path / "archive"))
+    database = Database(f"sqlite:///{tmp_path}/other/service/ledger.db")
+    look_at(database, prefix)
+    database.close()
