@@ -1,4 +1,4 @@
-"""How a command line is let in: it asks, its owner types a code on the page /login/device, it takes its token."""
+"""Lets a command line in: it asks, its owner types a code on the page /login/device, it takes its token."""
 
 from fastapi import APIRouter, Request, Response
 
