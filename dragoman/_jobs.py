@@ -96,5 +96,5 @@ def _client(root: "Root") -> Iterator["JobClient"]:
     from services.jobs.client.entries import address
     from services.jobs.client.verbs import client
 
-    with client(root.jobs, address(root)) as service:
+    with client(root.jobs, address(root), home=root.paths["root"]) as service:
         yield service

@@ -46,6 +46,8 @@ WORDS_FIRST = {
     "quota",
     "owner",
     "token",
+    "tokens",
+    "people",
     "schedules",
     "retention",
     "backup",

@@ -3,10 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from model.errors import UserError
 from model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.kueue_settings import KueueConfig
 from services.jobs.notify_settings import NotifyConfig
+from services.jobs.oidc_settings import LOOPBACK, OidcConfig, check_web_address
 from services.telemetry.traceparent import check_address
 
 
@@ -51,6 +53,7 @@ class ServiceConfig:
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
+    oidc: OidcConfig = field(default_factory=OidcConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner
@@ -66,6 +69,12 @@ class ServiceConfig:
             UserError: names the key and the value.
         """
         self.kueue.check()
+        self.oidc.check()
+        if self.oidc.issuer is not None:
+            if self.url is not None:
+                check_web_address("service.url", self.url)
+            elif self.host not in LOOPBACK:
+                raise UserError("service.url: is missing; the issuer sends people back to URL/login/callback")
         if self.traces is not None:
             check_address(self.traces)
         check_ranges("service", self)

@@ -102,7 +102,7 @@ def _run(root: LineRoot, steps: Sequence[Step], board: Board, folder: Path, desc
     for step in steps:
         if step.verb not in QUEUED_VERBS:
             raise UserError(f"step {step.name}: the job service has no {step.verb}; line.where=here runs it")
-    with verbs.client(root.jobs, entries.address(asked)) as client:
+    with verbs.client(root.jobs, entries.address(asked), home=root.paths["root"]) as client:
         run_queued(client, root.jobs, steps, board, made)
 
 

@@ -37,7 +37,8 @@ def sweep(root: SweepRoot, space: Space) -> int:
     """
     folder = Path(root.paths["root"]) / "sweeps" / root.name
     most = most_trials(root.sweep, space)
-    with quiet_optuna(), verbs.client(root.jobs, entries.address(_job_settings(root))) as client:
+    service = entries.address(_job_settings(root))
+    with quiet_optuna(), verbs.client(root.jobs, service, home=root.paths["root"]) as client:
         study = open_study(folder, root.name, root.sweep, space, root.seed)
         parent = _parent(root, folder)
         with _ensure_end(parent):

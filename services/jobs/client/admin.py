@@ -11,12 +11,13 @@ from services.jobs.client.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
 RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length
+TIMES = ("created", "expires", "used", "revoked")  # of a token
 NO_BOUND = ("none", "null")
 
 
 def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Lists the quotas, or sets one: OWNER cpus=N gpus=N; a resource that is not named becomes unlimited."""
-    names, values = _split("quota", words, ("cpus", "gpus"))
+    names, values = split("quota", words, ("cpus", "gpus"))
     if names:
         if len(names) > 1 or not values:
             raise UserError("say whose and what: dragoman quota OWNER cpus=8 gpus=none")
@@ -33,7 +34,7 @@ def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Lists the owners of registered models, or gives one to an owner: MODEL OWNER."""
-    names, _values = _split("owner", words, ())
+    names, _values = split("owner", words, ())
     if names:
         if len(names) != 2:
             raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER")
@@ -47,13 +48,13 @@ def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Lists the tokens; `issue NAME owner=OWNER role=ROLE` and `rotate NAME` print a new one once; `revoke NAME`."""
-    names, values = _split("token", words, ("owner", "role"))
+    names, values = split("token", words, ("owner", "role"))
     match names:
         case []:
             found = service.tokens()
-            rows: list[Sequence[object]] = [("NAME", "OWNER", "ROLE", "SINCE", "REVOKED")]
+            rows: list[Sequence[object]] = [("NAME", "OWNER", "ROLE", "SINCE", "ENDS", "LAST USED", "REVOKED")]
             rows += [
-                (one["name"], one["owner"], one["role"], table.clock(one["created"]), table.clock(one["revoked"]))
+                (*(one[key] for key in ("name", "owner", "role")), *(table.clock(one[key]) for key in TIMES))
                 for one in found
             ]
             showing.show(found, lambda: table.table(rows))
@@ -61,9 +62,9 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
             role = values.get("role", "submitter")
             if role not in ROLES:
                 raise unknown("role", role, ROLES)
-            _show_token(name, service.issue(name, values["owner"], role))
+            show_token(name, service.issue(name, values["owner"], role))
         case ["rotate", name]:
-            _show_token(name, service.rotate(name))
+            show_token(name, service.rotate(name))
         case ["revoke", name]:
             service.revoke(name)
             showing.show([{"name": name, "state": "revoked"}], lambda: f"{name}: revoked")
@@ -73,9 +74,27 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
+def people(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Lists the issuer's accounts with their owners' names; `allow NAME` and `forget NAME` change one first."""
+    match list(words):
+        case []:
+            pass
+        case ["allow", name]:
+            service.allow_person(name)
+        case ["forget", name]:
+            service.forget_person(name)
+        case _:
+            raise UserError("say dragoman people, people allow NAME, or people forget NAME")
+    found = service.people()
+    rows: list[Sequence[object]] = [("OWNER", "ROLE", "LAST SEEN")]
+    rows += [(one["owner"], one["role"] or "-", table.clock(one["seen"])) for one in found]
+    showing.show(found, lambda: table.table(rows))
+    return compose.OK
+
+
 def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Prints the cost of faults by cause, job and owner; of one owner with OWNER."""
-    names, _values = _split("bill", words, ())
+    names, _values = split("bill", words, ())
     if len(names) > 1:
         raise UserError("say whose: dragoman bill OWNER")
     found = service.bill(names[0] if names else None)
@@ -110,7 +129,8 @@ def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def _show_token(name: str, token: str) -> None:
+def show_token(name: str, token: str) -> None:
+    """Prints a new token, this once."""
     showing.show([{"name": name, "token": token}], lambda: token)
 
 
@@ -118,7 +138,7 @@ def _times(one: dict[str, float]) -> tuple[str, str, str]:
     return duration(one["seconds"]), duration(one["startup"]), duration(one["away"])
 
 
-def _split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Returns the names, and the values of `keys`.
 
     Raises:

@@ -241,8 +241,46 @@ class JobClient:
         return str(self._json("POST", f"/v1/tokens/{_name(name)}/rotate", json={})["token"])
 
     def revoke(self, name: str) -> None:
-        """Makes a token invalid."""
-        self._ask("DELETE", f"/v1/tokens/{_name(name)}")
+        """Makes a token invalid; OWNER/NAME is one that its owner made."""
+        self._ask("DELETE", f"/v1/tokens/{'/'.join(map(_name, name.split('/')))}")
+
+    def begin_login(self) -> dict[str, Any]:
+        """Asks to be let in: `code` is typed on `page`, `secret` takes the token then."""
+        return self._json("POST", "/v1/login", json={})
+
+    def finish_login(self, secret: str) -> str | None:
+        """Returns the token once the code was typed; None before."""
+        token = self._json("POST", "/v1/login/token", json={"secret": secret})["token"]
+        return None if token is None else str(token)
+
+    def people(self) -> list[dict[str, Any]]:
+        """Returns the issuer's accounts that have an owner's name."""
+        return self._json("GET", "/v1/people")  # type: ignore[return-value]  # as above
+
+    def allow_person(self, owner: str) -> None:
+        """Lets the next account that signs in under this name have it."""
+        self._ask("PUT", f"/v1/people/{_name(owner)}", json={})
+
+    def forget_person(self, owner: str) -> None:
+        """Frees a name, and ends its sign-ins."""
+        self._ask("DELETE", f"/v1/people/{_name(owner)}")
+
+    def me(self) -> dict[str, Any]:
+        """Returns who asks: owner and role."""
+        return self._json("GET", "/v1/me")
+
+    def my_tokens(self) -> list[dict[str, Any]]:
+        """Returns the records of the tokens that the asker made; the tokens themselves are not stored."""
+        return self._json("GET", "/v1/me/tokens")  # type: ignore[return-value]  # as above
+
+    def make_token(self, name: str, ends: str | None = None, role: str | None = None) -> str:
+        """Makes a token for the asker and returns it; it is shown only once. `ends`: 30d or a date, 90d if None."""
+        body = {"name": name, "role": role, **({"ends": ends} if ends else {})}
+        return str(self._json("POST", "/v1/me/tokens", json=body)["token"])
+
+    def revoke_mine(self, name: str) -> None:
+        """Makes one of the asker's own tokens invalid."""
+        self._ask("DELETE", f"/v1/me/tokens/{_name(name)}")
 
     def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yields the events of a stream until its `end`; after a broken connection, from the last id on."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from conf import compose
 from model.errors import UserError, unknown
-from services.jobs.client import selecting, verbs
+from services.jobs.client import selecting, sign_in, verbs
 from services.jobs.client.settings import JobsConfig
 from services.jobs.planning.refusals import ELASTIC, VERBS
 from services.verbs import run_verb
@@ -46,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
     def ask(root: Root) -> int:
         if options:
             raise UserError(f"{options[0]}: {verb} takes {', '.join((*own, '--cfg job'))}")
-        with verbs.client(root.jobs, address(root)) as client:
+        with verbs.client(root.jobs, address(root), home=root.paths["root"]) as client:
+            if verb in sign_in.VERBS:
+                return sign_in.VERBS[verb](client, root.paths["root"], rest)
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:

@@ -12,8 +12,9 @@ from typing import Any
 from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, schedules, selecting, table
+from services.jobs.client import admin, own_tokens, schedules, selecting, table
 from services.jobs.client.client import LARGEST, Detail, JobClient
+from services.jobs.client.saved import read_token
 from services.jobs.client.settings import JobsConfig
 from services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
 from services.jobs.views import Job
@@ -24,13 +25,15 @@ FOLLOW = ("-f", "--follow")
 Verb = Callable[[JobsConfig, JobClient, Sequence[str]], int]
 
 
-def client(config: JobsConfig, address: str, owner: str | None = None) -> JobClient:
+def client(config: JobsConfig, address: str, owner: str | None = None, home: str | Path | None = None) -> JobClient:
     """Returns the client of the service at `address`; `owner` counts where no token is required.
+
+    Without jobs.key_file it has the token that `dragoman login` has left in `home`.
 
     Raises:
         UserError: jobs.key_file cannot be read.
     """
-    token = None
+    token = read_token(home, address) if home is not None else None
     if config.key_file is not None:
         try:
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
@@ -216,6 +219,7 @@ VERBS: dict[str, Verb] = {
         "retention": admin.retention,
     },
     "schedules": schedules.schedules,
+    **{"tokens": own_tokens.tokens, "people": admin.people},
 }
 
 

@@ -35,7 +35,10 @@ def main(argv: Sequence[str]) -> int:
             where = "a drill hits processes of this machine: run it where `dragoman up` runs"
             raise UserError(f"paths.root={home}: no job service runs on this folder; {where}")
         where = address(root)
-        with verbs.client(root.jobs, where) as service, verbs.client(root.jobs, where, "drill-other") as other:
+        with (
+            verbs.client(root.jobs, where, home=home) as service,
+            verbs.client(root.jobs, where, "drill-other", home) as other,
+        ):
             scene = Scene(service, other, home, f"drill-{secrets.token_hex(3)}")
             with ended_by_signals(scene):
                 result = drill(scene, names or list(FAULTS))

@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from services.jobs.http.streams import Heartbeat, LogReader, event
@@ -13,7 +13,7 @@ from services.jobs.service.schemas import ChangeView
 from services.jobs.states import ENDED
 
 
-async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncIterator[str]:
+async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncGenerator[str]:
     """Yields the changes that `person` may see, with their number as id; for one job, until it has ended."""
     seen, looked, heartbeat = after, -1, Heartbeat()
     owner = None if person.sees_all else person.owner
@@ -36,7 +36,7 @@ async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -
             yield beat
 
 
-async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> AsyncIterator[str]:
+async def logs(ledger: Ledger, home: Path, job: str, start: tuple[int, int]) -> AsyncGenerator[str]:
     """Yields the output of a job's attempts in blocks of base64 (a block may end within a letter).
 
     An event's id is ATTEMPT:BYTES, from where a client resumes. Ends with the job."""

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from fastapi import HTTPException, Request
 
 from services.jobs.ledger.access import Access, Person
+from services.jobs.service.people import Door, Unauthorized
 from services.jobs.service.schemas import NAME
 
 ANONYMOUS = "anonymous"
@@ -45,9 +46,9 @@ class Rate:
 class Guard:
     """Guards every route but /status."""
 
-    def __init__(self, access: Access, always: bool, rate: Rate) -> None:
+    def __init__(self, access: Access, always: bool, rate: Rate, door: Door | None = None) -> None:
         """`always`: a token is needed even if none was issued."""
-        self.access, self.always, self.rate = access, always, rate
+        self.access, self.always, self.rate, self.door = access, always, rate, door or Door(access)
 
     @property
     def keys(self) -> bool:
@@ -61,13 +62,14 @@ class Guard:
             HTTPException: 401 no or a wrong token, 403 from a foreign page, 429 too often.
         """
         self.refuse_foreign(request)
-        _refuse_untyped(request)
+        self.refuse_untyped(request)
         if self.keys:
             scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            found = self.access.person(token.strip()) if scheme.lower() == "bearer" else None
-            if found is None:
-                self.count(f"address {request.client.host if request.client else ''}")
-                raise HTTPException(401, "a valid bearer token is needed", {"WWW-Authenticate": "Bearer"})
+            try:
+                found = self.door.bearer(token.strip() if scheme.lower() == "bearer" else "")
+            except Unauthorized as problem:
+                self.count_address(request)
+                raise HTTPException(401, str(problem), {"WWW-Authenticate": "Bearer"}) from None
         else:
             owner = request.headers.get(OWNER_HEADER, ANONYMOUS)
             if not re.fullmatch(NAME, owner) or len(owner) > 160:
@@ -82,6 +84,17 @@ class Guard:
         if wait:
             raise HTTPException(429, "too many requests", {"Retry-After": str(max(1, round(wait)))})
 
+    def refuse_untyped(self, request: Request) -> None:
+        """Raises HTTPException (415) for a body that another site's page could send."""
+        typed = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method in ("POST", "PUT") and typed != "application/json":
+            raise HTTPException(415, "the body must be application/json")
+
+    def count_address(self, request: Request) -> None:
+        """Raises HTTPException: 429 if unknown people ask too often from an address, 403 from a foreign page."""
+        self.refuse_foreign(request)
+        self.count(f"address {request.client.host if request.client else ''}")
+
     def refuse_foreign(self, request: Request) -> None:
         """Raises HTTPException (403) for requests from another site's page."""
         host = request.headers.get("host", "")
@@ -90,12 +103,6 @@ class Guard:
             raise HTTPException(403, "requests from pages of other origins are refused")
         if not self.keys and not is_loopback(host.rpartition(":")[0] or host):
             raise HTTPException(403, "without keys this service answers on the loopback interface alone")
-
-
-def _refuse_untyped(request: Request) -> None:
-    typed = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if request.method in ("POST", "PUT") and typed != "application/json":
-        raise HTTPException(415, "the body must be application/json")
 
 
 def is_loopback(host: str) -> bool:

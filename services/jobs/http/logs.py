@@ -8,6 +8,7 @@ from fastapi.responses import StreamingResponse
 from services.jobs.http import events
 from services.jobs.http.parts import Here, Id, Viewer
 from services.jobs.http.problems import PROBLEMS
+from services.jobs.http.streams import while_admitted
 from services.jobs.service import schemas
 
 Answers = dict[int | str, dict[str, Any]]
@@ -44,7 +45,7 @@ def stream(
         here.operations.job(person, job)
     text = request.headers.get("last-event-id", "")
     last = int(text) if text.isdecimal() and len(text) < 10 else after or 0
-    source = events.changes(here.ledger, last, job, person)
+    source = while_admitted(events.changes(here.ledger, last, job, person), here.access, person)
     return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
 
@@ -57,5 +58,5 @@ def log_stream(
     number, _, offset = request.headers.get("last-event-id", "").partition(":")
     known = number.isdecimal() and offset.isdecimal() and len(number) < 8 and len(offset) < 16
     start = (int(number), int(offset)) if known else (attempt, 0)
-    source = events.logs(here.ledger, here.home, id, start)
+    source = while_admitted(events.logs(here.ledger, here.home, id, start), here.access, person)
     return StreamingResponse(source, media_type="text/event-stream", headers={"Cache-Control": "no-store"})

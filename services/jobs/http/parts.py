@@ -12,12 +12,16 @@ from fastapi.concurrency import run_in_threadpool
 from services.jobs.http.guard import Guard, Rate
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.own_tokens import OwnTokens
 from services.jobs.service import schemas
+from services.jobs.service.devices import Devices
 from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.issuer import Issuer
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
+from services.jobs.service.people import Door
 from services.jobs.service.retention import Retention
 from services.jobs.settings import ServiceConfig
 
@@ -39,10 +43,16 @@ class Parts:
     tracking: str = ""  # MLflow's address for the service; empty: none
     tracking_pages: str = ""  # and for browsers, if it is another
     endpoint: str = ""
+    url: str = ""  # of the pages, as people open them
+    issuer: Issuer | None = None  # where people sign in
 
     @cached_property
     def guard(self) -> Guard:
-        return Guard(self.access, self.keys, Rate(self.config.rate, self.config.burst))
+        return Guard(self.access, self.keys, Rate(self.config.rate, self.config.burst), self.door)
+
+    @cached_property
+    def door(self) -> Door:
+        return Door(self.access, self.issuer)
 
     @cached_property
     def forecaster(self) -> Forecaster:
@@ -51,6 +61,14 @@ class Parts:
     @cached_property
     def operations(self) -> Operations:
         return Operations(self.ledger, self.loop, self.config, self.forecaster)
+
+    @cached_property
+    def own_tokens(self) -> OwnTokens:
+        return OwnTokens(self.access)
+
+    @cached_property
+    def devices(self) -> Devices:
+        return Devices(self.own_tokens, self.config.oidc.session)
 
     @cached_property
     def observer(self) -> Observer:

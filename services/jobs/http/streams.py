@@ -1,14 +1,17 @@
 """The common parts of server-sent event streams: an event's form, the heartbeat, and reading a job's logs."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.jobs.ledger.access import Access, Person
 from services.jobs.records import attempt_of
 
 PAUSE = 0.3  # seconds between two checks
 BEAT = 15.0  # seconds of silence before a comment shows that the connection is alive
+LOOK = 5.0  # seconds after which a stream asks whether its reader's token has expired
 BLOCK = 65_536  # bytes of a log in one event
 Cut = Callable[[bytes, int, bool], tuple[str, int]]  # block, its start, True if it is the last: text, its end
 
@@ -16,6 +19,29 @@ Cut = Callable[[bytes, int, bool], tuple[str, int]]  # block, its start, True if
 def event(name: str, kind: str, data: str) -> str:
     """Returns one event in its wire format; `data` is JSON, and so one line."""
     return f"id: {name}\nevent: {kind}\ndata: {data}\n\n"
+
+
+async def while_admitted(source: AsyncGenerator[str], access: Access, person: Person) -> AsyncIterator[str]:
+    """Yields a stream's events until its end, or until its reader's token is revoked or expires."""
+    seen, looked = access.ledger.newest, time.monotonic()  # a revocation is a change of the ledger
+    coming = asyncio.ensure_future(anext(source, None))
+    try:
+        while True:
+            await asyncio.wait([coming], timeout=PAUSE)
+            newest = access.ledger.newest
+            if newest != seen or time.monotonic() - looked >= LOOK:
+                seen, looked = newest, time.monotonic()
+                if not await asyncio.to_thread(access.admits, person):
+                    return
+            if coming.done():
+                if (found := coming.result()) is None:
+                    return
+                yield found
+                coming = asyncio.ensure_future(anext(source, None))
+    finally:
+        coming.cancel()
+        await asyncio.wait([coming])
+        await source.aclose()
 
 
 class Heartbeat:

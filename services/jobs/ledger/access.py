@@ -1,18 +1,21 @@
 """Access control: bearer tokens, stored as sha256, with roles; and quotas by owner."""
 
+import contextlib
 import hashlib
 import secrets
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from sqlalchemy import func, or_, select, update
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from model.errors import UserError, unknown
 from model.names import check_name
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Quota, Token
+from services.jobs.ledger.tables import IssuerAccount, Quota, Token
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -21,6 +24,12 @@ OTHERS = "another owner"  # shown instead of a name that the user may not see
 SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail that are no users
 FROM_FILE = "file-"  # prefix of the names of tokens from files
 SHORTEST = 32  # characters of a token that was made elsewhere
+ISSUED = "issued"  # the kind of an administrator's tokens
+USED_EVERY = 60.0  # seconds between two records of a token's last use
+
+
+class TokenExpiredError(Exception):
+    """The end of the token has passed; the message names it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,8 @@ class Person:
 
     owner: str
     role: Role
+    proof: str = field(default="", compare=False, repr=False)  # hash of their token in the ledger; empty: it has none
+    until: float | None = field(default=None, compare=False)  # end of a token that the issuer signed
 
     def may(self, role: Role) -> bool:
         """Returns True if the role includes `role`."""
@@ -60,8 +71,10 @@ class Access:
         self.first: Callable[[], None] = lambda: None  # called when the first token is issued or entered
 
     def _valid(self, *roles: Role) -> int:
-        """Returns the number of valid tokens, of some roles or any."""
-        query = select(func.count()).where(Token.revoked.is_(None), Token.role.in_(roles or ROLES))
+        """Returns the number of valid tokens that administrators issued, of some roles or any."""
+        query = select(func.count()).where(
+            Token.revoked.is_(None), Token.kind == ISSUED, Token.role.in_(roles or ROLES)
+        )
         with self.ledger.database.read() as session:
             return session.scalar(query) or 0
 
@@ -113,6 +126,7 @@ class Access:
             if known == [(name, role, digest_of(token), None)]:
                 return
             for before in found:
+                _end_descendants(session, before.name, self.ledger.now())
                 session.delete(before)
             session.flush()
             session.add(Token(digest=digest_of(token), name=name, owner=name, role=role, created=self.ledger.now()))
@@ -129,17 +143,24 @@ class Access:
             raise UserError(f"token {name!r}: it is that of a file; replace the file and start the service again")
         token = f"dgm_{secrets.token_urlsafe(32)}"
         with self.ledger.database.write() as session:
+            _end_descendants(session, name, self.ledger.now())  # whoever knew the old one may have made tokens with it
             _set_valid(session, name, digest=digest_of(token), created=self.ledger.now())
         self.ledger.note(actor, "token", f"rotated {name}")
         return token
 
     def revoke(self, name: str, actor: str) -> None:
-        """Raises UserError if no valid token has that name, or it is the last admin's while others are valid."""
+        """Ends a token, with its sessions and the tokens that were made with it.
+
+        Raises:
+            UserError: no valid token has that name, or it is the last admin's while others are valid.
+        """
+        issued = select(Token).where(Token.revoked.is_(None), Token.kind == ISSUED)
         with self.ledger.database.write() as session:
-            valid = {one.name: one.role for one in session.scalars(select(Token).where(Token.revoked.is_(None)))}
+            valid = {one.name: one.role for one in session.scalars(issued)}
             admins = [one for one, role in valid.items() if role == "admin"]
             if admins == [name] and len(valid) > 1:
                 raise UserError(f"token {name!r}: it is the last of an admin; revoke the others first")
+            _end_descendants(session, name, self.ledger.now())
             _set_valid(session, name, revoked=self.ledger.now())
         self.issued = self._valid() > 0
         self.ledger.note(actor, "token", f"revoked {name}")
@@ -150,7 +171,11 @@ class Access:
             return list(session.scalars(select(Token).order_by(Token.created)))
 
     def person(self, token: str) -> Person | None:
-        """Returns the user of a token; None if it is unknown or revoked."""
+        """Returns the user of a token; None if it is unknown or revoked.
+
+        Raises:
+            TokenExpiredError: its end has passed.
+        """
         return self.holder(digest_of(token))
 
     def holder(self, digest: str) -> Person | None:
@@ -159,7 +184,32 @@ class Access:
             found = session.get(Token, digest)
         if found is None or found.revoked is not None or found.role not in ROLES:
             return None
-        return Person(found.owner, found.role)
+        now = self.ledger.now()
+        if found.expires is not None and found.expires <= now:
+            ended = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.expires))
+            raise TokenExpiredError(
+                f"the token {found.name.rpartition('/')[2]!r} expired on {ended}; make another on the page /tokens, "
+                "or ask an administrator"
+            )
+        if now - (found.used or 0.0) >= USED_EVERY:
+            with contextlib.suppress(SQLAlchemyError), self.ledger.database.write() as session:  # tried again later
+                session.execute(update(Token).where(Token.digest == digest).values(used=now))
+        return Person(found.owner, found.role, digest)
+
+    def admits(self, person: Person) -> bool:
+        """Returns True if what let this user in still does: open streams ask it."""
+        if person.until is not None:
+            return self.ledger.now() < person.until and self._role_at_issuer(person.owner) == person.role
+        if not person.proof:
+            return not self.issued
+        try:
+            return self.holder(person.proof) == person
+        except TokenExpiredError:
+            return False
+
+    def _role_at_issuer(self, owner: str) -> str | None:
+        with self.ledger.database.read() as session:
+            return session.scalar(select(IssuerAccount.role).where(IssuerAccount.owner == owner))
 
     def quotas(self) -> dict[str, tuple[float | None, float | None]]:
         """Returns owner -> the CPUs and GPUs that their jobs may hold together; None: no limit."""
@@ -182,6 +232,12 @@ def _set_valid(session: Session, name: str, **values: Any) -> None:
     result: Any = session.execute(update(Token).where(Token.name == name, Token.revoked.is_(None)).values(**values))
     if result.rowcount != 1:
         raise UserError(f"token {name!r}: there is none that is valid")
+
+
+def _end_descendants(session: Session, name: str, now: float) -> None:
+    """Revokes the tokens that were made with the token of this name."""
+    maker = select(Token.digest).where(Token.name == name).scalar_subquery()
+    session.execute(update(Token).where(Token.made_with == maker, Token.revoked.is_(None)).values(revoked=now))
 
 
 def digest_of(token: str) -> str:

@@ -179,6 +179,21 @@ class Token(Base):
     role: Mapped[str] = mapped_column(String(16))
     created: Mapped[float]
     revoked: Mapped[float | None]
+    kind: Mapped[str] = mapped_column(String(16), default="issued")  # by an admin; or a kind of `own_tokens`
+    made_with: Mapped[str | None] = mapped_column(String(64))  # digest of the token that proved its maker
+    expires: Mapped[float | None]  # null: it has no end
+    used: Mapped[float | None]  # the last request, to the minute
+
+
+class IssuerAccount(Base):
+    """The account of the OpenID Connect issuer that has an owner's name: no other account gets it."""
+
+    __tablename__ = "issuer_accounts"
+
+    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
+    subject: Mapped[str] = mapped_column(Text)  # issuer and `sub`; empty: the first that comes
+    role: Mapped[str] = mapped_column(String(16), default="")  # at the last sign-in
+    seen: Mapped[float | None]
 
 
 class Model(Base):

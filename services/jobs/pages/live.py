@@ -6,16 +6,17 @@ An event's id is CHANGE or CHANGE:ATTEMPT:BYTES; a returning browser sends it as
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event
+from services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event, while_admitted
 from services.jobs.ledger.ledger import Ledger, UnknownJobError
-from services.jobs.pages.site import part
+from services.jobs.pages.sessions import Visitor
+from services.jobs.pages.site import Site, part
 from services.jobs.service.logs import cut
 from services.jobs.states import ENDED
 
@@ -40,13 +41,14 @@ def last_place(request: Request, after: str) -> Place:
     return Place()
 
 
-def answer(source: AsyncIterator[str]) -> StreamingResponse:
-    """Returns the stream as an answer that proxies must not buffer."""
+def answer(site: Site, visitor: Visitor, source: AsyncGenerator[str]) -> StreamingResponse:
+    """Returns the stream as an answer that proxies must not buffer; it ends when its reader may read no more."""
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(source, media_type="text/event-stream", headers=headers)
+    admitted = while_admitted(source, site.sessions.access, visitor.person)
+    return StreamingResponse(admitted, media_type="text/event-stream", headers=headers)
 
 
-async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]:
+async def parts(newest: Callable[[], int], render: Render) -> AsyncGenerator[str]:
     """Yields the changed parts of a page without a log."""
     yield RETRY
     renderer, heartbeat = _Renderer(render), Heartbeat()
@@ -60,7 +62,7 @@ async def parts(newest: Callable[[], int], render: Render) -> AsyncIterator[str]
 
 async def job(
     ledger: Ledger, newest: Callable[[], int], home: Path, name: str, place: Place, render: Render
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str]:
     """Yields the changed parts and the log of a job's page, until the job has ended."""
     yield RETRY
     renderer, heartbeat = _Renderer(render), Heartbeat()

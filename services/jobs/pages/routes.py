@@ -1,7 +1,7 @@
 """The routes of the pages, each a few lines.
 
 /   /jobs/ID (log, stop, yield, retry, priority, remove, report)   /submit   /compare   /cluster   /models/NAME
-/login   /logout   /live/... (server-sent events)   /static/...
+/login   /logout   /tokens   /live/... (server-sent events)   /static/...
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import cluster, compare, jobpage, listing, live, models, submitting
-from services.jobs.pages.sessions import COOKIE, Visitor
+from services.jobs.pages import cluster, compare, jobpage, listing, live, models, sign_in, submitting, tokens
+from services.jobs.pages.sessions import Visitor
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
@@ -33,7 +33,7 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    for add in (_sessions, _list, _job, _actions, _submit, _compare, _cluster, _models):
+    for add in (sign_in.add, tokens.add, _list, _job, _actions, _submit, _compare, _cluster, _models):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -53,36 +53,6 @@ def _marked(found: Parts) -> dict[str, dict[str, str]]:
     return {name: part(name, text) for name, text in found.items()}
 
 
-def _sessions(router: APIRouter, site: Site) -> None:
-    @router.get("/login")
-    def login(next: str = "/") -> Response:
-        return HTMLResponse(site.render("login.html", next=_inside(next), problem=""), headers=HEADERS)
-
-    @router.post("/login")
-    async def enter(request: Request) -> Response:
-        sent = await request.form(max_files=0, max_fields=10)
-        wanted = _inside(str(sent.get("next", "/")))
-        cookie = await run_in_threadpool(site.sessions.sign_in, request, str(sent.get("token", "")).strip())
-        if cookie is None:
-            text = site.render("login.html", next=wanted, problem="This token lets nobody in: it is wrong or revoked.")
-            return HTMLResponse(text, 401, headers=HEADERS)
-        answer = RedirectResponse(wanted, 303)
-        site.sessions.set_cookie(request, answer, cookie)
-        return answer
-
-    @router.post("/logout")
-    async def leave(request: Request) -> Response:
-        await site.form(request, "viewer")
-        answer = RedirectResponse("/login" if site.sessions.keys else "/", 303)
-        answer.delete_cookie(COOKIE)
-        return answer
-
-
-def _inside(address: str) -> str:
-    """Returns the address if it is one of our pages, else the start page."""
-    return address if address.startswith("/") and not address.startswith(("//", "/\\")) else "/"
-
-
 def _list(router: APIRouter, site: Site) -> None:
     def shown(person: Person, asked: listing.Filter) -> Parts:
         found = listing.listing(site, person, asked)
@@ -99,7 +69,7 @@ def _list(router: APIRouter, site: Site) -> None:
     async def live_jobs(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         asked = listing.Filter.of(request)
-        return live.answer(live.parts(site.newest, lambda: shown(visitor.person, asked)))
+        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person, asked)))
 
 
 def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
@@ -134,7 +104,7 @@ def _job(router: APIRouter, site: Site) -> None:
         source = live.job(
             site.operations.ledger, site.newest, site.home, id, place, lambda: _job_parts(site, visitor, id)
         )
-        return live.answer(source)
+        return live.answer(site, visitor, source)
 
     @router.get("/jobs/{id}/log")
     def log(
@@ -283,7 +253,7 @@ def _cluster(router: APIRouter, site: Site) -> None:
     @router.get("/live/cluster")
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
-        return live.answer(live.parts(site.newest, lambda: shown(visitor.person)))
+        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
 
 
 def _models(router: APIRouter, site: Site) -> None:

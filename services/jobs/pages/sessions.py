@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import HTTPException, Request, Response
-from itsdangerous import BadSignature, URLSafeSerializer
+from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
 from services.jobs.http.guard import ANONYMOUS, Guard
-from services.jobs.ledger.access import Person, digest_of
+from services.jobs.ledger.access import Person, TokenExpiredError, digest_of
 from services.jobs.service.schemas import NAME
 
 COOKIE = "dragoman_session"
 LASTS = 7 * 86_400.0  # seconds from signing in
+PENDING, WAITS = "dragoman_sign_in", 600  # cookie of a sign-in at the issuer, and its seconds
 
 
 class LoginNeededError(Exception):
@@ -45,6 +46,7 @@ class Sessions:
         self.guard, self.access = guard, guard.access
         self._secret = _secret(home / "service" / "session_key")
         self._signer = URLSafeSerializer(self._secret, salt="session")
+        self._pending = URLSafeTimedSerializer(self._secret, salt="sign-in")
 
     @property
     def keys(self) -> bool:
@@ -83,25 +85,41 @@ class Sessions:
 
         Raises:
             HTTPException: 429 too many attempts.
+            TokenExpiredError: its end has passed.
         """
         self.guard.refuse_foreign(request)
         if self.access.person(token) is None:
-            self.guard.count(f"address {request.client.host if request.client else ''}")
+            self.guard.count_address(request)
             return None
         session = {"id": secrets.token_urlsafe(18), "token": digest_of(token), "at": time.time()}
         return str(self._signer.dumps(session))
 
     def set_cookie(self, request: Request, response: Response, value: str) -> None:
         """Sets SameSite=Lax, so that a link from MLflow or a mail opens signed in; forms have their own secret."""
-        secure = request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
-        lasts = round(LASTS)
+        lasts, secure = round(LASTS), _is_secure(request)
         response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
+
+    def keep_pending(self, request: Request, response: Response, found: dict[str, str]) -> None:
+        """Lets this browser keep what its sign-in at the issuer is checked against."""
+        value, secure = str(self._pending.dumps(found)), _is_secure(request)
+        response.set_cookie(PENDING, value, max_age=WAITS, httponly=True, samesite="lax", secure=secure, path="/login")
+
+    def take_pending(self, request: Request) -> dict[str, str] | None:
+        """Returns what this browser kept; None if it has nothing of ours, or too late."""
+        try:
+            found = self._pending.loads(request.cookies.get(PENDING, ""), max_age=WAITS)
+        except BadSignature:
+            return None
+        return found if isinstance(found, dict) else None
 
     def _person(self, session: dict[str, object]) -> Person:
         if not self.keys:
             return Person(_login_name(), "admin")
         digest = session["token"]
-        found = self.access.holder(str(digest)) if digest else None
+        try:
+            found = self.access.holder(str(digest)) if digest else None
+        except TokenExpiredError:
+            found = None
         if found is None:
             raise LoginNeededError
         return found
@@ -117,6 +135,10 @@ class Sessions:
 
     def _csrf(self, name: str) -> str:
         return hmac.new(self._secret.encode(), f"form {name}".encode(), hashlib.sha256).hexdigest()
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto") == "https"
 
 
 def _secret(path: Path) -> str:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
@@ -89,6 +89,14 @@ class TokenRequest(Strict):
     name: Owner
     owner: Owner
     role: Role
+
+
+class OwnTokenRequest(Strict):
+    """A token for oneself: its end is an age from now or a date; without a role it has its maker's."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+    ends: Moment = "90d"
+    role: Role | None = None
 
 
 class View(BaseModel):
@@ -253,6 +261,7 @@ class StatusView(BaseModel):
     nodes: list[NodeView]
     pass_seconds: float
     keys: bool
+    issuer: Literal["none", "ok", "away"]  # where people sign in; with tokens they come in without it
 
 
 class QuotaView(BaseModel):
@@ -294,13 +303,75 @@ class ScheduleView(View):
 
 
 class TokenView(View):
-    """A token's name, owner and role; not the token."""
+    """A token's name, owner and role; not the token. One that its owner made is called OWNER/NAME."""
 
     name: str
     owner: str
     role: str
+    kind: str  # issued: by an administrator
     created: float
+    expires: float | None  # null: it has no end
+    used: float | None  # the last request, to the minute
     revoked: float | None
+
+
+class OwnTokenView(View):
+    """One of the asker's own tokens; not the token."""
+
+    name: str
+    role: str
+    kind: str
+    created: float
+    expires: float | None
+    used: float | None
+
+    @field_validator("name")
+    @classmethod
+    def own_name(cls, name: str) -> str:
+        """Returns the name without the owner's."""
+        return name.rpartition("/")[2]
+
+
+class MeView(View):
+    """The user of the request."""
+
+    owner: str
+    role: Role
+    token: str | None = None  # the name of their own token; null: it is an administrator's, the issuer's, or none
+
+
+class Nothing(Strict):
+    """An empty object."""
+
+
+class LoginView(BaseModel):
+    """A sign-in of a command line: `code` is typed on `page`, `secret` takes the token."""
+
+    secret: str
+    code: str
+    page: str
+    seconds: float  # that it waits
+    pause: float  # between two questions
+
+
+class LoginSecret(Strict):
+    """The secret of a sign-in."""
+
+    secret: Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class LoginToken(BaseModel):
+    """The token of a sign-in; null: it still waits."""
+
+    token: str | None
+
+
+class PersonView(View):
+    """An account of the issuer with an owner's name."""
+
+    owner: str
+    role: str  # at the last sign-in; empty: none yet
+    seen: float | None
 
 
 class IssuedToken(BaseModel):

@@ -33,6 +33,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.planning.planner import Planner
 from services.jobs.service.clock import SteadyClock
 from services.jobs.service.intake import Intake
+from services.jobs.service.issuer import Issuer
 from services.jobs.service.loop import Loop
 from services.jobs.service.metrics import Metrics
 from services.jobs.service.notifier import Notifier
@@ -96,7 +97,7 @@ def _serve(
         variables |= of_jobs.variables()  # a server without a login ignores it
     own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
     os.environ.update({key: variables[key] for key in own if key in variables})
-    keys = not is_loopback(config.host)
+    keys = not is_loopback(config.host) or config.oidc.issuer is not None
     access = _open_ledger(config, keys, stack)
     ledger = access.ledger
     closed = keys or access.issued
@@ -122,7 +123,9 @@ def _serve(
     tracking = Tracking(neighbours["tracking"], neighbours["tracking_pages"])
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
-    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours)
+    url = config.url or address
+    who = {"url": url, "issuer": _issuer(config, url, ledger)}
+    parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, expected, signalled)
 
 
@@ -172,6 +175,17 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
         name = f"admin-{len(access.tokens()) + 1}"
         print(f"token {name}, told this once: {access.issue(name, 'admin', 'admin', 'up')}", flush=True)
     return access
+
+
+def _issuer(config: ServiceConfig, url: str, ledger: Ledger) -> Issuer | None:
+    """Returns the issuer that people sign in at; None if none is set. Raises UserError for an unreadable secret."""
+    if config.oidc.issuer is None:
+        return None
+    path = config.oidc.client_secret
+    secret = None if path is None else read_secret("service.oidc.client_secret", path)
+    found = Issuer(config.oidc, secret, f"{url.rstrip('/')}/login/callback", ledger.now)
+    found.prepare()
+    return found
 
 
 def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:

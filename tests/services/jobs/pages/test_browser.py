@@ -61,7 +61,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
-        "missing": "/jobs/none",
+        **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
 
 

@@ -1,0 +1,133 @@
+"""Tokens that people make for themselves: with an end, and with no more rights than their maker has.
+
+They stand in the table of the administrators' tokens, named OWNER/NAME: no administrator's token has such a name. They
+end with the token that they were made with.
+"""
+
+import secrets
+
+from sqlalchemy import delete, func, or_, select, update
+
+from model.errors import UserError, unknown
+from model.names import check_name
+from services.jobs.ledger.access import ISSUED, Access, Person, Role, digest_of
+from services.jobs.ledger.filters import moment_of
+from services.jobs.ledger.tables import Token
+
+OWN = "own"
+SESSION, LOGIN = "session", "login"  # of a browser that signed in, of `dragoman login`
+MAKERS = (ISSUED, SESSION)  # kinds that make others: a stolen token of another kind would have no end
+ISSUER = "issuer"  # in the place of a maker's digest: the OpenID Connect issuer let its owner in
+LENDABLE: tuple[Role, ...] = ("viewer", "submitter", "admin")  # `metrics` sees every owner, a viewer does not
+LONGEST_NAME = 160  # of the column, with the owner's
+LONGEST = 366 * 86_400.0  # seconds until the end
+MOST = 100  # valid tokens of one owner
+
+
+class OwnTokens:
+    """The tokens that people made for themselves."""
+
+    def __init__(self, access: Access) -> None:
+        self.access, self.ledger = access, access.ledger
+
+    def make(self, person: Person, name: str, role: str | None, ends: str) -> str:
+        """Makes a token, which is shown only once; the ledger stores its hash.
+
+        Args:
+            role: no more than the maker's; None: the same.
+            ends: an age such as 30d, or a date.
+
+        Raises:
+            UserError: an invalid or used name, too great a role, an impossible end, or `person` may make none.
+        """
+        check_name("token", name)
+        now = self.ledger.now()
+        expires = moment_of("ends", ends, now, ahead=True)
+        if not now < expires <= now + LONGEST:
+            raise UserError(f"ends={ends}: choose an end within the next 366 days")
+        role = role or person.role
+        allowed = [one for one in LENDABLE if person.may(one)]
+        if role not in allowed:
+            raise unknown("role", role, allowed)
+        full = full_name(person.owner, name)
+        made_with = self.check_maker(person)
+        token = f"dgm_{secrets.token_urlsafe(32)}"
+        ended = or_(Token.revoked.is_not(None), Token.expires <= now)
+        with self.ledger.database.write() as session:
+            session.execute(delete(Token).where(Token.name == full, ended))
+            if session.scalars(select(Token).where(Token.name == full)).first() is not None:
+                raise UserError(f"token {name!r}: you have one of that name; revoke it or choose another")
+            mine = Token.owner == person.owner, Token.kind == OWN, ~ended
+            if (session.scalar(select(func.count()).where(*mine)) or 0) >= MOST:
+                raise UserError(f"token {name!r}: you have {MOST}; revoke one first")
+            values = {"digest": digest_of(token), "name": full, "owner": person.owner, "role": role, "created": now}
+            session.add(Token(**values, kind=OWN, made_with=made_with, expires=expires))
+        self.ledger.note(person.owner, "token", f"made {name} ({role})", person.owner)
+        return token
+
+    def lend(self, person: Person, kind: str, seconds: float) -> str:
+        """Returns a token for a sign-in, with all rights of `person`. Raises UserError if they may make none."""
+        now, made_with = self.ledger.now(), self.check_maker(person)
+        token = f"dgm_{secrets.token_urlsafe(32)}"
+        values = {"digest": digest_of(token), "owner": person.owner, "role": person.role, "created": now, "kind": kind}
+        with self.ledger.database.write() as session:
+            session.execute(delete(Token).where(Token.kind.in_((SESSION, LOGIN)), Token.expires <= now))
+            name = f"{person.owner[:100]}/{kind}-{secrets.token_hex(6)}"
+            session.add(Token(**values, name=name, made_with=made_with, expires=now + seconds))
+        self.ledger.note(person.owner, "token", f"signed in ({kind})", person.owner)
+        return token
+
+    def of(self, owner: str) -> list[Token]:
+        """Returns an owner's tokens that are valid or expired, newest first; not those of administrators."""
+        query = select(Token).where(Token.owner == owner, Token.kind != ISSUED, Token.revoked.is_(None))
+        with self.ledger.database.read() as session:
+            return list(session.scalars(query.order_by(Token.created.desc(), Token.name)))
+
+    def revoke(self, owner: str, name: str, actor: str) -> None:
+        """Ends a token and its sessions at once. Raises UserError if the owner has no such token."""
+        wanted = (
+            Token.owner == owner,
+            Token.name.endswith(f"/{name}", autoescape=True),
+            Token.kind != ISSUED,
+            Token.revoked.is_(None),
+        )
+        with self.ledger.database.write() as session:
+            if session.execute(update(Token).where(*wanted).values(revoked=self.ledger.now())).rowcount != 1:  # type: ignore[attr-defined]
+                raise UserError(f"token {name!r}: there is none that is valid")
+        self.ledger.note(actor, "token", f"revoked {name}", owner)
+
+    def check_maker(self, person: Person, first: bool = False) -> str:
+        """Returns what a new token is bound to: the token that let `person` in.
+
+        Args:
+            first: it may be the first of all, which nothing is bound to.
+
+        Raises:
+            UserError: nobody is asked for a token, or a token that its owner made would make another: with that, a
+                stolen one would have no end.
+        """
+        with self.ledger.database.read() as session:
+            proof = session.get(Token, person.proof) if person.proof else None
+        if person.until is not None:
+            return ISSUER
+        if proof is None:
+            if first:
+                return ""
+            raise UserError(
+                "no token is asked for here. The first is an administrator's: "
+                "dragoman token issue NAME owner=OWNER role=admin"
+            )
+        if proof.kind not in MAKERS:
+            raise UserError(
+                f"the token {proof.name.rpartition('/')[2]!r} makes no other: its owner made it. Use the page /tokens, "
+                "or the token that an administrator gave you"
+            )
+        return proof.made_with or proof.digest
+
+
+def full_name(owner: str, name: str) -> str:
+    """Returns a token's name in the table. Raises UserError if it is too long for it."""
+    full = f"{owner}/{name}"
+    if len(full) > LONGEST_NAME:
+        raise UserError(f"token {name!r}: the name is too long; {LONGEST_NAME - len(owner) - 1} characters are left")
+    return full
