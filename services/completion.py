@@ -47,6 +47,7 @@ WORDS_FIRST = {
     "owner",
     "token",
     "schedules",
+    "presets",
     *OF_A_JOB,
 }
 

@@ -1,10 +1,11 @@
 """Puts the job service's application together: the REST interface and the pages.
 
 GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
+POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
+POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
 GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/{id}/pause, resume
 """
 
@@ -12,7 +13,7 @@ from fastapi import FastAPI
 
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
-from services.jobs.http import accounts, jobs, logs, models, schedules, status, tokens
+from services.jobs.http import accounts, jobs, logs, models, presets, schedules, status, tokens
 from services.jobs.http.parts import Parts
 from services.jobs.http.problems import add_handlers
 from services.jobs.pages.routes import add_pages
@@ -39,7 +40,7 @@ def create_app(parts: Parts) -> FastAPI:
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
-    for resource in (status, jobs, logs, accounts, models, schedules, tokens):
+    for resource in (status, jobs, logs, accounts, models, presets, schedules, tokens):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
