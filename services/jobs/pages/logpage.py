@@ -63,7 +63,8 @@ def _lines(site: Site, job: Job, attempt: int, first: int, text: str) -> Iterato
     with open_regular(files.log) as file:
         file.seek(start)
         raw = file.read(BYTES).split(b"\n")[: LINES + 1]
-    raw = raw[:LINES] if len(raw) > LINES or not raw[-1] else raw
+    if len(raw) > LINES or not raw[-1]:  # what comes after the last line feed
+        raw.pop()
     offsets = []
     for one in raw:
         offsets.append(start)

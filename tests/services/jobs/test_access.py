@@ -38,7 +38,17 @@ OF_ADMINS |= {("DELETE", "/v1/tokens/{name}"), ("POST", "/v1/tokens/{name}/rotat
 OF_SUBMITTERS |= {("POST", "/v1/arrays"), ("PUT", "/v1/presets/{preset}"), ("DELETE", "/v1/presets/{preset}")}
 OPEN = {("GET", "/status")}
 STREAMS = {"/v1/events", "/v1/jobs/{id}/log-events"}  # of a job that has not ended they do not end
-PAGES = ("/", "/cluster", "/jobs/{id}", "/jobs/{id}/log", "/jobs/{id}/report", "/compare?job={id}")
+PAGES = (
+    "/",
+    "/jobs.csv",
+    "/recent.json",
+    "/schedules",
+    "/cluster",
+    "/jobs/{id}",
+    "/jobs/{id}/log",
+    "/jobs/{id}/report",
+    "/compare?job={id}",
+)
 
 
 @pytest.fixture
