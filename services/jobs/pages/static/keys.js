@@ -102,7 +102,7 @@
     const field = event.target;
     if (!field.matches("input[data-several]")) return;
     const chosen = field.list && [...field.list.options].some((one) => one.value === field.value);
-    const before = field.dataset.typed || "";
+    const before = field.dataset.typed ?? field.defaultValue;
     if (chosen && event.inputType !== "insertText" && before.trim()) { // a choice takes the place of the whole text
       const kept = before.split(/[\s,]+/).filter((word) => word && word !== field.value);
       if (!/\s$/.test(before)) kept.pop(); // the word that was being typed

@@ -157,7 +157,6 @@ def test_a_job_shows_whom_it_told_and_whom_it_will_tell(world: World, browser: h
     job = world.job("tells", State.FAILED, notify=["https://hooks.example.org/secret"])
     before = browser.get(f"/jobs/{job.id}").text
     assert "Will be told: <bdi>https://hooks.example.org</bdi>" in before
-    told = [("failed", None, 1.9e9, ""), ("stuck", 1.9e9, None, "HTTP 503"), ("lost", None, None, "x")]
     common = {"job": job.id, "attempt": 1, "target": job.notify[0], "owner": "anna", "verb": "train", "run": "x"}
     with world.ledger.database.write() as session:
         for event, due, sent, error in (
