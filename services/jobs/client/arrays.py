@@ -4,10 +4,8 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from hydra.errors import HydraException
-
 from conf import compose, showing
-from conf.options import each_run
+from conf.options import combinations
 from model.errors import UserError
 from model.plural import plural
 from services.jobs.client import table
@@ -28,14 +26,6 @@ def options(config: JobsConfig) -> dict[str, Any]:
     }
 
 
-def expand(overrides: Sequence[str]) -> list[list[str]]:
-    """Returns the overrides of each job. Raises UserError for a word that cannot be read."""
-    try:
-        return each_run(overrides)
-    except HydraException as problem:
-        raise UserError(f"{ARRAY}: {problem}") from None
-
-
 def submit(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> int:
     """Submits the jobs and prints their ids.
 
@@ -44,7 +34,7 @@ def submit(config: JobsConfig, service: JobClient, verb: str, overrides: Sequenc
     """
     if config.every is not None or config.plan == "only":
         raise UserError(f"{ARRAY}: --every and jobs.plan=only are for a single job")
-    lines = expand(overrides)
+    lines = combinations(overrides)
     if len(lines) < 2:
         raise UserError(f"{ARRAY}: give a key some values, as in dragoman submit {ARRAY} {verb} seed=1,2,3")
     if len(lines) > MOST_RUNS:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose
+from conf.options import combinations
 from model.errors import UserError, unknown
 from services.jobs.client import arrays, presets, selecting, verbs
 from services.jobs.client.settings import JobsConfig
@@ -97,7 +98,7 @@ def _set_every(words: Sequence[str]) -> list[str]:
 def _check_submission(words: Sequence[str]) -> int:
     """Lets the submitted command check its command line, with the most workers of a range; returns its exit code."""
     verb, *overrides = verbs.submitted([word for word in words if word != arrays.ARRAY])
-    overrides = arrays.expand(overrides)[0] if arrays.ARRAY in words else overrides
+    overrides = combinations(overrides)[0] if arrays.ARRAY in words else overrides
     if verb not in VERBS:
         raise unknown("submit: verb", verb, VERBS)
     sample = (word.replace("@time", "20300131T0800") for word in overrides)  # as a schedule fills it in

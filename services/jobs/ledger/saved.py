@@ -1,4 +1,4 @@
-"""What users keep under names of their own: submissions as presets, and lists of jobs as views."""
+"""Items that users keep under names of their own: submissions as presets, and lists of jobs as views."""
 
 from collections.abc import Mapping
 from typing import Any, Literal

@@ -1,7 +1,8 @@
 """The routes of the pages, each a few lines.
 
-/jobs/ID (log, log.txt, stop, yield, retry, priority, remove, report)   /submit   /compare   /cluster   /models/NAME
-/login   /logout   /live/... (server-sent events)   /static/...   (the list: list_routes; /schedules: schedule_routes)
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster
+/models/NAME   /login   /logout   /live/... (server-sent events)   /static/...
+The list has its own in `list_routes`, schedules in `schedule_routes`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import select
 from starlette.datastructures import FormData, QueryParams
 
@@ -20,7 +21,7 @@ from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.tables import Job
 from services.jobs.options import OPTION, is_option
 from services.jobs.pages.site import Site
-from services.jobs.planning.refusals import ELASTIC, VERBS, WORD
+from services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from services.jobs.service import schemas
 from services.jobs.states import PRIORITY_NAMES, UNENDED, State
 
@@ -30,6 +31,7 @@ GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "reg
 RESUMES = "train"  # the command that resumes the run of its name
 QUEUING = ("priority", "after", "retries", "max_hours", "by", "tags", "notify")  # how the job is queued
 LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
+Body = TypeVar("Body", bound=BaseModel)
 OFFERED = 100  # jobs to come after
 
 
@@ -104,15 +106,14 @@ def change_preset(site: Site, person: Person, what: str, name: str, filled: Fill
     if not schemas.is_saved_name(name):
         raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
     if what == "forget":
-        return site.operations.presets.remove(person.owner, name)
+        site.operations.presets.remove(person.owner, name)
+        return
     options = []
     for key, value in filled.queuing.items():
         if value and (key, value) != ("priority", "normal"):
             items = ",".join(json.dumps(item) for item in _items(key, value))
             options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
-    body = schemas.PresetRequest(verb=filled.verb, words=[*words, *options])
-    site.operations.keep(person, name, body)
-    return None
+    site.operations.keep(person, name, _validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
 
 
 def choices(site: Site, person: Person) -> list[tuple[str, str]]:
@@ -129,7 +130,7 @@ def find_jobs(site: Site, person: Person, text: str) -> list[str]:
         UserError: there is none.
     """
     found = []
-    for word in _items("after", text):
+    for word in _items("after", text)[:MOST_WORDS]:
         if site.operations.ledger.states([word]) and site.operations.job(person, word):
             found.append(word)
             continue
@@ -228,10 +229,15 @@ def submission(site: Site, person: Person, filled: Filled, words: Sequence[str])
             values[key] = float(text) if key == "max_hours" else int(float(text))
     if how.get("by"):
         values["by"] = moment(how["by"])
+    return _validated(schemas.Submission, **values)
+
+
+def _validated(kind: type[Body], **values: Any) -> Body:
+    """Returns a body of the REST interface. Raises UserError for a field that is out of its bounds."""
     try:
-        return schemas.Submission.model_validate(values)
-    except ValueError as problem:
-        first = problem.errors()[0] if hasattr(problem, "errors") else {"loc": ("form",), "msg": str(problem)}
+        return kind.model_validate(values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
         raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 

@@ -35,7 +35,7 @@ class FirstError:
 
 @dataclass
 class LogIndex:
-    """What is known of one log."""
+    """The index of one log."""
 
     path: Path
     before: list[int] = field(default_factory=lambda: [0])  # lines before each whole block, and after the last one

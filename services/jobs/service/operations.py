@@ -149,7 +149,7 @@ class Operations:
         """Keeps a submission as a preset. Raises UserError if a word is refused, or the owner has too many."""
         check_words(body.verb, [word for word in body.words if not is_option(word)])
         for word in body.words:
-            if is_option(word) and not OPTION.fullmatch(word):
+            if is_option(word) and ("${" in word or not word.isprintable() or not OPTION.fullmatch(word)):
                 raise UserError(f"{word[:80]!r}: a preset keeps jobs.{', jobs.'.join(KEPT)} and overrides of the job")
         return self.presets.put(person.owner, name, body.model_dump())
 
@@ -207,13 +207,16 @@ class Operations:
         """Sets the jobs that a job comes after.
 
         Raises:
-            UserError: one of them comes after this job.
+            UserError: one of them comes after this job, or will not succeed.
             ConflictError: it has started.
         """
 
         def change(job: Job) -> Job:
             if job.state not in QUEUED:
                 raise ConflictError(f"job {name} is {job.state}: it has had its turn")
+            for other in after:
+                if (state := self.job(person, other).state) in ENDED - {State.SUCCEEDED}:
+                    raise UserError(f"after: job {other} is {state}, so {name} would never start")
             seen, ahead = set[str](), list(after)
             while ahead:
                 other = ahead.pop()

@@ -92,7 +92,7 @@ def test_a_job_is_submitted_again_with_changes(loop: Loop, ask: Ask, capsys: pyt
         (("--from", "none"), "preset or job"),
         (("--array", "train", "seed=1"), "give a key some values"),
         (("--array", "train", "seed=range(1,300)"), "at most 100"),
-        (("--array", "train", "seed=(1"), "--array: "),
+        (("--array", "train", "seed=(1"), "seed=(1"),
         (("--array", "--every", "0 3 * * *", "train", "seed=1,2"), "single job"),
         (("--array", "train", "seed=1,2", "jobs.after=[none]"), "none"),
         (("--array", "seed=1,2"), "say which verb"),

@@ -184,7 +184,8 @@ def test_a_waiting_job_comes_after_others_never_after_itself(world: World, brows
     assert world.ledger.job(second.id).after == [first.id]
     assert "it comes after job" in browser.get(f"/v1/jobs/{second.id}/why").json()["text"]
     assert "are changed" in post(third, f"{second.id}, {first.id}").text
-    for job, after in ((first, third.id), (first, first.id), (first, "nobody")):
+    failed = world.job("chain-failed", State.FAILED)
+    for job, after in ((first, failed.id), (first, third.id), (first, first.id), (first, "nobody")):
         assert post(job, after).status_code == 400
     assert world.ledger.job(first.id).after == []
     assert post(third, "").status_code == 200
