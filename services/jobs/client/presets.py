@@ -42,7 +42,8 @@ def submission(service: JobClient, name: str, words: Sequence[str]) -> list[str]
         if verb == "train" and not any(key_of(word) == "name" for word in words):
             raise UserError(f"{FROM} {name}: add name=NEW, or this training would go on with the run of {name}")
         first += [f"jobs.priority={PRIORITY_NAMES.get(job['priority'], 'normal')}", f"jobs.retries={job['retries']}"]
-        first += [f"jobs.tags=[{','.join(job['tags'])}]"] if job["tags"] else []
+        tags = [tag for tag in job["tags"] if not tag.startswith("array-")]  # it is none of that array
+        first += [f"jobs.tags=[{','.join(tags)}]"] if tags else []
         first += [f"jobs.max_hours={job['max_seconds'] / 3600:g}"] if job["max_seconds"] else []
     for word in words:
         if "=" not in word and not word.startswith(("-", "~")) and word != verb:

@@ -70,7 +70,7 @@ def test_a_preset_is_kept_listed_used_with_changes_and_removed(
 def test_a_job_is_submitted_again_with_changes(loop: Loop, ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     first = words(loop.home, "one", 3)
     job = loop.ledger.submit(
-        "anna", "train", [*first, "name=one"], priority=10, tags=["t"], retries=1, max_seconds=5400
+        "anna", "train", [*first, "name=one"], priority=10, tags=["t", "array-1f2e"], retries=1, max_seconds=5400
     )
     assert ask("submit", "--from", job.id) == 2
     assert "add name=NEW" in capsys.readouterr().err
