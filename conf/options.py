@@ -92,3 +92,17 @@ def each_run(overrides: Sequence[str]) -> list[list[str]]:
         else:
             choices.append([word])
     return [list(words) for words in product(*choices)]
+
+
+def combinations(overrides: Sequence[str]) -> list[list[str]]:
+    """Returns the same for a command that is no `--multirun`.
+
+    Raises:
+        UserError: a setting cannot be read, or lists no choices.
+    """
+    from hydra.errors import HydraException
+
+    try:
+        return each_run(overrides)
+    except HydraException as problem:
+        raise UserError(" ".join(str(problem).split("See https", 1)[0].split())) from None

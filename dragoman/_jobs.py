@@ -27,11 +27,12 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
     with one_exception():
         from services.jobs.client import entries
         from services.jobs.client.verbs import enter
+        from services.jobs.options import is_option
 
         words = words_of(overrides, config, settings)
         root = configure(entries.Root, [word for word in words if entries.OURS.match(word)])
         with _client(root) as service:
-            found = enter(root.jobs, service, verb, [word for word in words if not entries.is_ours(word)])
+            found = enter(root.jobs, service, verb, [word for word in words if not is_option(word)])
         return Job.of(found, root)
 
 

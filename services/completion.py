@@ -52,6 +52,7 @@ WORDS_FIRST = {
     "retention",
     "backup",
     "restore",
+    "presets",
     *OF_A_JOB,
 }
 

@@ -131,8 +131,11 @@ VERBS: dict[str, Verb] = {
         json=ROWS,
     ),
     "up": _verb("services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
-    "submit": _job("plan a verb and queue it as a job, once or at the times of --every", "VERB [--every CRON]"),
+    "submit": _job(
+        "plan a verb and queue it as a job", "VERB [--array] [--every CRON] [--save NAME] [--from NAME|JOB]"
+    ),
     "schedules": _job("list what is submitted again and again; pause, resume or remove one", "[rm|pause|resume ID]"),
+    "presets": _job("list the submissions that are kept under a name; remove one", "[rm NAME]"),
     "jobs": _job("list the jobs (-f: live)", "[-f]"),
     "job": _job("show a job and its history"),
     "why": _job("show what a job waits for, and until when"),

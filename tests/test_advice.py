@@ -71,7 +71,7 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
         "d_kv",
         "feed_forward_proj",
     ),  # of a config.json of transformers
-    *("state", "since"),  # filters of dragoman jobs, stop and rm
+    *("state", "since", "tag"),  # filters of dragoman jobs, stop and rm
 }
 
 

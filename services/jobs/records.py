@@ -2,6 +2,7 @@
 
 a1.json      host, start, and at the end the exit code: the attempt's own record, which outranks Ray's
 a1.log       the output as written; it outlives the cluster
+a1.times     when the output came: see log_times
 a1.lock      locked while a process of the attempt lives: a silent attempt may live, one with a free lock is dead
 a1.request   `yield` or `stop`, from the service
 """
@@ -35,6 +36,10 @@ class Attempt:
     @property
     def log(self) -> Path:
         return self._path("log")
+
+    @property
+    def times(self) -> Path:
+        return self._path("times")
 
     @property
     def lock(self) -> Path:

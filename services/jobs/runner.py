@@ -3,8 +3,9 @@
     python -m services.jobs.runner HOME JOB NUMBER VERB WORD...
 
 The child writes directly to the log, so nothing is lost if a process dies; new output is also copied to standard
-output, which Ray keeps. A request or SIGTERM is passed to the child once, which then ends in order. If it was asked to
-make room, the exit code is 75. If this process is killed, the child gets SIGTERM.
+output, which Ray keeps, and its times are noted beside the log. A request or SIGTERM is passed to the child once, which
+then ends in order. If it was asked to make room, the exit code is 75. If this process is killed, the child gets
+SIGTERM.
 """
 
 import contextlib
@@ -22,6 +23,7 @@ from typing import BinaryIO
 
 from conf.interrupts import end_with_parent, handled_by
 from model.confinement import read_grant, temporary_prefix
+from services.jobs.log_times import Stamps
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
@@ -63,7 +65,7 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
 
 
 def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Sequence[int]) -> int:
-    with attempt.log.open("ab") as log, attempt.log.open("rb") as copied:
+    with attempt.log.open("ab") as log, attempt.log.open("rb") as copied, Stamps(attempt.times) as stamps:
         # In its own session: Ray's signals to the group reach it only through us, once.
         child = subprocess.Popen(
             command,
@@ -80,9 +82,11 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
                 child.terminate()
                 asked = True
             _pass_on(copied)
+            stamps.note(copied.tell())
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(POLL)
         _pass_on(copied)
+        stamps.note(copied.tell(), last=True)
     code = child.returncode
     return code if code >= 0 else 128 - code
 

@@ -112,7 +112,7 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Lists what `service.keep` would delete now, or other rules: succeeded=90 newest=10. Deletes nothing."""
-    names, rules = _split("retention", words, RULES)
+    names, rules = split("retention", words, RULES)
     if names:
         raise unknown("dragoman retention", names[0], RULES)
     found = service.retention(**rules)

@@ -124,6 +124,28 @@ class JobClient:
                     raise
                 time.sleep(0.5)
 
+    def submit_array(
+        self, verb: str, overrides: Sequence[str], runs: Sequence[Sequence[str]], **options: Any
+    ) -> list[Job]:
+        """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`.
+
+        `options`: priority, after, tags, notify, retries, max_hours, by, key."""
+        body = {"verb": verb, "overrides": list(overrides), "runs": [list(run) for run in runs], **options}
+        body.setdefault("key", secrets.token_hex(16))
+        return self._json("POST", "/v1/arrays", json=body, timeout=600)  # type: ignore[return-value]  # JSON is what it is
+
+    def presets(self) -> list[dict[str, Any]]:
+        """Returns one's own presets: name, verb, words."""
+        return self._json("GET", "/v1/presets")  # type: ignore[return-value]  # as above
+
+    def keep_preset(self, name: str, verb: str, words: Sequence[str]) -> dict[str, Any]:
+        """Keeps a submission as a preset; `words` may hold options such as jobs.priority=high."""
+        return self._json("PUT", f"/v1/presets/{_name(name)}", json={"verb": verb, "words": list(words)})
+
+    def remove_preset(self, name: str) -> None:
+        """Removes a preset."""
+        self._ask("DELETE", f"/v1/presets/{_name(name)}")
+
     def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         """Enters a schedule, a cron expression in UTC; `options`: priority, tags, notify, retries, max_hours."""
         body = {"every": every, "verb": verb, "overrides": list(overrides), **options}
@@ -176,7 +198,7 @@ class JobClient:
         return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
     def act(self, name: str, action: str, **body: Any) -> Job:
-        """Runs an action: stop, yield, retry or priority (priority="high")."""
+        """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
         return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
 
     def remove(self, name: str) -> None:

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose
+from conf.options import combinations
 from model.errors import UserError, unknown
-from services.jobs.client import selecting, sign_in, verbs
+from services.jobs.client import arrays, presets, selecting, sign_in, verbs
 from services.jobs.client.settings import JobsConfig
+from services.jobs.options import is_option
 from services.jobs.planning.refusals import ELASTIC, VERBS
 from services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
 EVERY = "--every"  # of submit, with a cron expression
-OWN_OPTIONS = {"jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
+CONNECTION = re.compile(r"[+~]*(jobs\.(service|key_file|owner)=|paths\.root=)")  # those that say which service
+OWN_OPTIONS = {"submit": (arrays.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
     ("stop", "rm"), (selecting.DRY_RUN, selecting.YES)
 )
 
@@ -32,11 +35,17 @@ class Root:
 def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command that is the first word."""
     verb, *words = argv
-    words = _set_every(words) if verb == "submit" else words
+    saved = None
+    if verb == "submit":
+        name, words = presets.take(presets.FROM, words)
+        if name is not None:
+            return _submit_from(name, words)
+        saved, words = presets.take(presets.SAVE, words)
+        words = _set_every(words)
     rest = (
         [word for word in words if not OURS.match(word)]
         if verb != "submit"
-        else [word for word in words if not is_ours(word)]
+        else [word for word in words if not is_option(word)]
     )
     own = OWN_OPTIONS.get(verb, ())
     first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in own), len(words))
@@ -49,12 +58,32 @@ def main(argv: Sequence[str]) -> int:
         with verbs.client(root.jobs, address(root), home=root.paths["root"]) as client:
             if verb in sign_in.VERBS:
                 return sign_in.VERBS[verb](client, root.paths["root"], rest)
+            if saved is not None:
+                command = verbs.submitted(rest)[0]
+                return presets.save(client, saved, command, [one for one in words if one != command and _is_kept(one)])
             return verbs.VERBS[verb](root.jobs, client, rest)
 
     def check(_: Root) -> int:
         return _check_submission(rest) if verb == "submit" else compose.OK
 
     return compose.run(ask, Root, [*settings, *options], verb, check)
+
+
+def _submit_from(name: str, words: Sequence[str]) -> int:
+    """Runs `submit` with the words of a preset or a job and, after them, `words`; returns its exit code."""
+    found: list[str] = []
+
+    def look(root: Root) -> int:
+        with verbs.client(root.jobs, address(root)) as client:
+            found.extend(presets.submission(client, name, words))
+        return compose.OK
+
+    code = compose.run(look, Root, [word for word in words if CONNECTION.match(word)], "submit")
+    return main(["submit", *found]) if found else code  # a rehearsal asks no service
+
+
+def _is_kept(word: str) -> bool:
+    return not CONNECTION.match(word)
 
 
 def _set_every(words: Sequence[str]) -> list[str]:
@@ -70,16 +99,12 @@ def _set_every(words: Sequence[str]) -> list[str]:
 
 def _check_submission(words: Sequence[str]) -> int:
     """Lets the submitted command check its command line, with the most workers of a range; returns its exit code."""
-    verb, *overrides = verbs.submitted(words)
+    verb, *overrides = verbs.submitted([word for word in words if word != arrays.ARRAY])
+    overrides = combinations(overrides)[0] if arrays.ARRAY in words else overrides
     if verb not in VERBS:
         raise unknown("submit: verb", verb, VERBS)
     sample = (word.replace("@time", "20300131T0800") for word in overrides)  # as a schedule fills it in
     return run_verb(verb, [ELASTIC.sub(r"cluster.workers=\2", word) for word in sample])
-
-
-def is_ours(word: str) -> bool:
-    """Returns True if a word is for the request itself, and no setting of the job."""
-    return re.match(r"[+~]*jobs[.=]", word) is not None
 
 
 def address(root: Root) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, own_tokens, schedules, selecting, table
+from services.jobs.client import admin, arrays, own_tokens, presets, schedules, selecting, table
 from services.jobs.client.client import LARGEST, Detail, JobClient
 from services.jobs.client.saved import read_token
 from services.jobs.client.settings import JobsConfig
@@ -44,7 +44,10 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Plans and queues a job, and prints its id."""
+    as_array, words = arrays.ARRAY in words, [word for word in words if word != arrays.ARRAY]
     verb, *overrides = submitted(words)
+    if as_array:
+        return arrays.submit(config, service, verb, overrides)
     if config.every is not None:
         return schedules.add(config, service, verb, overrides)
     if config.plan == "only":
@@ -62,14 +65,15 @@ def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def submitted(words: Sequence[str]) -> Sequence[str]:
-    """Returns the submitted command line.
+    """Returns the submitted command line, which begins with its verb.
 
     Raises:
-        UserError: it does not begin with a verb.
+        UserError: it has none.
     """
-    if not words or "=" in words[0] or words[0].startswith("-"):
+    at = next((at for at, word in enumerate(words) if "=" not in word and not word.startswith(("-", "~"))), None)
+    if at is None:
         raise UserError("say which verb: dragoman submit VERB [key=value ...], for example dragoman submit train")
-    return words
+    return [words[at], *words[:at], *words[at + 1 :]]
 
 
 def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[str]) -> Detail:
@@ -78,17 +82,7 @@ def enter(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence
     Raises:
         UserError: the planner refuses the job.
     """
-    job = service.submit(
-        verb,
-        overrides,
-        priority=config.priority,
-        after=config.after,
-        tags=config.tags,
-        notify=config.notify,
-        retries=config.retries,
-        max_hours=config.max_hours or None,
-        by=table.moment(config.by) if config.by else None,
-    )
+    job = service.submit(verb, overrides, **arrays.options(config))
     found = service.planned(job["id"])
     if found["state"] == "failed" and not found["attempts"]:
         service.remove(job["id"])
@@ -220,6 +214,7 @@ VERBS: dict[str, Verb] = {
     },
     "schedules": schedules.schedules,
     **{"tokens": own_tokens.tokens, "people": admin.people},
+    "presets": presets.presets,
 }
 
 

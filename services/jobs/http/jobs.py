@@ -34,6 +34,13 @@ async def submit(here: Here, request: Request, person: Submitter, body: schemas.
     return job_view(job)
 
 
+@router.post("/arrays", status_code=201)
+def submit_array(here: Here, request: Request, person: Submitter, body: schemas.ArrayRequest) -> list[Job]:
+    """Creates a job for each of `runs`, all with a tag of their own; the same key again creates none."""
+    place = current() or parse(request.headers.get("traceparent"))
+    return [job_view(job) for job in here.operations.submit_array(person, body, str(place) if place else None)]
+
+
 @router.get("/jobs")
 async def jobs(here: Here, person: Viewer, asked: Annotated[schemas.ListQuery, Query()]) -> schemas.JobPage:
     """Returns the wanted jobs, one page at a time."""
@@ -99,6 +106,12 @@ def retry(here: Here, person: Submitter, id: Id) -> Job:
 def priority(here: Here, person: Submitter, id: Id, body: schemas.PriorityRequest) -> Job:
     """Sets a job's priority."""
     return job_view(here.operations.set_priority(person, id, PRIORITIES[body.priority]))
+
+
+@router.post("/jobs/{id}/after")
+def after(here: Here, person: Submitter, id: Id, body: schemas.AfterRequest) -> Job:
+    """Sets the jobs that must have succeeded before a job starts; it must not have started."""
+    return job_view(here.operations.set_after(person, id, body.after))
 
 
 @router.delete("/jobs/{id}", status_code=204)

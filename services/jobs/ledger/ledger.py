@@ -207,6 +207,14 @@ class Ledger:
         self.committed(session)
         return moved
 
+    def set_after(self, job: Job, after: list[str], actor: str) -> Job:
+        """Sets the jobs that a job comes after. Raises ConflictError if it has changed since it was read."""
+        with self.database.write() as session:
+            moved = self._set(session, job, after=after, follows=bool(after))
+            _note(session, self.now(), actor, job, None, None, f"comes after {', '.join(after) or 'none'}", "after")
+        self.committed(session)
+        return moved
+
     def remove(self, job: Job, actor: str, reason: str = "") -> None:
         """Deletes an ended job; the audit trail keeps its rows.
 

@@ -168,6 +168,18 @@ class Schedule(Base):
     trouble: Mapped[str] = mapped_column(Text, default="")  # why the last time brought no job
 
 
+class Saved(Base):
+    """A submission or a list of jobs that a user keeps under a name; see `saved`."""
+
+    __tablename__ = "saved"
+
+    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # preset, view
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    content: Mapped[dict[str, Any]]  # preset: verb, words; view: query
+    changed: Mapped[float]
+
+
 class Token(Base):
     """A bearer token, as its sha256, so that a stolen ledger gives no access."""
 

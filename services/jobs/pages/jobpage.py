@@ -15,9 +15,10 @@ from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.site import Link, Site
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import PIECE, Piece, cut
-from services.jobs.service.schemas import ChangeView, WhyView
+from services.jobs.service.schemas import ChangeView, NoticeView, WhyView
 from services.jobs.service.shardings import sharding_run
-from services.jobs.states import ACTIVE, ENDED, State
+from services.jobs.service.targets import shown
+from services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
 BARS = 40  # attempts in the drawing; the table has all of them
 CHANGES = 200  # newest rows of the audit trail
@@ -28,6 +29,7 @@ DONE = {  # word of the address after an action -> its message
     "retry": "It is queued again.",
     "priority": "Its priority is changed.",
     "submit": "It is handed in.",
+    "after": "The jobs that it comes after are changed.",
 }
 
 
@@ -83,7 +85,13 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
         **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
         **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
         **{"links": links, "notes": notes, "may": _may(person, job), "command": command(job)},
-        **{"lost": sum(one.lost_seconds for one in attempts), "promise": _promise(job, plan, attempts)},
+        **{
+            "error": site.operations.first_error(job),
+            "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
+            "told": [shown(target) for target in site.operations.targets(job)],
+            "lost": sum(one.lost_seconds for one in attempts),
+            "promise": _promise(job, plan, attempts),
+        },
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
 
@@ -183,6 +191,7 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
         "yield": able and job.state in (State.STARTING, State.RUNNING),
         "retry": able and job.state in ENDED,
         "priority": able and job.state not in ENDED,
+        "after": able and job.state in QUEUED,
         "remove": able and job.state in ENDED,
         "again": able,
     }

@@ -1,8 +1,9 @@
 """The page of jobs: some at a time, with each one's reason to wait and expected start."""
 
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +15,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.compare import MOST
 from services.jobs.pages.jobpage import PARENT
+from services.jobs.pages.search import Search, read_search
 from services.jobs.pages.site import Site
 from services.jobs.service.forecaster import Forecast
 from services.jobs.states import ACTIVE, QUEUED, State
@@ -36,8 +38,8 @@ GROUPS: dict[str, tuple[str, frozenset[State]]] = {
 class Filter:
     """The requested jobs. `before` is the cursor, the `seq` of the last page's end.
 
-    Waiting jobs come in the queue's order; their cursor is `place`, the number of jobs before the page. `sweep` is
-    the run above trials."""
+    `text` is as somebody typed it, with fields or without. Waiting jobs come in the queue's order; their cursor is
+    `place`, the number of jobs before the page. `sweep` is the run above trials."""
 
     group: str = "all"
     text: str = ""
@@ -49,7 +51,11 @@ class Filter:
     @classmethod
     def of(cls, request: Request) -> "Filter":
         """Reads the filter from the address; ignores invalid values."""
-        asked = request.query_params
+        return cls.read(request.query_params)
+
+    @classmethod
+    def read(cls, asked: Mapping[str, str]) -> "Filter":
+        """Reads the filter from the values of an address or a form."""
         sweep = asked.get("sweep", "")
         return cls(
             asked.get("state", "all") if asked.get("state") in GROUPS else "all",
@@ -59,6 +65,11 @@ class Filter:
             _number(asked.get("before", "")),
             _number(asked.get("place", "")) or 0,
         )
+
+    @property
+    def search(self) -> Search:
+        """Returns what `text` asks for. Raises UserError for an unknown field."""
+        return read_search(self.text)
 
     def query(self, **changed: Any) -> str:
         """Returns the address of another such list."""
@@ -155,6 +166,12 @@ def _jobs(
         return list(session.scalars(query))
 
 
+def older(site: Site, person: Person, asked: Filter, before: int | None, most: int) -> list[Job]:
+    """Returns the wanted jobs older than `before`, newest first. Raises UserError if the search cannot be read."""
+    owner = site.operations.only(person, asked.owner or None)
+    return _jobs(site.operations.ledger, replace(asked, before=before), owner, _among(GROUPS[asked.group][1]), most)
+
+
 def _queue(ledger: Ledger, asked: Filter, owner: str | None, order: Sequence[str]) -> list[Job]:
     """Returns waiting jobs in the scheduler's `order`, then those that are not in it yet, by priority and age."""
     wanted = [*_wanted(asked, owner), _among(QUEUED)]
@@ -183,11 +200,13 @@ def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:
 def _wanted(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
     """Returns the conditions for the requested jobs, in any state."""
     wanted: list[ColumnElement[bool]] = [] if owner is None else [Job.owner == owner]
+    search = asked.search
+    wanted += search.conditions(time.time())
     words = cast(Job.words, String)
     if asked.sweep:
         wanted.append(words.contains(f"{PARENT}{asked.sweep}"))
-    if asked.text:
-        like = asked.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    if search.text:
+        like = search.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         found = [one.ilike(f"%{like}%", escape="\\") for one in (Job.run, Job.verb, words)]
-        wanted.append(or_(Job.id == asked.text, *found))
+        wanted.append(or_(Job.id == search.text, *found))
     return wanted

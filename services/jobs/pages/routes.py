@@ -1,7 +1,8 @@
 """The routes of the pages, each a few lines.
 
-/   /jobs/ID (log, stop, yield, retry, priority, remove, report)   /submit   /compare   /cluster   /models/NAME
-/login   /logout   /tokens   /live/... (server-sent events)   /static/...
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster
+/models/NAME   /login   /logout   /tokens   /live/... (server-sent events)   /static/...
+The list has its own in `list_routes`, schedules in `schedule_routes`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -15,25 +16,27 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import cluster, compare, jobpage, listing, live, models, sign_in, submitting, tokens
+from services.jobs.pages import cluster, compare, jobpage, live, logpage, models, sign_in, submitting, tokens
+from services.jobs.pages.list_routes import add_list
+from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
 from services.jobs.service.report import report
-from services.jobs.states import ENDED, PRIORITIES
+from services.jobs.states import ENDED, PRIORITIES, QUEUED
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
 Context = dict[str, Any]
-JOB_PARTS = ("head", "attempts", "curves", "links", "changes")
+JOB_PARTS = ("head", "attempts", "curves", "links", "notices", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    for add in (sign_in.add, tokens.add, _list, _job, _actions, _submit, _compare, _cluster, _models):
+    for add in (sign_in.add, tokens.add, add_list, add_schedules, _job, _actions, _submit, _compare, _cluster, _models):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -53,25 +56,6 @@ def _marked(found: Parts) -> dict[str, dict[str, str]]:
     return {name: part(name, text) for name, text in found.items()}
 
 
-def _list(router: APIRouter, site: Site) -> None:
-    def shown(person: Person, asked: listing.Filter) -> Parts:
-        found = listing.listing(site, person, asked)
-        return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
-
-    @router.get("/")
-    def jobs(request: Request) -> Response:
-        visitor, asked = site.visitor(request), listing.Filter.of(request)
-        more: Context = {"stream": f"/live/jobs{asked.query()}", "removed": "removed" in request.query_params}
-        parts = _marked(shown(visitor.person, asked))
-        return site.page(request, visitor, "jobs.html", asked=asked, parts=parts, **more)
-
-    @router.get("/live/jobs")
-    async def live_jobs(request: Request) -> StreamingResponse:
-        visitor = await run_in_threadpool(site.visitor, request)
-        asked = listing.Filter.of(request)
-        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person, asked)))
-
-
 def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
     found = {**jobpage.overview(site, visitor.person, name), "csrf": visitor.csrf, "person": visitor.person}
     found["changes"] = jobpage.history(site, visitor.person, name)
@@ -86,6 +70,7 @@ def _job(router: APIRouter, site: Site) -> None:
         more: Context = {
             **{"job": job, "title": jobpage.title(job), "log": log, "problem": problem},
             **{"parts": _marked(_job_parts(site, visitor, name))},
+            **{"choices": submitting.choices(site, visitor.person) if job.state in QUEUED else []},
             **{"done": jobpage.DONE.get(request.query_params.get("done", ""), ""), "command": jobpage.command(job)},
         }
         place = f"{site.newest()}:{max(1, job.attempt)}:{log.end}"
@@ -113,14 +98,26 @@ def _job(router: APIRouter, site: Site) -> None:
         attempt: Annotated[int, Query(ge=0, le=10**6)] = 0,
         before: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+        line: Annotated[int | None, Query(ge=1, le=2**53)] = None,
+        q: Annotated[str, Query(max_length=200)] = "",
+        begin: Annotated[int, Query(ge=1, le=2**53)] = 1,
     ) -> Response:
         visitor = site.visitor(request)
         found = site.operations.job(visitor.person, id)
         number = attempt or found.attempt
-        piece = jobpage.log_piece(site, found, number, before, after)
         if request.headers.get("accept", "").startswith("application/json"):
-            return JSONResponse(vars(piece), headers=HEADERS)
-        return site.page(request, visitor, "log.html", job=found, title=jobpage.title(found), attempt=number, log=piece)
+            return JSONResponse(vars(jobpage.log_piece(site, found, number, before, after)), headers=HEADERS)
+        more = logpage.log_page(site, found, number, line, q.strip(), begin)
+        return site.page(request, visitor, "log.html", job=found, title=jobpage.title(found), **more)
+
+    @router.get("/jobs/{id}/log.txt")
+    def whole_log(request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Response:
+        visitor = site.visitor(request)
+        found = site.operations.job(visitor.person, id)
+        number = attempt or found.attempt
+        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{found.id}-a{number}.log"'}
+        source = logpage.whole_log(site, found, number)
+        return StreamingResponse(source, media_type="text/plain; charset=utf-8", headers=headers)
 
     @router.get("/jobs/{id}/report")
     def one_page(request: Request, id: Id) -> Response:
@@ -153,7 +150,9 @@ def _actions(router: APIRouter, site: Site) -> None:
         found = site.operations.job(visitor.person, id)
         question, button, what = asks[action]
         more: Context = {"title": jobpage.title(found), "question": question, "what": what, "button": button}
-        return site.page(request, visitor, "ask.html", action=action, job=found, **more)
+        more |= {"about": f"{found.verb} of {found.owner}, is {found.state}.", "leave": f"/jobs/{id}"}
+        more |= {"above": [("/", "Jobs"), (f"/jobs/{id}", id)], "action": f"/jobs/{id}/{action}"}
+        return site.page(request, visitor, "ask.html", **more)
 
     @router.post("/jobs/{id}/{action}")
     async def act(request: Request, id: Id, action: str) -> Response:
@@ -165,6 +164,9 @@ def _actions(router: APIRouter, site: Site) -> None:
             "retry": lambda: operations.retry(person, id),
             "remove": lambda: operations.remove(person, id),
             "priority": lambda: operations.set_priority(person, id, _priority(sent.get("priority"))),
+            "after": lambda: operations.set_after(
+                person, id, submitting.find_jobs(site, person, str(sent.get("after", "")))
+            ),
         }
         if action not in does:
             raise HTTPException(404, "There is no such page.")
@@ -188,26 +190,30 @@ def _submit(router: APIRouter, site: Site) -> None:
         problem: str = "",
         status: int = 200,
         words: Sequence[str] = (),
+        kept: str = "",
     ) -> Response:
         try:
             asked, filled = submitting.form(site, filled)
         except (UserError, ServiceError) as wrong:
             asked, problem, status = {"groups": [], "general": [], "sections": []}, str(wrong), refusal_of(wrong).status
+        own = site.operations.presets.all(visitor.person.owner)
         told = {"plan": plan, "problem": problem, "verb": filled.verb, "now": site.now, "words": words}
         if request.headers.get("x-part") == "plan":
             return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
-        more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told}
+        more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told, "presets": own, "kept": kept}
+        more["choices"] = submitting.choices(site, visitor.person)
         return site.page(request, visitor, "submit.html", status, **more)
 
     @router.get("/submit")
-    def empty(request: Request, like: str = "") -> Response:
+    def empty(request: Request, like: str = "", preset: str = "") -> Response:
         visitor = site.visitor(request, "submitter")
-        filled = (
-            submitting.repeat_job(site, site.operations.job(visitor.person, like))
-            if like
-            else submitting.read_form(request.query_params)
-        )
-        return show(request, visitor, filled)
+        if like:
+            filled = submitting.repeat_job(site, site.operations.job(visitor.person, like))
+        elif preset:
+            filled = submitting.fill_preset(site.operations.presets.get(visitor.person.owner, preset).content)
+        else:
+            filled = submitting.read_form(request.query_params)
+        return show(request, visitor, filled, kept=preset)
 
     @router.post("/submit")
     async def hand_in(request: Request) -> Response:
@@ -220,7 +226,12 @@ def _submit(router: APIRouter, site: Site) -> None:
             return show(request, visitor, filled)
         try:
             asked, filled = submitting.form(site, filled)
-            body = submitting.submission(filled, submitting.overrides(asked, filled))
+            words = submitting.overrides(asked, filled)
+            if what in ("keep", "forget"):
+                name = str(sent.get("preset", "")).strip()
+                submitting.change_preset(site, visitor.person, what, name, filled, words)
+                return RedirectResponse(f"/submit?preset={name}" if what == "keep" else "/submit", 303)
+            body = submitting.submission(site, visitor.person, filled, words)
             if what == "submit":
                 job = site.operations.submit(visitor.person, body)
                 return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)

@@ -1,29 +1,38 @@
 """The form that submits a job: its fields are those of the typed configuration; the plan is shown beside it."""
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from pydantic import BaseModel, ValidationError
 from sqlalchemy import select
 from starlette.datastructures import FormData, QueryParams
 
+from conf.again import key_of
 from model.errors import UserError
 from services.jobs.client.table import moment
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.tables import Job
+from services.jobs.options import OPTION, is_option
 from services.jobs.pages.site import Site
-from services.jobs.planning.refusals import ELASTIC, VERBS, WORD
+from services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
 from services.jobs.service import schemas
-from services.jobs.states import PRIORITY_NAMES
+from services.jobs.states import PRIORITY_NAMES, UNENDED, State
 
 SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 RESUMES = "train"  # the command that resumes the run of its name
-QUEUING = ("priority", "after", "retries", "max_hours", "by")  # how the job is queued
+QUEUING = ("priority", "after", "retries", "max_hours", "by", "tags", "notify")  # how the job is queued
+LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
+Body = TypeVar("Body", bound=BaseModel)
+OFFERED = 100  # jobs to come after
 
 
 @dataclass(frozen=True)
@@ -53,23 +62,89 @@ def read_form(sent: FormData | QueryParams) -> Filled:
 
 def repeat_job(site: Site, job: Job) -> Filled:
     """Returns the form that repeats a job. A training gets a new name, because its own would resume its run."""
-    given: dict[str, str] = {}
-    more = []
-    for word in job.words:
-        match = WORD.fullmatch(word)
-        if match and job.verb == RESUMES and match[2] == "name":
-            continue
-        if match and not match[1] and match[4] is not None and match[2] not in given and not ELASTIC.fullmatch(word):
-            given[match[2]] = match[4]
-        else:
-            more.append(word)
+    words = [word for word in job.words if job.verb != RESUMES or key_of(word) != "name"]
+    given, more = _in_fields(words)
     if job.verb == RESUMES and job.run:
         given["name"] = _new_name(site, job)
-    queuing = dict.fromkeys(QUEUING, "") | {"after": " ".join(job.after)}
+    queuing = dict.fromkeys(QUEUING, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
     queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
         queuing["retries"] = str(job.retries)
     return Filled(job.verb, given, "\n".join(more), queuing)
+
+
+def _in_fields(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Returns key -> value of the words that may have a field, and the others."""
+    given: dict[str, str] = {}
+    more = []
+    for word in words:
+        match = WORD.fullmatch(word)
+        if match and not match[1] and match[4] is not None and match[2] not in given and not ELASTIC.fullmatch(word):
+            given[match[2]] = match[4]
+        else:
+            more.append(word)
+    return given, more
+
+
+def fill_preset(content: Mapping[str, Any]) -> Filled:
+    """Returns the form of a preset."""
+    queuing = dict.fromkeys(QUEUING, "")
+    for word in content["words"]:
+        if match := OPTION.fullmatch(word):
+            items = re.split(r"[\s,]+", match[2].strip("[]")) if match[1] in LISTS else [match[2]]
+            queuing[match[1]] = " ".join(item.strip("'\"") for item in items)
+    given, more = _in_fields([word for word in content["words"] if not is_option(word)])
+    return Filled(content["verb"], given, "\n".join(more), queuing)
+
+
+def change_preset(site: Site, person: Person, what: str, name: str, filled: Filled, words: Sequence[str]) -> None:
+    """Keeps the form as a preset, or forgets that preset (`what` is `forget`).
+
+    Raises:
+        UserError: the name or a word is refused.
+    """
+    if not schemas.is_saved_name(name):
+        raise UserError(f"preset {name!r}: a name has letters, digits and . + - _, at most 64")
+    if what == "forget":
+        site.operations.presets.remove(person.owner, name)
+        return
+    options = []
+    for key, value in filled.queuing.items():
+        if value and (key, value) != ("priority", "normal"):
+            items = ",".join(json.dumps(item) for item in _items(key, value))
+            options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
+    site.operations.keep(person, name, _validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
+
+
+def choices(site: Site, person: Person) -> list[tuple[str, str]]:
+    """Returns (id, description) of the newest jobs that another may come after."""
+    wanted = Filter(owner=site.operations.only(person, None), state=UNENDED | {State.SUCCEEDED})
+    found, _ = site.operations.ledger.rows(("seq", "id", "run", "verb", "state"), wanted, limit=OFFERED)
+    return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in found]
+
+
+def find_jobs(site: Site, person: Person, text: str) -> list[str]:
+    """Returns the ids of the jobs that a text names, by id or by the name of a run: of several the newest.
+
+    Raises:
+        UserError: there is none.
+    """
+    found = []
+    for word in _items("after", text)[:MOST_WORDS]:
+        if site.operations.ledger.states([word]) and site.operations.job(person, word):
+            found.append(word)
+            continue
+        wanted = Filter(owner=site.operations.only(person, None), name=word)
+        rows, _ = site.operations.ledger.rows(("seq", "id"), wanted, limit=1)
+        if not rows:
+            raise UserError(f"after: there is no job {word!r}: give an id, or the name of a run")
+        found.append(rows[0].id)
+    return found
+
+
+def _items(key: str, text: str) -> list[str]:
+    """Returns the parts of a field of several; addresses may hold commas."""
+    return [item for item in re.split(r"\s+" if key == "notify" else r"[\s,]+", text) if item]
 
 
 def _new_name(site: Site, job: Job) -> str:
@@ -132,7 +207,7 @@ def overrides(asked: Mapping[str, Any], filled: Filled) -> list[str]:
     return [*words, *(line.strip() for line in filled.more.splitlines() if line.strip())]
 
 
-def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
+def submission(site: Site, person: Person, filled: Filled, words: Sequence[str]) -> schemas.Submission:
     """Returns the form as the REST interface takes it.
 
     Raises:
@@ -144,7 +219,8 @@ def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
         "overrides": list(words),
         "priority": how.get("priority") or "normal",
     }
-    values["after"] = re.split(r"[\s,]+", how["after"]) if how.get("after") else []
+    values["after"] = find_jobs(site, person, how.get("after", ""))
+    values |= {key: _items(key, how.get(key, "")) for key in ("tags", "notify")}
     for key, least in (("retries", 0), ("max_hours", 0)):
         text = how.get(key, "")
         if text:
@@ -153,10 +229,15 @@ def submission(filled: Filled, words: Sequence[str]) -> schemas.Submission:
             values[key] = float(text) if key == "max_hours" else int(float(text))
     if how.get("by"):
         values["by"] = moment(how["by"])
+    return _validated(schemas.Submission, **values)
+
+
+def _validated(kind: type[Body], **values: Any) -> Body:
+    """Returns a body of the REST interface. Raises UserError for a field that is out of its bounds."""
     try:
-        return schemas.Submission.model_validate(values)
-    except ValueError as problem:
-        first = problem.errors()[0] if hasattr(problem, "errors") else {"loc": ("form",), "msg": str(problem)}
+        return kind.model_validate(values)
+    except ValidationError as problem:
+        first = problem.errors()[0]
         raise UserError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 PIECE = 48 * 1024  # bytes
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[@-_]")
+ESCAPE_BYTES = re.compile(ESCAPES.pattern.encode())
 
 
 @dataclass(frozen=True)

@@ -1,26 +1,34 @@
 """The requests of people to the service, each checked: the job's owner, and the state that allows it."""
 
-from collections.abc import Callable, Sequence
+import hashlib
+import secrets
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fastapi import HTTPException
 from sqlalchemy import and_, func, select
 from sqlalchemy.orm import aliased
 
-from model.errors import ServiceError
+from conf.again import key_of
+from model.errors import ServiceError, UserError
 from services.jobs import views
 from services.jobs.ledger.access import Person
+from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from services.jobs.ledger.tables import Attempt, Job
+from services.jobs.ledger.saved import SavedItems
+from services.jobs.ledger.tables import Attempt, Job, Saved
+from services.jobs.options import KEPT, OPTION, is_option, merge_words
 from services.jobs.planning.refusals import check_words
+from services.jobs.records import attempt_of
 from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.log_index import FirstError, LogIndexes
 from services.jobs.service.loop import Loop
 from services.jobs.service.targets import check_target
 from services.jobs.settings import ServiceConfig
-from services.jobs.states import ACTIVE, ENDED, PRIORITIES, State
+from services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, UNENDED, State
 
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
 AGAIN = 5  # attempts to change a row that others change too
@@ -31,6 +39,8 @@ class Operations:
 
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
+        self.indexes = LogIndexes()
+        self.presets, self.views = SavedItems(ledger, "preset"), SavedItems(ledger, "view")
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
@@ -97,6 +107,52 @@ class Operations:
             words = f"{self.config.waiting} of your jobs have not ended"
             raise HTTPException(429, words, {"Retry-After": "60"}) from None
 
+    def submit_array(self, person: Person, body: schemas.ArrayRequest, trace: str | None = None) -> list[Job]:
+        """Creates a job for each of the body's runs, in order, once each value in them has been planned.
+
+        They have a common tag, `array-` and a part of the key's hash. Trainings without a `name` in their runs get the
+        common one, or the tag, and their number.
+
+        Raises:
+            UserError: one of them is refused; then none is created.
+            HTTPException: 429, the owner has too many.
+        """
+        digest = hashlib.sha256((body.key or secrets.token_hex(16)).encode()).hexdigest()
+        tag = f"array-{digest[:8]}"
+        lines = [merge_words(body.overrides, run) for run in body.runs]
+        if body.verb == "train" and not any(key_of(word) == "name" for run in body.runs for word in run):
+            names = [word.partition("=")[2] for word in body.overrides if key_of(word) == "name"]
+            wide = len(str(len(lines)))
+            lines = [
+                merge_words(line, [f"name={names[-1] if names else tag}-{number:0{wide}}"])
+                for number, line in enumerate(lines, 1)
+            ]
+        for other in body.after:
+            self.job(person, other)
+        for line in _covering(lines):
+            check_words(body.verb, line)
+            self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by))
+        unended = self.ledger.counts(Filter(state=UNENDED, owner=person.owner))
+        if sum(unended.get(state, 0) for state in UNENDED) + len(lines) > self.config.waiting:
+            raise HTTPException(429, f"{len(lines)} jobs more: at most {self.config.waiting} of yours may wait")
+        common = body.model_dump(exclude={"runs", "overrides", "key", "tags"})
+        return [
+            self.submit(
+                person,
+                schemas.Submission(**common, overrides=line, tags=[*body.tags, tag], key=f"{digest[:40]}-{number}"),
+                trace,
+            )
+            for number, line in enumerate(lines)
+        ]
+
+    def keep(self, person: Person, name: str, body: schemas.PresetRequest) -> Saved:
+        """Keeps a submission as a preset. Raises UserError if a word is refused, or the owner has too many."""
+        check_words(body.verb, [word for word in body.words if not is_option(word)])
+        for word in body.words:
+            if is_option(word) and ("${" in word or not word.isprintable() or not OPTION.fullmatch(word)):
+                raise UserError(f"{word[:80]!r}: a preset keeps jobs.{', jobs.'.join(KEPT)} and overrides of the job")
+        return self.presets.put(person.owner, name, body.model_dump())
+
     def stop(self, person: Person, name: str) -> Job:
         """Stops a job. Raises ConflictError if it has ended."""
 
@@ -147,6 +203,32 @@ class Operations:
 
         return self._repeat(person, name, change)
 
+    def set_after(self, person: Person, name: str, after: Sequence[str]) -> Job:
+        """Sets the jobs that a job comes after.
+
+        Raises:
+            UserError: one of them comes after this job, or will not succeed.
+            ConflictError: it has started.
+        """
+
+        def change(job: Job) -> Job:
+            if job.state not in QUEUED:
+                raise ConflictError(f"job {name} is {job.state}: it has had its turn")
+            for other in after:
+                if (state := self.job(person, other).state) in ENDED - {State.SUCCEEDED}:
+                    raise UserError(f"after: job {other} is {state}, so {name} would never start")
+            seen, ahead = set[str](), list(after)
+            while ahead:
+                other = ahead.pop()
+                if other == name:
+                    raise UserError(f"after: job {name} would wait for itself")
+                if other not in seen:
+                    seen.add(other)
+                    ahead += self.job(person, other).after
+            return self.ledger.set_after(job, list(dict.fromkeys(after)), person.owner)
+
+        return self._repeat(person, name, change)
+
     def remove(self, person: Person, name: str) -> None:
         """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.job(person, name), person.owner)
@@ -158,7 +240,9 @@ class Operations:
         if job.state == State.STARTING and pending:
             return schemas.WhyView(kind="queue", text=pending)
         if job.state != State.WAITING:
-            return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason})")
+            error = self.first_error(job)
+            where = f"; the first error is line {error.line} of its log: {error.text}" if error else ""
+            return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
@@ -170,6 +254,16 @@ class Operations:
         for holder in view.holders:
             holder.owner = person.name_of(holder.owner)
         return view
+
+    def first_error(self, job: Job) -> FirstError | None:
+        """Returns the first error in the log of a job that has failed; None if there is none."""
+        if job.state not in (State.FAILED, State.LOST) or not job.attempt:
+            return None
+        return self.indexes.of(attempt_of(self.loop.home, job.id, job.attempt).log).first_error()
+
+    def targets(self, job: Job) -> list[str]:
+        """Returns who is told of a job: its own targets and its owner's."""
+        return list(dict.fromkeys([*job.notify, *self.config.notify.owners.get(job.owner, ())]))
 
     def changes(self, person: Person, name: str) -> list[schemas.ChangeView]:
         """Returns the changes of a job, as the person may read them.
@@ -219,3 +313,13 @@ class Operations:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]
+
+
+def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    """Yields lines that together have every word; names, of which each line has its own, do not count."""
+    seen: set[str] = set()
+    for line in lines:
+        words = {word for word in line if key_of(word) != "name"}
+        if not seen or not words <= seen:
+            seen |= words | {""}
+            yield list(line)

@@ -1,5 +1,6 @@
 """The types of the REST interface; OpenAPI and the client are made from them."""
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -8,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from services.jobs.ledger.tables import Change, Notice, Schedule
+from services.jobs.ledger.tables import Change, Notice, Saved, Schedule
+from services.jobs.options import MOST_RUNS
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.service.retention import Due
 from services.jobs.service.targets import shown
@@ -19,7 +21,13 @@ NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
 Tag = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
+SavedName = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
 Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
+
+
+def is_saved_name(text: str) -> bool:
+    """Returns True if a preset or a view may have this name."""
+    return len(text) <= 64 and re.match(NAME, text) is not None
 
 
 class Strict(BaseModel):
@@ -58,6 +66,22 @@ class Submission(PlanRequest, Options):
     key: Annotated[str, Field(max_length=64, pattern=NAME)] | None = None  # the same key gives the same job
 
 
+class ArrayRequest(Submission):
+    """A command that is submitted several times, each with some overrides more."""
+
+    runs: Annotated[
+        list[Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(min_length=1, max_length=20)]],
+        Field(min_length=1, max_length=MOST_RUNS),
+    ]
+
+
+class PresetRequest(Strict):
+    """A command to be kept: its overrides, and options such as jobs.priority=high."""
+
+    verb: Annotated[str, Field(max_length=32)]
+    words: Annotated[list[Annotated[str, Field(max_length=LONGEST)]], Field(max_length=MOST_WORDS)] = []
+
+
 class ScheduleRequest(Command, Options):
     """A command that is submitted at the times of a cron expression, in UTC; @time in its words is that time."""
 
@@ -68,6 +92,12 @@ class PriorityRequest(Strict):
     """A new priority."""
 
     priority: Priority
+
+
+class AfterRequest(Strict):
+    """The jobs that a job comes after."""
+
+    after: Annotated[list[JobId], Field(max_length=100)]
 
 
 class QuotaRequest(Strict):
@@ -300,6 +330,19 @@ class ScheduleView(View):
         names = cls.model_fields.keys() - {"priority", "tags"}
         options = {name: schedule.options[name] for name in ("priority", "tags")}
         return cls(**{name: getattr(schedule, name) for name in names}, **options)
+
+
+class PresetView(BaseModel):
+    """A kept command."""
+
+    name: str
+    verb: str
+    words: list[str]
+    changed: float
+
+    @classmethod
+    def of(cls, one: Saved) -> "PresetView":
+        return cls(name=one.name, changed=one.changed, **one.content)
 
 
 class TokenView(View):

@@ -1,13 +1,14 @@
 """Puts the job service's application together: the REST interface and the pages.
 
 GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority        GET /v1/jobs/{id}/why, logs, curves, report
+POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
 GET /v1/retention
 POST /v1/login, /v1/login/token   GET /v1/people   PUT, DELETE /v1/people/{owner}
 GET /v1/me   GET, POST /v1/me/tokens   DELETE /v1/me/tokens/{name}
+POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
 GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/{id}/pause, resume
 """
 
@@ -15,7 +16,19 @@ from fastapi import FastAPI
 
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
-from services.jobs.http import accounts, jobs, logs, me, models, people, schedules, sign_in, status, tokens
+from services.jobs.http import (
+    accounts,
+    jobs,
+    logs,
+    me,
+    models,
+    people,
+    presets,
+    schedules,
+    sign_in,
+    status,
+    tokens,
+)
 from services.jobs.http.parts import Parts
 from services.jobs.http.problems import add_handlers
 from services.jobs.pages.routes import add_pages
@@ -42,7 +55,7 @@ def create_app(parts: Parts) -> FastAPI:
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
-    for resource in (status, jobs, logs, accounts, models, schedules, tokens, me, people, sign_in):
+    for resource in (status, jobs, logs, accounts, models, presets, schedules, tokens, me, people, sign_in):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)

@@ -7,13 +7,17 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
 
+from services.jobs.client import entries, verbs
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.service import intake
+from services.jobs.service.loop import Loop
+from tests.services.jobs.processes import make_loop
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +97,28 @@ def ledger(url: str) -> Iterator[Ledger]:
     database = Database(url)
     yield Ledger(database)
     database.close()
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    """A service's loop on sqlite, whose jobs are stubs."""
+    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.capacity = one.executor.capacity()
+    yield one
+    one.ledger.database.close()
+
+
+@pytest.fixture
+def ask(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """The command line, whose client asks the application in this process."""
+    from tests.services.jobs.test_service import LOCAL, client
+
+    real = verbs.JobClient
+
+    def connect(address: str, *rest: Any, **more: Any) -> verbs.JobClient:
+        found = real(address, *rest, **more)
+        found._http = client(loop)
+        return found
+
+    monkeypatch.setattr(verbs, "JobClient", connect)
+    return lambda *line: entries.main([line[0], f"jobs.service={LOCAL}", *line[1:]])

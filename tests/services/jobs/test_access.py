@@ -28,17 +28,28 @@ LOCAL = "http://127.0.0.1:8300"
 OF_SUBMITTERS = {
     ("POST", "/v1/plans"),
     ("POST", "/v1/jobs"),
-    *(("POST", f"/v1/jobs/{{id}}/{verb}") for verb in ("stop", "yield", "retry", "priority")),
+    *(("POST", f"/v1/jobs/{{id}}/{verb}") for verb in ("stop", "yield", "retry", "priority", "after")),
     ("DELETE", "/v1/jobs/{id}"),
 }
 OF_ADMINS = {("PUT", "/v1/quotas/{owner}"), *((method, "/v1/tokens") for method in ("GET", "POST"))}
 OF_SUBMITTERS |= {("POST", "/v1/schedules"), ("DELETE", "/v1/schedules/{id}")}
 OF_SUBMITTERS |= {("POST", f"/v1/schedules/{{id}}/{action}") for action in ("pause", "resume")}
 OF_ADMINS |= {("DELETE", "/v1/tokens/{name}"), ("POST", "/v1/tokens/{name}/rotate"), ("PUT", "/v1/models/{name}")}
+OF_SUBMITTERS |= {("POST", "/v1/arrays"), ("PUT", "/v1/presets/{preset}"), ("DELETE", "/v1/presets/{preset}")}
 OF_ADMINS |= {("GET", "/v1/people"), *((method, "/v1/people/{owner}") for method in ("PUT", "DELETE"))}
 OPEN = {("GET", "/status"), ("POST", "/v1/login"), ("POST", "/v1/login/token")}  # a login has no token yet
 STREAMS = {"/v1/events", "/v1/jobs/{id}/log-events"}  # of a job that has not ended they do not end
-PAGES = ("/", "/cluster", "/jobs/{id}", "/jobs/{id}/log", "/jobs/{id}/report", "/compare?job={id}")
+PAGES = (
+    "/",
+    "/jobs.csv",
+    "/recent.json",
+    "/schedules",
+    "/cluster",
+    "/jobs/{id}",
+    "/jobs/{id}/log",
+    "/jobs/{id}/report",
+    "/compare?job={id}",
+)
 
 
 @pytest.fixture
@@ -73,7 +84,7 @@ def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> N
         routes = {route for route in routes if route[1] == "/status" or route[1].startswith("/v1/")}
         assert routes >= OF_SUBMITTERS | OF_ADMINS | OPEN
         for method, path in sorted(routes - OPEN - {("GET", "/v1/events")}):
-            where = path.format(id="x", owner="anna", name="none")
+            where = path.format(id="x", owner="anna", name="none", preset="none")
             body = {"json": {}} if method in ("POST", "PUT") else {}
 
             def ask(key: str | None) -> int:

@@ -1,15 +1,13 @@
 """Schedules: due once, also after a downtime or with two services; who may change them; what is refused."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from model.errors import UserError
-from services.jobs.client import entries, verbs
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Schedule
@@ -17,8 +15,8 @@ from services.jobs.service.loop import Loop
 from services.jobs.service.schedules import MOST, Schedules, next_time
 from services.jobs.settings import ServiceConfig
 from services.jobs.states import State
-from tests.services.jobs.processes import make_loop, words
-from tests.services.jobs.test_service import LOCAL, client
+from tests.services.jobs.processes import words
+from tests.services.jobs.test_service import client
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`"),
@@ -146,14 +144,6 @@ def test_trainings_of_one_name_and_too_many_schedules_are_refused(schedules: Sch
     schedules.add("bert", "0 3 * * *", "shard", [], OPTIONS)
 
 
-@pytest.fixture
-def loop(tmp_path: Path) -> Iterator[Loop]:
-    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
-    one.capacity = one.executor.capacity()
-    yield one
-    one.ledger.database.close()
-
-
 def test_schedules_are_their_owners(loop: Loop) -> None:
     access = Access(loop.ledger)
     access.issue("root", "root", "admin", "test")
@@ -176,20 +166,6 @@ def test_schedules_are_their_owners(loop: Loop) -> None:
         assert http.post(f"{path}/pause", json={}).status_code == 204
         assert [one["due"] for one in http.get("/v1/schedules").json()] == [None]
         assert [http.delete(path).status_code, http.delete(path).status_code] == [204, 404]
-
-
-@pytest.fixture
-def ask(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """The command line, whose client asks the application in this process."""
-    real = verbs.JobClient
-
-    def connect(address: str, *rest: Any, **more: Any) -> verbs.JobClient:
-        found = real(address, *rest, **more)
-        found._http = client(loop)
-        return found
-
-    monkeypatch.setattr(verbs, "JobClient", connect)
-    return lambda *line: entries.main([line[0], f"jobs.service={LOCAL}", *line[1:]])
 
 
 def test_the_command_line_enters_lists_pauses_and_removes(

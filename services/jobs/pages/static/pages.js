@@ -28,7 +28,7 @@
     const place = document.getElementById(id);
     if (!place || place.dataset.mark === fresh) return;
     const active = document.activeElement;
-    if (active && place.contains(active) && /^(SELECT|TEXTAREA)$/.test(active.tagName)) return; // somebody chooses
+    if (active && place.contains(active) && active.matches("select, textarea, input:not([type=checkbox])")) return; // somebody chooses
     const checked = new Set([...place.querySelectorAll("input:checked")].map((one) => one.value));
     const opened = [...place.querySelectorAll("details[open] > summary")].map((one) => one.textContent);
     const focus = active && place.contains(active) ? (active.getAttribute("href") || mark(active)) : null;

@@ -1,6 +1,7 @@
 """The pages in the system's chromium: both widths, dark and light, with script and without, live, while the service
 restarts; looked through by axe-core. One browser and one service for all of it."""
 
+import getpass
 import os
 import re
 import shutil
@@ -10,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from services.jobs.ledger.tables import Job
+from services.jobs.ledger.saved import SavedItems
+from services.jobs.ledger.tables import Job, Notice
 from services.jobs.states import State
 from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
 
@@ -48,6 +50,27 @@ def jobs(world: World) -> dict[str, Job]:
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
     }
+    world.write(found["failed"], "\x1b[31mValueError\x1b[0m: it broke\n")
+    notice = {
+        "target": "https://hooks.example.org/x",
+        "owner": "anna",
+        "verb": "train",
+        "run": "run broken",
+        "text": "x",
+    }
+    with world.ledger.database.write() as session:
+        for number, (event, due, sent) in enumerate(
+            [("failed", None, 1.9e9), ("stuck", 1.9e9, None), ("lost", None, None)]
+        ):
+            more = {"event": event, "due": due, "sent": sent, "tries": number, "error": "" if sent else "HTTP 503"}
+            session.add(Notice(id=f"n{number}", job=found["failed"].id, attempt=1, created=1.9e9, **notice, **more))
+    options = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
+    for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
+        one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
+    world.loop.schedules.set_active(one, False, "anna")
+    SavedItems(world.ledger, "view").put(getpass.getuser(), "failures", {"query": "?q=state%3Afailed"})
+    preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
+    SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
     return found
 
@@ -58,6 +81,14 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
+        **{
+            "search": "/?q=state:failed",
+            "wrong": "/?q=fruit:pear",
+            "schedules": "/schedules",
+            "asks": "/schedules/1/remove",
+            "preset": "/submit?preset=nightly",
+        },
+        **{"found": f"/jobs/{jobs['failed'].id}/log?q=step+19", "line": f"/jobs/{jobs['failed'].id}/log?line=120#L120"},
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
@@ -95,7 +126,7 @@ def test_every_page_fits_its_window_and_keeps_nobody_out(
         assert all(url.startswith((world.address, "data:")) for url in asked), name
         streams = [url for url in asked if "/live/" in url]
         assert len(streams) <= 1, name
-    assert [text for text in said if "404" not in text] == []  # the page that there is not
+    assert [text for text in said if "404" not in text and "400" not in text] == []  # two pages that are problems
     context.close()
 
 
@@ -228,6 +259,105 @@ def test_plan_and_submit_stay_in_the_window_beside_a_long_plan(world: World, chr
     page.evaluate("scrollTo(0, 100000)")
     box = page.get_by_role("button", name="Submit", exact=True).bounding_box()
     assert box is not None and box["y"] >= 0 and box["y"] + box["height"] <= 900
+    context.close()
+
+
+def test_the_keyboard_goes_through_rows_searches_and_goes_to_pages(
+    world: World, chromium: Any, jobs: dict[str, Job]
+) -> None:
+    context = chromium.new_context()
+    context.set_default_timeout(PATIENCE)
+    page, asked = context.new_page(), []
+    page.goto(f"{world.address}/?q=verb:train")
+    focused = "document.activeElement.getAttribute('href')"
+    rows = page.evaluate("[...document.querySelectorAll('table.jobs .name a')].map((one) => one.getAttribute('href'))")
+    assert len(rows) > 3
+    for key, row in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        assert page.evaluate(focused) == rows[row]
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("jk?")  # letters in a field
+    assert page.input_value("input[name=q]") == "jk?" and page.locator("dialog").count() == 0
+    page.locator("body").click(position={"x": 1, "y": 300})
+    page.keyboard.press("?")
+    assert "go to a page or a job" in page.inner_text("dialog")
+    page.keyboard.press("Escape")
+    page.on("request", lambda request: asked.append(request.url))
+    page.keyboard.press("Control+k")
+    wait(page, lambda: page.locator("dialog [role=option]").count() > 5)
+    page.keyboard.type("broken failed")
+    assert page.locator("dialog [role=option]").count() == 1
+    assert [url.rpartition("/")[2] for url in asked if "/static/" not in url] == ["recent.json"]  # none a keystroke
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/jobs/{jobs['failed'].id}")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("sched")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/schedules")
+    page.get_by_role("button", name="Keys").click()
+    assert page.locator("dialog.keys").count() == 1
+    context.close()
+
+
+def test_a_job_to_come_after_is_chosen_by_name_and_the_focus_stays(
+    world: World, chromium: Any, jobs: dict[str, Job]
+) -> None:
+    job = world.job("follows")
+    context = chromium.new_context()
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{world.address}/jobs/{job.id}")
+    offered = page.evaluate("Object.fromEntries([...after.list.options].map((one) => [one.textContent, one.value]))")
+    assert offered["base, succeeded"] == jobs["succeeded"].id
+    choose = """(id) => { after.value = id; after.dispatchEvent(new InputEvent("input",
+        { bubbles: true, inputType: "insertReplacementText" })); }"""
+    page.evaluate(choose, jobs["succeeded"].id)
+    page.locator("#after").press("End")
+    page.keyboard.type(" bro")
+    page.evaluate(choose, jobs["running"].id)  # takes the place of what was being typed
+    both = [jobs["succeeded"].id, jobs["running"].id]
+    assert page.input_value("#after") == " ".join(both)
+    page.click("form.after button")
+    page.wait_for_selector(".notice.good")
+    assert world.ledger.job(job.id).after == both
+    assert page.evaluate("document.activeElement.closest('form').action").endswith(f"/jobs/{job.id}/after")
+    context.close()
+
+
+def test_without_script_schedules_presets_and_views_work(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{world.address}/schedules")
+    page.get_by_role("button", name="Pause schedule 1").click()
+    assert "It is paused" in page.inner_text(".notice.good")
+    page.get_by_role("link", name="Remove schedule 1").click()
+    assert "Remove this schedule?" in page.inner_text("h1") and len(world.loop.schedules.all()) == 2
+    page.click("text=Leave it")
+    page.goto(f"{world.address}/submit?verb=shard")
+    page.select_option("#preset", "nightly")
+    page.click("text=Use it")
+    assert (page.input_value("[name='set.seed']"), page.input_value("[name=tags]")) == ("3", "a b")
+    page.fill("[name='set.seed']", "4")
+    page.fill("[name=after]", "broken-not-there")
+    page.click("text=Plan it")
+    assert "no job 'broken-not-there'" in page.inner_text("[role=alert]")
+    page.fill("[name=after]", "base")  # the name of a run
+    page.click("aside summary")
+    page.fill("[name=preset] >> nth=-1", "weekly")
+    page.get_by_role("button", name="Keep", exact=True).click()
+    page.wait_for_url("**/submit?preset=weekly")
+    assert page.input_value("[name='set.seed']") == "4"
+    page.goto(f"{world.address}/?q=tag:none")
+    page.click("text=Keep this list")
+    page.fill("[name=name]", "untagged")
+    page.get_by_role("button", name="Keep", exact=True).click()
+    assert "The list is kept" in page.inner_text(".notice.good")
+    page.goto(world.address)
+    page.click("text=untagged")
+    assert page.input_value("[name=q]") == "tag:none"
     context.close()
 
 

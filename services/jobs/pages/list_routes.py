@@ -1,0 +1,98 @@
+"""The routes of the list of jobs: the page, its stream, the same as CSV, lists kept as views, and names for scripts.
+
+/   /live/jobs   /jobs.csv   /recent.json   /views (POST)   /views/NAME/remove (POST)
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
+
+from model.errors import UserError
+from services.jobs.ledger.access import Person
+from services.jobs.pages import listing, live
+from services.jobs.pages.export import as_csv
+from services.jobs.pages.jobpage import title
+from services.jobs.pages.search import FIELDS
+from services.jobs.pages.site import HEADERS, Site, part
+from services.jobs.service import schemas
+
+RECENT = 50  # jobs offered by name
+
+
+def add_list(router: APIRouter, site: Site) -> None:
+    """Adds them to the router."""
+
+    def shown(person: Person, asked: listing.Filter) -> Mapping[str, str]:
+        found = listing.listing(site, person, asked)
+        return {"jobs": site.render("_jobs.html", found=found, now=site.now, person=person)}
+
+    @router.get("/")
+    def jobs(request: Request) -> Response:
+        visitor, asked, problem = site.visitor(request), listing.Filter.of(request), ""
+        try:
+            parts = shown(visitor.person, asked)
+        except UserError as wrong:  # beside all jobs, which stand there instead
+            parts, problem = shown(visitor.person, replace(asked, text="")), str(wrong)
+        more: dict[str, Any] = {
+            "stream": "" if problem else f"/live/jobs{asked.query()}",
+            "done": DONE.get(next(iter(request.query_params), ""), ""),
+            "fields": FIELDS,
+            "views": site.operations.views.all(visitor.person.owner),
+            "parts": {name: part(name, text) for name, text in parts.items()},
+        }
+        status = 400 if problem else 200
+        return site.page(request, visitor, "jobs.html", status, asked=asked, problem=problem, **more)
+
+    @router.get("/live/jobs")
+    async def live_jobs(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        asked = listing.Filter.of(request)
+        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person, asked)))
+
+    @router.get("/jobs.csv")
+    def table(request: Request) -> Response:
+        visitor, asked = site.visitor(request), listing.Filter.of(request)
+        asked.search.conditions(site.now)  # refused before the answer begins
+        headers = {**HEADERS, "Content-Disposition": 'attachment; filename="jobs.csv"'}
+        return StreamingResponse(as_csv(site, visitor.person, asked), media_type="text/csv", headers=headers)
+
+    @router.get("/recent.json")
+    def recent(request: Request) -> Response:
+        visitor = site.visitor(request)
+        found = listing.older(site, visitor.person, listing.Filter(), None, RECENT)
+        rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in found]
+        return JSONResponse(rows, headers=HEADERS)
+
+    @router.post("/views")
+    async def keep(request: Request) -> Response:
+        visitor, sent = await site.form(request, "viewer")
+        asked = listing.Filter.read({key: str(value) for key, value in sent.items()})
+        name = str(sent.get("name", "")).strip()
+        await run_in_threadpool(_keep, site, visitor.person, name, asked)
+        query = asked.query(before=None, place=0)
+        return RedirectResponse(f"/?kept{query.replace('?', '&', 1)}", 303)
+
+    @router.post("/views/{name}/remove")
+    async def forget(request: Request, name: Annotated[schemas.SavedName, Path()]) -> Response:
+        visitor, _ = await site.form(request, "viewer")
+        await run_in_threadpool(site.operations.views.remove, visitor.person.owner, name)
+        return RedirectResponse("/?forgotten", 303)
+
+
+DONE = {
+    "removed": "The job is removed.",
+    "kept": "The list is kept.",
+    "forgotten": "The name of that list is removed; its jobs stay.",
+}
+
+
+def _keep(site: Site, person: Person, name: str, asked: listing.Filter) -> None:
+    """Keeps a list under a name. Raises UserError for a name or a search that cannot be read."""
+    if not schemas.is_saved_name(name):
+        raise UserError(f"{name!r}: a name has letters, digits and . + - _, at most 64")
+    asked.search.conditions(site.now)
+    site.operations.views.put(person.owner, name, {"query": asked.query(before=None, place=0)})

@@ -1,0 +1,227 @@
+"""What people keep and search on the pages: fields, views, CSV, presets, schedules, notices, jobs to come after."""
+
+import csv
+import getpass
+import io
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from model.errors import UserError
+from services.jobs.ledger.tables import Job, Notice
+from services.jobs.pages.search import Search, read_search
+from services.jobs.states import State
+from tests.services.jobs.pages.test_pages import csrf, names
+from tests.services.jobs.pages.world import World
+
+OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    one = World(tmp_path_factory.mktemp("lists"))
+    one.start()
+    yield one
+    one.close()
+
+
+@pytest.fixture(scope="module")
+def browser(world: World) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
+        client.get("/")
+        yield client
+
+
+@pytest.fixture(scope="module")
+def jobs(world: World) -> dict[str, Job]:
+    return {
+        "gru": world.job("gru-1", State.FAILED, words=["model=gru"], tags=["paper"]),
+        "lstm": world.job("lstm-1", State.FAILED, owner="ben", tags=["paper", "nightly"]),
+        "formula": world.job("=1+1", State.SUCCEEDED, words=['+note="a,b"']),
+        "waits": world.job("waits"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", Search()),
+        ("two words", Search({}, "two words")),
+        ("state:failed,lost tag:a x tag:b", Search({"state": ["failed", "lost"], "tag": ["a", "b"]}, "x")),
+        ('name:"a b" "owner:anna" http://x', Search({"name": "a b"}, "owner:anna http://x")),
+        ("lr=0.1 since:2d", Search({"since": "2d"}, "lr=0.1")),
+    ],
+)
+def test_a_search_has_fields_and_words(text: str, found: Search) -> None:
+    assert read_search(text) == found
+
+
+@pytest.mark.parametrize("text", ["fruit:pear", "state:", "state:flying", "since:soon", "owner:a/b"])
+def test_a_search_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=text.partition(":")[0]):
+        read_search(text).conditions(0.0)
+
+
+def test_a_list_is_searched_by_field(browser: httpx.Client, jobs: dict[str, Job]) -> None:
+    def found(query: str, **more: str) -> list[str]:
+        return names(browser.get("/", params={"q": query, **more}).text.replace("<wbr>", ""))
+
+    assert found("state:failed owner:anna model:gru") == ["gru-1"]
+    assert found("tag:paper") == ["lstm-1", "gru-1"]
+    assert found("tag:paper,nightly") == ["lstm-1"]
+    assert found("name:*-1 gru") == ["gru-1"]
+    assert found("since:1d state:waiting", state="waiting") == ["waits"]
+    assert found("until:1d") == []
+    wrong = browser.get("/", params={"q": "fruit:pear"})
+    assert wrong.status_code == 400 and "&#39;fruit&#39; is not known" in wrong.text
+    assert 'value="fruit:pear"' in wrong.text and len(names(wrong.text)) == len(jobs)  # beside the list
+    assert browser.get("/jobs.csv", params={"q": "fruit:pear"}).status_code == 400
+
+
+def test_a_list_is_exported_without_formulas(world: World, browser: httpx.Client, jobs: dict[str, Job]) -> None:
+    answer = browser.get("/jobs.csv", params={"q": "state:succeeded"})
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert "attachment" in answer.headers["content-disposition"]
+    (row,) = csv.DictReader(io.StringIO(answer.text))
+    assert row["run"] == "'=1+1" and row["command"] == 'train name==1+1 model.dropout=0.1 +note="a,b"'
+    assert (row["job"], row["owner"], row["state"]) == (jobs["formula"].id, "anna", "succeeded")
+    hostile = ["=1", "+1", "-1", "@x", "\tx", "\rx"]
+    odd = [world.job(f"odd-{number}", owner="o", tags=[name]) for number, name in enumerate(hostile)]
+    rows = list(csv.DictReader(io.StringIO(browser.get("/jobs.csv?owner=o").text, newline="")))
+    assert [one["tags"] for one in reversed(rows)] == [f"'{one}" for one in hostile]
+    for job in odd:
+        world.ledger.remove(world.ledger.change(job, State.STOPPED, "o", "over"), "o")
+
+
+def test_a_view_is_kept_shown_and_forgotten(browser: httpx.Client, jobs: dict[str, Job]) -> None:
+    page = browser.get("/?q=state:failed&owner=ben").text
+    sent = {"csrf": csrf(page), "q": "state:failed", "owner": "ben", "state": "all"}
+    kept = browser.post("/views", data={**sent, "name": "bens"}, follow_redirects=True)
+    assert "The list is kept" in kept.text and names(kept.text) == ["lstm-1"]
+    link = re.search(r'<a href="(/\?[^"]*)"[^>]*>bens</a>', browser.get("/").text)
+    assert link is not None
+    assert names(browser.get(link[1].replace("&amp;", "&")).text) == ["lstm-1"]
+    for wrong in ({"name": "a b"}, {"name": ""}, {"name": "x", "q": "fruit:pear"}):
+        assert browser.post("/views", data={**sent, **wrong}).status_code == 400
+    assert browser.post("/views", data={"name": "y", "q": "z"}).status_code == 403
+    gone = browser.post("/views/bens/remove", data=sent, follow_redirects=True)
+    assert "is removed; its jobs stay" in gone.text and ">bens</a>" not in gone.text
+    assert browser.post("/views/bens/remove", data=sent).status_code == 400
+
+
+def test_the_form_is_kept_as_a_preset_and_filled_by_it(world: World, browser: httpx.Client) -> None:
+    page = browser.get("/submit?verb=shard").text
+    sent = {"csrf": csrf(page), "verb": "shard", "set.seed": "7", "more": "shards.shard_lines=2000", "do": "keep"}
+    sent |= {"priority": "high", "tags": "a, b", "notify": "mailto:a@example.org", "retries": "2", "preset": "mine"}
+    assert browser.post("/submit", data=sent).headers["location"] == "/submit?preset=mine"
+    (preset,) = browser.get("/v1/presets", headers={"X-Dragoman-Owner": getpass.getuser()}).json()
+    assert preset["words"] == [
+        *("seed=7", "shards.shard_lines=2000", "jobs.priority=high", "jobs.retries=2"),
+        *('jobs.tags=["a","b"]', 'jobs.notify=["mailto:a@example.org"]'),
+    ]
+    filled = browser.get("/submit?preset=mine").text
+    for key, value in (("set.seed", "7"), ("tags", "a b"), ("notify", "mailto:a@example.org"), ("retries", "2")):
+        assert f'name="{key}" value="{value}"' in filled, key
+    assert "<option selected>high</option>" in filled
+    assert browser.post("/submit", data={**sent, "preset": "a b"}).status_code == 400
+    assert browser.post("/submit", data={**sent, "do": "forget"}).headers["location"] == "/submit"
+    assert browser.get("/submit?preset=mine").status_code == 400
+
+
+def test_schedules_are_listed_paused_resumed_and_removed_after_a_question(world: World, browser: httpx.Client) -> None:
+    assert "Nothing is submitted again and again" in browser.get("/schedules").text
+    one = world.loop.schedules.add("anna", "0 3 * * *", "shard", ["seed=1"], OPTIONS)
+    page = browser.get("/schedules").text
+    assert "shard seed=1" in re.sub("<wbr>", "", page) and "0 3 * * *" in page and "none yet" in page
+    word = {"csrf": csrf(page)}
+
+    def post(action: str) -> str:
+        return browser.post(f"/schedules/{one.id}/{action}", data=word, follow_redirects=True).text
+
+    assert "It is paused" in (paused := post("pause")) and ">Resume</button>" in paused
+    found = world.loop.schedules.get(one.id)
+    assert found is not None and found.due is None
+    assert "It goes on" in post("resume")
+    assert browser.post(f"/schedules/{one.id}/remove", data={}).status_code == 403
+    assert "Remove this schedule?" in browser.get(f"/schedules/{one.id}/remove").text
+    assert world.loop.schedules.get(one.id) is not None  # asking removes nothing
+    assert "It is removed" in post("remove")
+    assert world.loop.schedules.all() == []
+    assert browser.post(f"/schedules/{one.id}/pause", data=word).status_code == 404
+
+
+def test_a_job_shows_whom_it_told_and_whom_it_will_tell(world: World, browser: httpx.Client) -> None:
+    job = world.job("tells", State.FAILED, notify=["https://hooks.example.org/secret"])
+    before = browser.get(f"/jobs/{job.id}").text
+    assert "Will be told: <bdi>https://hooks.example.org</bdi>" in before
+    common = {"job": job.id, "attempt": 1, "target": job.notify[0], "owner": "anna", "verb": "train", "run": "x"}
+    with world.ledger.database.write() as session:
+        for event, due, sent, error in (
+            ("failed", None, 1.9e9, ""),
+            ("stuck", 1.9e9, None, "HTTP 503"),
+            ("lost", None, None, "x"),
+        ):
+            more = {"event": event, "due": due, "sent": sent, "error": error, "text": "", "created": 1.9e9, "tries": 1}
+            session.add(Notice(id=event, **common, **more))
+    page = re.sub(r"<(wbr|/?time[^>]*|/?bdi)>", "", browser.get(f"/jobs/{job.id}").text)
+    assert re.search(r"<td>failed</td><td class=\"num\">sent \w", page)
+    assert re.search(r"<td>stuck</td><td class=\"num\">waits for try 2, \w", page) and "HTTP 503" in page
+    assert re.search(r"<td>lost</td><td class=\"num\"><span class=\"state failed\">", page)
+    assert "secret" not in page
+
+
+def test_a_waiting_job_comes_after_others_never_after_itself(world: World, browser: httpx.Client) -> None:
+    first, second, third = (world.job(f"chain-{number}") for number in range(3))
+    word = csrf(browser.get(f"/jobs/{first.id}").text)
+
+    def post(job: Job, after: str) -> httpx.Response:
+        return browser.post(f"/jobs/{job.id}/after", data={"csrf": word, "after": after}, follow_redirects=True)
+
+    assert "are changed" in post(second, "chain-0").text  # by the name of its run
+    assert world.ledger.job(second.id).after == [first.id]
+    assert "it comes after job" in browser.get(f"/v1/jobs/{second.id}/why").json()["text"]
+    assert "are changed" in post(third, f"{second.id}, {first.id}").text
+    failed = world.job("chain-failed", State.FAILED)
+    for job, after in ((first, failed.id), (first, third.id), (first, first.id), (first, "nobody")):
+        assert post(job, after).status_code == 400
+    assert world.ledger.job(first.id).after == []
+    assert post(third, "").status_code == 200
+    assert (world.ledger.job(third.id).after, world.ledger.job(third.id).follows) == ([], False)
+    assert post(world.job("begun", State.RUNNING), first.id).status_code == 409
+
+
+def test_nobody_sees_or_names_what_is_another_owners(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    access = world.loop.scheduler.access
+    access.issue("r", "root", "admin", "up")
+    token = access.issue("b", "ben", "submitter", "root")
+    annas, bens = world.job("annas"), world.job("bens", owner="ben")
+    schedule = world.loop.schedules.add("anna", "0 3 * * *", "shard", ["seed=1"], OPTIONS)
+    world.start(keys=True)
+    try:
+        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
+            client.post("/login", data={"token": token})
+            word = csrf(client.get("/").text)
+            for path in (
+                "/",
+                "/?q=owner:anna",
+                "/?q=tag:x",
+                "/schedules",
+                "/recent.json",
+                "/jobs.csv",
+                "/submit?verb=shard",
+            ):
+                said = client.get(path).text
+                assert annas.id not in said and "seed=1" not in re.sub("<wbr>", "", said), path
+            assert bens.id in client.get("/recent.json").text
+            assert client.get(f"/schedules/{schedule.id}/remove").status_code == 404
+            assert client.post(f"/schedules/{schedule.id}/pause", data={"csrf": word}).status_code == 404
+            for after in (annas.id, "annas"):
+                answer = client.post(f"/jobs/{bens.id}/after", data={"csrf": word, "after": after})
+                assert answer.status_code in (400, 404) and "anna's" not in answer.text
+            assert client.get(f"/jobs/{annas.id}/log.txt").status_code == 404
+    finally:
+        world.close()
