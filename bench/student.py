@@ -3,9 +3,9 @@
     python -m bench student --root MULTI30K [--home FOLDER]
     python -m bench student --quick
 
-The line trains a teacher of six and six layers, lets it translate the training texts, and trains a student of six and
-one on these and on the corpus' own pairs, at last in int8. Then both translate the validation set by their int8 exports,
-with the teacher's beam, in turns; the student greedily too. Nobody opens the test set. A stopped line in --home goes on.
+The line trains a teacher of six and six layers, which translates the training texts, and a student of six and one on
+these and the corpus' own pairs, at last in int8. Then both translate the validation set by their int8 exports, with the
+same beam, in turns; the student greedily too. Nobody opens the test set. A stopped line in --home goes on.
 """
 
 import argparse
@@ -49,7 +49,7 @@ MULTI30K: dict[str, Any] = {
         *["train.evaluate_every=120", "train.checkpoint_every=20"],
     ],
     "texts": "[pairs.jsonl,train.jsonl]",
-    "train": COMMON,
+    "train": [*COMMON, "tokenizer.vocabulary=4000"],
 }
 TINY = [
     *["model=transformer_tiny", "model.width=32", "model.feed_forward=32", "model.encoder_layers=1"],

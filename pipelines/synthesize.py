@@ -6,8 +6,8 @@ dragoman shard corpus=jsonl corpus.train.file=FOLDER/pairs.jsonl
 
 The bundle's languages say which side of the shards it reads. `pairs.jsonl` has the pairs that are kept, in the shards'
 order, an object a line with a text for each language: no text can move against its translation. `dropped.jsonl` has the
-others with the reason, `train.jsonl`, `valid.jsonl` and `test.jsonl` the shards' own pairs, `record.json` the counts, the
-models and the sha256 of the pairs.
+others with the reason, `train.jsonl`, `valid.jsonl` and `test.jsonl` the shards' own pairs, `record.json` the counts,
+the models and the sha256 of the pairs.
 """
 
 import heapq

@@ -2,8 +2,8 @@
 
 A row r becomes the integers round(127 r / max |r|) with one factor: each row of a weight and of a table, and of a
 product's input each position by itself. The gradient passes the rounding as if it were not there: straight-through
-(Bengio et al. 2013), as quantisation-aware training has it (Jacob et al. 2018). The layers keep their parameters, so the
-weights are those of the plain network, which a bundle holds. Letters: I inputs, O outputs.
+(Bengio et al. 2013), as quantisation-aware training has it (Jacob et al. 2018). The layers keep their parameters, so
+the weights are those of the plain network, which a bundle holds. Letters: I inputs, O outputs.
 """
 
 from typing import Any

@@ -11,9 +11,9 @@ of train, `folder` and `pairs` of synthesize, `folder` of unpack. `${vars.NAME}`
 stands alone. Other `${...}` are Hydra's. The line itself names what a step makes.
 """
 
+import contextlib
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -221,8 +221,10 @@ def _values(word: str) -> list[str]:
 
 
 def _is_input(value: str, home: str) -> bool:
-    """Returns True for a file that no step makes, or a folder whose name has a slash or a dot: other words are names."""
+    """Returns True for a file that no step makes, or for such a folder, whose name must have a slash or a dot."""
     if is_address(value) or value.startswith(home):
         return False
-    path = os.path.expanduser(value)
-    return os.path.isfile(path) or (("/" in value or "." in value) and os.path.isdir(path))
+    with contextlib.suppress(OSError, ValueError, RuntimeError):  # text that can be no path
+        path = Path(value).expanduser()
+        return path.is_file() or (("/" in value or "." in value) and path.is_dir())
+    return False

@@ -72,6 +72,6 @@ def test_a_job_that_fails_again_ends_the_line_with_its_reason(
 ) -> None:
     service = Service(shards=State.FAILED)
     monkeypatch.setattr(service, "act", lambda *_: None)
-    with pytest.raises(ServiceError, match="step shards: job line-shards-1 .*: no reason"):
+    with pytest.raises(ServiceError, match=r"step shards: job line-shards-1 .*: no reason"):
         follow(service, tmp_path)
     assert "shards: failed" in capsys.readouterr().out

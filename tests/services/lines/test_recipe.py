@@ -147,14 +147,16 @@ def test_the_shipped_recipes_can_be_read(recipe: str) -> None:
     needed = {
         "backtranslate": dict.fromkeys(("train", "valid", "test", "text"), "f.jsonl"),
         "domain": {"domain": ["corpus=tsv"]},
-        "low_resource": dict.fromkeys(("text", "pairs"), ["corpus=tsv"]),
+        "low_resource": {"text": ["corpus=tsv"], "pairs": ["corpus=tsv"]},
     }
     steps = read_line(find_recipe(recipe), "/home", needed.get(recipe, {}), lambda path: "")
     assert steps[-1].verb == "promote"
 
 
 def test_a_line_is_a_file_or_a_recipe(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"line: 'nosuch' is not known\. Choices: backtranslate, domain, low_resource, student"):
+    with pytest.raises(
+        UserError, match=r"line: 'nosuch' is not known\. Choices: backtranslate, domain, low_resource, student"
+    ):
         find_recipe("nosuch")
     with pytest.raises(UserError, match=r"nosuch.yaml: there is no such file"):
         find_recipe("nosuch.yaml")

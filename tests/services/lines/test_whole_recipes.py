@@ -30,7 +30,7 @@ LENGTH = [
 STUDENT = {
     "corpus": ["corpus=phrasebook", "corpus.pairs=600", "cluster.backend=local"],
     "tokenizer": ["tokenizer.vocabulary=300"],
-    **{name: NETWORK for name in ("teacher", "backward", "student")},
+    **dict.fromkeys(("teacher", "backward", "student"), NETWORK),
     "begin": ["train.init_parts.encoder=${teacher.run}"],
     "train": LENGTH,
     "int8": ["train.max_steps=40", "train.evaluate_every=40", "train.optimizer.lr=0.001"],
@@ -50,7 +50,7 @@ def run(words: Sequence[str]) -> str:
 
 
 def bundle(home: Path, step: str) -> dict[str, str]:
-    """Returns name -> sha256 of the bundle's files. config.json is left out: it has the run's id and measured speeds."""
+    """Returns name -> sha256 of the bundle's files but config.json, which has the run's id and measured speeds."""
     (folder,) = (home / "runs").glob(f"{step}-*/bundle")
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != "config.json"]
     return {str(path.relative_to(folder)): file_sha256(path) for path in files}
@@ -98,7 +98,9 @@ def test_a_line_killed_at_ten_random_moments_ends_with_the_same_bundle(tmp_path:
 def test_a_translator_from_few_pairs_begins_with_the_denoised_network(tmp_path: Path) -> None:
     kinds, files = ("dog", "cat", "cow", "hen", "pig"), {}
     pairs = [f"the {kind} number {i} sleeps\tder {kind} nummer {i} schläft\n" for i in range(70) for kind in kinds]
-    turned = [f"{line.split(chr(9))[0]}\t{other.split(chr(9))[1]}" for line, other in zip(pairs, pairs[7:], strict=False)]
+    turned = [
+        f"{line.split(chr(9))[0]}\t{other.split(chr(9))[1]}" for line, other in zip(pairs, pairs[7:], strict=False)
+    ]
     parts = {"text": turned[:250], "train": pairs[:60], "valid": pairs[280:315], "test": pairs[315:]}
     for name, lines in parts.items():
         files[name] = tmp_path / f"{name}.tsv"
