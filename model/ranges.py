@@ -6,7 +6,7 @@
 import dataclasses
 import math
 import types
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -73,18 +73,19 @@ def check_range(found: Range, value: float, where: str) -> None:
         raise OutOfRangeError(f"{where}={value}: must be {finite}{found}")
 
 
-def check_ranges(section: str, config: object) -> None:
+def check_ranges(section: str, config: Any) -> None:
     """Refuses numbers out of their ranges in a dataclass made in code, which `model/schema.py` has not checked.
 
     Raises:
         OutOfRangeError: names the first such key below `section`, its value and its range.
     """
-    for name, found in ranges_of(type(config)):
+    schema: Hashable = type(config)
+    for name, found in ranges_of(schema):
         value = getattr(config, name)
         for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
             if isinstance(one, int | float):
                 check_range(found, one, f"{section}.{name}")
-    for field in dataclasses.fields(config):  # type: ignore[arg-type]  # a dataclass
+    for field in dataclasses.fields(config):
         value = getattr(config, field.name)
         if dataclasses.is_dataclass(value):
             check_ranges(f"{section}.{field.name}", value)

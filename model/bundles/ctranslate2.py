@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from model.errors import UserError
 from model.layers.transformer_layers import GATED
-from model.networks.network import TranslationNetwork
+from model.networks.network import Network, TranslationNetwork
 from model.networks.transformer import Transformer
 from model.text.tokenizer import BOS, EOS, UNK
 
@@ -21,7 +21,7 @@ Quantisation = Literal["float32", "int8"]
 FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder for each export
 
 
-def exportable(network: TranslationNetwork) -> bool:
+def exportable(network: Network) -> bool:
     """Returns True if CTranslate2 has a specification for this network."""
     return isinstance(network, Transformer)
 

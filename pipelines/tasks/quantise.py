@@ -4,15 +4,14 @@ Usually a trained network (`train.init_from`) learns so for some hundred steps. 
 plain weights.
 """
 
-from torch import nn
-
 from model.bundles.ctranslate2 import exportable
 from model.errors import UserError
 from model.layers.int8 import compute_in_int8
+from model.networks.network import Network
 from pipelines.config import Config
 
 
-def adapt(config: Config, network: nn.Module) -> None:
+def adapt(config: Config, network: Network) -> None:
     """Lets `network` compute in int8 if `train.quantize` asks for it.
 
     Raises:
