@@ -43,6 +43,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "rnnlm_lstm": RECURRENT,
     "rnnlm_attention": RECURRENT,
     "gpt_tiny": {},
+    "gpt_tiny with BatchNorm": {"norm_kind": "batch"},
     "statelm_linear": {},
     "statelm_selective": {},
     "bert_tiny": {},
@@ -67,15 +68,15 @@ def run(quick: bool, args: list[str]) -> Result:
     for name, value in found.items():
         config = model_config(compose.values(settings[name])["model"])
         parameters = any_network(config, VOCABULARY, VOCABULARY).parameter_count()
-        print(f"{name:<22}{parameters / 1e6:6.2f}M parameters {value:10,.0f} tokens/s")
+        print(f"{name:<26}{parameters / 1e6:6.2f}M parameters {value:10,.0f} tokens/s")
     return Result(
         "networks", found[OURS], found[BASELINE], "target tokens/s, RNNsearch additive, Transformer-tiny", "baseline"
     )
 
 
 def overrides(name: str, changes: dict[str, Any]) -> list[str]:
-    """The command line of conf/model/NAME.yaml with some sizes changed."""
-    return [f"model={name}", *(f"model.{key}={value}" for key, value in changes.items())]
+    """The command line of conf/model/NAME.yaml, the first word of `name`, with some settings changed."""
+    return [f"model={name.partition(' ')[0]}", *(f"model.{key}={value}" for key, value in changes.items())]
 
 
 def speed(shards: Path, steps: int, words: list[str]) -> float:

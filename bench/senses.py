@@ -13,7 +13,8 @@ from pathlib import Path
 from bench.result import Result
 from model.errors import UserError
 from model.inference.sentence_vectors import load_any_bundle, network_vectors
-from pipelines.evaluation.senses import MOST, SENSES, accuracies, draw_uses, picture
+from model.inference.uses_picture import uses_picture
+from pipelines.evaluation.senses import MOST, SENSES, accuracies, draw_uses, vectors_of
 
 
 def run(quick: bool, args: list[str]) -> Result:
@@ -48,7 +49,9 @@ def run(quick: bool, args: list[str]) -> Result:
         static.append(statistics.mean(fixed.values()))
     print(f"accuracy of seeds {', '.join(f'{value:.4f}' for value in ours)}")
     if options.picture is not None and options.word in drawn["test"]:
-        picture(vectors, drawn["test"][options.word], options.picture)
+        uses = drawn["test"][options.word]
+        senses = [one.sense for one in uses]
+        uses_picture([one.use for one in uses], vectors_of(vectors, uses), senses, options.picture, "in German")
     return Result(
         "senses", statistics.mean(ours), statistics.mean(static), "accuracy, in context and static", "baseline"
     )

@@ -39,6 +39,7 @@ WORDS_FIRST = {
     "neighbours",
     "analogy",
     "export",
+    "vectors",
     "keys",
     "memory",
     "bill",

@@ -101,6 +101,9 @@ VERBS: dict[str, Verb] = {
         "A B C...",
         json="query.format=json",
     ),
+    "vectors": _verb(
+        "services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
+    ),
     "export": _verb("services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"),
     "inspect": _verb(
         "services.commands.inspect",

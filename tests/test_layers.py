@@ -87,7 +87,7 @@ DOORS = {
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
-    "huggingface_hub": ["model/huggingface/hub.py"],
+    "huggingface_hub": ["model/huggingface/hub.py", "services/clients/python_clients.py"],
     "transformers": ["pipelines/evaluation/sets/comet.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [

@@ -16,6 +16,7 @@ from model.shards.manifest import manifest_hash, read_manifest
 from pipelines.comparison.entries import Entry
 from pipelines.comparison.figures import costs, curves, picture
 from pipelines.comparison.intervals import Interval
+from pipelines.comparison.language_steps import resample_bits, steps_of
 from pipelines.comparison.measures import place, read, record_of, write
 from pipelines.comparison.page import Report, Sample
 from pipelines.comparison.pictures import scores
@@ -25,14 +26,15 @@ from pipelines.comparison.table import Cells, Table, amount
 from pipelines.comparison.texts import changed_keys, limits
 from pipelines.comparison.training import bundle_of
 from pipelines.config import Config
-from pipelines.evaluation.language.comparison import SEED
 from pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
 from pipelines.evaluation.language.samples import TextSample
+from pipelines.evaluation.metrics import Significance
 
 logger = logging.getLogger(__name__)
 
 SAMPLES = 4  # texts that every network continues
-LOWEST = (1, 2)  # columns whose smallest number is the best
+LOWEST = (1, 3)  # columns whose smallest number is the best
+Step = tuple[Significance, float | None]  # the difference to the row before, and its p by Holm
 
 
 @dataclass
@@ -46,8 +48,8 @@ class LanguageMeasures:
     parameters: int
     bits: Interval  # per character
     perplexity: float  # per token
-    records: int  # of the held-out text
-    characters: int  # of the held-out text
+    record_bits: list[float]  # of each record of the held-out text
+    record_characters: list[int]
     described: str  # the text that the tokens describe
     context: str  # that each token had
     samples: list[TextSample]
@@ -88,16 +90,20 @@ def language_report(config: Config, entries: Sequence[Entry]) -> Report:
             records[one.label] = training
     every = [over_seeds(own) for own in runs.values()]
     for other in every[1:]:
-        if (other.described, other.characters) != (every[0].described, every[0].characters):
+        if (other.described, other.record_characters) != (every[0].described, every[0].record_characters):
             raise UserError(
                 f"models: {every[0].label} describes the text {every[0].described}, {other.label} {other.described}: "
                 f"their bits per character cannot be compared"
             )
+    steps = steps_of(
+        {label: [(one.record_bits, one.record_characters) for one in own] for label, own in runs.items()},
+        config.evaluate.bootstrap,
+    )
     manifest = read_manifest(config.shard_dir)
     return Report(
         title=f"{len(every)} language models on {manifest.corpus}",
         lead=lead(config, every),
-        table=table_of(every, records, config.compare.seeds),
+        table=table_of(every, records, steps, config.compare.seeds),
         pictures=pictures(config, every, records),
         samples=[
             Sample(
@@ -143,8 +149,8 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
         parameters=bundle.network.parameter_count(),
         bits=interval(evaluation, settings.bootstrap),
         perplexity=evaluation.scores()["perplexity"],
-        records=len(evaluation.items),
-        characters=int(evaluation.characters.sum()),
+        record_bits=(evaluation.total / math.log(2)).tolist(),
+        record_characters=evaluation.characters.tolist(),
         described=evaluation.described,
         context=evaluation.context,
         samples=evaluation.samples,
@@ -157,13 +163,12 @@ def measure(config: Config, one: Entry, bundle: TextBundle) -> LanguageMeasures:
 
 def interval(evaluation: TextEvaluation, samples: int) -> Interval:
     """Returns bits per character and the range of 95 % of `samples` sets of records, drawn with replacement."""
-    bits, sizes = evaluation.total / math.log(2), evaluation.characters
-    score = float(bits.sum() / sizes.sum())
+    own = (evaluation.total / math.log(2)).tolist(), evaluation.characters.tolist()
+    exact, drawn = resample_bits([own], max(1, samples))
+    score = float(exact[0])
     if samples < 2:
         return Interval(score, score, score)
-    rng = np.random.default_rng(SEED)
-    drawn = [rng.integers(0, len(sizes), len(sizes)) for _ in range(samples)]
-    low, high = np.percentile([bits[rows].sum() / sizes[rows].sum() for rows in drawn], (2.5, 97.5))
+    low, high = np.percentile(drawn, (2.5, 97.5))
     return Interval(score, float(low), float(high))
 
 
@@ -176,39 +181,56 @@ def over_seeds(runs: Sequence[LanguageMeasures]) -> LanguageMeasures:
     return replace(runs[0], bits=Interval(float(np.mean(bits)), min(bits), max(bits)), perplexity=perplexity)
 
 
-def table_of(every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord], seeds: int) -> Table:
+def table_of(
+    every: Sequence[LanguageMeasures], records: Mapping[str, TrainingRecord], steps: Mapping[str, Step], seeds: int
+) -> Table:
     """Returns the table, one row per network."""
     metrics: dict[str, float] = {}
     for one in every:
         metrics |= one.metrics(records.get(one.label))
+        if one.label in steps:
+            step, corrected = steps[one.label]
+            metrics[f"{one.label}/bits_difference"] = step.difference
+            if corrected is not None:
+                metrics |= {
+                    f"{one.label}/bits_difference_p": step.p_value,
+                    f"{one.label}/bits_difference_p_holm": corrected,
+                }
     return Table(
         (
             ("network", ""),
             ("bits per character", "95 % interval" if seeds == 1 else "over the seeds"),
+            ("difference", "to the row before"),
             ("perplexity", "per token"),
             ("parameters", ""),
             ("trained on", "tokens, minutes"),
             ("training", "tokens/s"),
         ),
-        [cells(one, records.get(one.label), seeds) for one in every],
+        [cells(one, records.get(one.label), steps.get(one.label), seeds) for one in every],
         metrics,
         {one.label: one.bundle for one in every},
-        highest=(5,),
+        highest=(6,),
         lowest=LOWEST,
     )
 
 
-def cells(one: LanguageMeasures, record: TrainingRecord | None, seeds: int) -> Cells:
-    """Returns the (large, small) text of each column."""
+def cells(one: LanguageMeasures, record: TrainingRecord | None, step: Step | None, seeds: int) -> Cells:
+    """Returns the (large, small) text of each column; a step below 0 is for the better."""
     dash, several = ("–", ""), f"{seeds} seeds" if seeds > 1 else ""
     return [
         (one.label, several if one.trained_here else "as it stands"),
         (f"{one.bits.score:.3f}", f"{one.bits.low:.3f} to {one.bits.high:.3f}"),
+        dash if step is None else (f"{step[0].difference:+z.3f}", said(step)),
         (f"{one.perplexity:,.2f}", ""),
         (amount(one.parameters), ""),
         dash if record is None else (amount(record.tokens), duration(60 * record.minutes)),
         dash if record is None or not record.tokens_per_second else (f"{record.tokens_per_second:,.0f}", ""),
     ]
+
+
+def said(step: Step) -> str:
+    """Returns how sure a difference is."""
+    return "one seed: no p" if step[1] is None else f"p = {step[0].p_value:.3f}, Holm {step[1]:.3f}"
 
 
 def pictures(
@@ -217,10 +239,10 @@ def pictures(
     """Returns the scores, the curves of those with a journal, and the time and memory of each kind of layer."""
     logger.info("drawing the pictures")
     labels = [one.label for one in every]
-    said = "; ".join(f"{one.label} {one.bits.score:.3f}" for one in every)
+    scored = "; ".join(f"{one.label} {one.bits.score:.3f}" for one in every)
     drawn = scores.draw(labels, {"bits per character": [one.bits for one in every]}, 3, "Bits per character")
     text = f"Lower is better. {spread(config)}"
-    found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {said}", drawn)]
+    found = [picture("scores", "quality", "Bits per character", text, f"Bits per character: {scored}", drawn)]
     if records:
         found.append(curves(records, labels))
     if config.compare.cost_width:
@@ -241,7 +263,7 @@ def spread(config: Config) -> str:
 def lead(config: Config, every: Sequence[LanguageMeasures]) -> str:
     """Describes the comparison in one or two sentences."""
     trained = sum(one.trained_here for one in every)
-    said = f"{plural(every[0].records, 'record')} of the split {config.evaluate.split}."
+    said = f"{plural(len(every[0].record_bits), 'record')} of the split {config.evaluate.split}."
     if trained:
         said += f" {trained} of the networks were trained for this page on the same text{limits(config)}."
         if config.compare.seeds > 1:

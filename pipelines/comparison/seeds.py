@@ -9,7 +9,7 @@ from pipelines.comparison.entries import Entry
 from pipelines.comparison.intervals import Interval, Metric
 from pipelines.comparison.measures import Measures
 from pipelines.evaluation.metrics import Significance
-from pipelines.evaluation.resampling import draw_seeds, score_resampled, welch_p
+from pipelines.evaluation.resampling import Floats, draw_seeds, score_resampled, welch_p
 
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:
@@ -40,24 +40,28 @@ def over_seeds(runs: Sequence[Measures], references: Sequence[str], tokenize: st
 def compare_seeds(
     before: Sequence[Measures], after: Sequence[Measures], references: Sequence[str], tokenize: str, samples: int
 ) -> Significance:
-    """Tests whether `after`'s runs are better than `before`'s on average, on the same sentences, seeds apart.
-
-    A single seed proves nothing: the p-value is then 1.
-    """
+    """Tests whether `after`'s runs are better than `before`'s on average, on the same sentences."""
     runs = [one.hypotheses for one in (*before, *after)]
-    exact, drawn = score_resampled(runs, references, "bleu", tokenize, samples)
-    first, second = np.split(exact, [len(before)])
-    differences = draw_seeds(drawn[:, len(before) :], seed=2) - draw_seeds(drawn[:, : len(before)], seed=1)
-    difference = float(second.mean() - first.mean())
+    return compare_drawn("bleu", *score_resampled(runs, references, "bleu", tokenize, samples), len(before))
+
+
+def compare_drawn(metric: str, exact: Floats, drawn: Floats, count: int) -> Significance:
+    """Tests the mean of the systems from `count` on against that of those before it, seeds apart.
+
+    `exact` (systems,) are the scores, `drawn` (samples, systems) those of resampled test sets, the same for all. A
+    single seed proves nothing: the p-value is then 1.
+    """
+    first, second = np.split(exact, [count])
+    differences = draw_seeds(drawn[:, count:], seed=2) - draw_seeds(drawn[:, :count], seed=1)
     return Significance(
-        metric="bleu",
+        metric=metric,
         baseline=float(first.mean()),
         candidate=float(second.mean()),
-        difference=difference,
+        difference=float(second.mean() - first.mean()),
         mean_difference=float(differences.mean()),
-        p_value=welch_p(differences, first, second) if min(len(before), len(after)) > 1 else 1.0,
-        samples=samples,
-        signature=f"seeds:{len(before)},{len(after)}|bs:{samples}",
+        p_value=welch_p(differences, first, second) if min(len(first), len(second)) > 1 else 1.0,
+        samples=len(drawn),
+        signature=f"seeds:{len(first)},{len(second)}|bs:{len(drawn)}",
     )
 
 

@@ -13,7 +13,7 @@ from model.decoding.search import fit, pad
 from model.inference.translator import network_translator
 from model.networks.network import TranslationNetwork
 from model.networks.rnnenc import EncoderDecoder
-from pipelines.evaluation.word_vectors.projections import project
+from model.word_vectors.projection import project
 
 Floats = NDArray[np.float64]
 

@@ -8,20 +8,14 @@ Letters: N uses, D width of a vector.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
-from model.alignment.attention_plots import save
 from model.inference.sentence_vectors import Floats, NetworkVectors
 from model.inference.words_in_context import Use, word_vectors
 from pipelines.corpus.gold import gold_words
 from pipelines.corpus.phrasebook.generate import distinct_pairs, split_of
 from pipelines.corpus.phrasebook.sentences import Pair
-from pipelines.evaluation.word_vectors.labels import place_labels
-from pipelines.evaluation.word_vectors.plots import PALETTE, bare, settle
-from pipelines.evaluation.word_vectors.projections import project
-from pipelines.tracking.plots import panels
 
 SENSES = {  # English word -> sense -> its German words
     "that": {"dass": "dass", "der, die, das": "der die das den dem denen dessen deren"},
@@ -38,7 +32,6 @@ SIZES = {"train": 100, "valid": 15, "test": 25}  # uses of each sense
 MOST = 40_000  # pairs that are generated
 STRENGTH = 0.1  # the inverse of the probe's regularisation
 SMALLEST = 1e-6  # deviation: a static vector has none
-AROUND = 18  # characters of a sentence on each side of the word, in the picture
 
 
 @dataclass(frozen=True)
@@ -127,31 +120,3 @@ def accuracies(vectors: NetworkVectors, train: Split, held_out: Split, static: b
         )
         for word, uses in held_out.items()
     }
-
-
-def picture(vectors: NetworkVectors, uses: Sequence[SenseUse], path: Path) -> None:
-    """Draws the uses of one word as points with their sentences, coloured by sense, by the two main directions.
-
-    Raises:
-        UserError: the file cannot be written.
-    """
-    senses = list(dict.fromkeys(one.sense for one in uses))
-    title = f"{len(uses)} uses of {uses[0].use.word!r}"
-    figure, (axis,) = panels(1, 1, (11.0, 8.0), title)
-    places = project(vectors_of(vectors, uses).astype(np.float64), "pca")
-    for number, sense in enumerate(senses):
-        rows = [row for row, one in enumerate(uses) if one.sense == sense]
-        axis.scatter(places[rows, 0], places[rows, 1], s=16, color=PALETTE[number], label=sense)
-    axis.legend(title="in German", loc="best", fontsize=9)
-    bare(axis)
-    axis.margins(0.15, 0.06)
-    settle(figure)
-    place_labels(axis, places, [around(one.use) for one in uses], [PALETTE[senses.index(one.sense)] for one in uses])
-    save(figure, path)
-
-
-def around(use: Use) -> str:
-    """Returns the word with a few characters of its sentence on each side."""
-    begin, end = use.span
-    first, last = max(0, begin - AROUND), min(len(use.text), end + AROUND)
-    return f"{'…' * (first > 0)}{use.text[first:begin]}[{use.word}]{use.text[end:last]}{'…' * (last < len(use.text))}"

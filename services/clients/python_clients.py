@@ -212,6 +212,28 @@ def _openai_vectors(server: Server) -> str:
     return f"{len(found.data[0].embedding)} numbers"
 
 
+def _huggingface(server: Server, path: str) -> Any:
+    from huggingface_hub import InferenceClient
+
+    return InferenceClient(base_url=f"{server.url}/{path}", api_key=_key(server))
+
+
+def _huggingface_chat(server: Server) -> Any:
+    found = _huggingface(server, "v1").chat_completion(_messages(server), model=f"{server.source}-{server.target}")
+    return found.choices[0].message.content
+
+
+def _huggingface_labels(server: Server) -> str:
+    if not server.labels:
+        return "this server labels no texts"
+    client = _huggingface(server, f"models/{server.labels}")
+    if server.tags:
+        found = client.token_classification(server.text, aggregation_strategy="simple")
+        return ", ".join(f"{one.word}: {one.entity_group}" for one in found) or "every word is outside of all spans"
+    best = client.text_classification(server.text, top_k=1)[0]
+    return f"{best.label} {best.score:.3f}"
+
+
 def _mlflow(server: Server) -> Any:
     from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 
@@ -286,6 +308,7 @@ CLIENTS = (
             "embeddings": _openai_vectors,
         },
     ),
+    Client("huggingface_hub", {"chat": _huggingface_chat}, {"labels": _huggingface_labels}),
     Client("mlflow", {"invoke": _mlflow}, {}),
 )
 

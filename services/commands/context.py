@@ -1,19 +1,26 @@
-"""`dragoman neighbours WORD query.in=TEXT`: the uses nearest to a word's use in a text, among those of other texts."""
+"""`dragoman neighbours WORD query.in=TEXT`: the uses nearest to a word's use in a text, among those of other texts.
+
+`query.picture` draws the uses of that word (model/inference/uses_picture.py).
+"""
 
 import itertools
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from model.bundles.directory import CONFIG, bundle_kind
 from model.errors import UserError
-from model.inference.sentence_vectors import NetworkVectors, load_any_bundle, network_vectors
+from model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
+from model.inference.uses_picture import SUFFIXES, group_uses, uses_picture
 from model.inference.words_in_context import Use, Uses, use_of, uses_in
 from model.runs.bundles import bundles
 from model.shards.manifest import has_manifest
 from model.shards.reader import ShardReader
 from model.text.excerpt import excerpt
+from model.text.normalise import normalise
 from model.text.tokenizers import load_pair
 from services.commands.lines import open_input, read_lines
 from services.commands.output import open_output
@@ -21,6 +28,7 @@ from services.commands.query_settings import QueryConfig
 from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 logger = logging.getLogger(__name__)
+FEWEST, MOST_DRAWN = 3, 300  # uses in a picture
 
 
 def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
@@ -33,9 +41,12 @@ def nearest_uses(config: QueryConfig, words: Sequence[str]) -> int:
         raise UserError('neighbours: name the word too: dragoman neighbours bank query.in="He sat on the bank."')
     if config.texts is None:
         raise UserError("query.texts: null; name a file of lines, or a directory of shards, whose words are compared")
+    check_picture(config, words)
     vectors = network_vectors(load_any_bundle(model_directory(config)), layer=config.layer, section="query")
     asked = [use_of(vectors, word, config.sentence) for word in words]
-    uses = read_uses(config, config.texts, vectors)
+    uses, senses = read_uses(config, config.texts, vectors)
+    if config.picture is not None:
+        draw(config, *asked[0], uses, senses)
     with open_output(None, "query") as out:
         for number, (use, vector) in enumerate(asked):
             found = uses.nearest(vector, config.k, use)
@@ -66,14 +77,68 @@ def model_directory(config: VectorsSource, section: str = "query") -> Path:
     )
 
 
-def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Uses:
-    """Returns the words of the first `config.lines` different texts with their vectors."""
+def check_picture(config: QueryConfig, words: Sequence[str]) -> None:
+    """Refuses a picture that cannot be made, before anything is loaded.
+
+    Raises:
+        UserError: several words, an unknown kind of file or a folder that is not there.
+    """
+    if config.picture is None:
+        return
+    file = Path(config.picture)
+    if len(words) > 1:
+        raise UserError(f"query.picture: shows the uses of one word, and the command line has {', '.join(words)}")
+    if file.suffix.lower() not in SUFFIXES:
+        raise UserError(f"query.picture: {file}: unknown kind of file. Choices: {', '.join(SUFFIXES)}")
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"query.picture: {file} cannot be written (no such folder)")
+
+
+def draw(config: QueryConfig, use: Use, vector: Floats, uses: Uses, senses: Mapping[str, str]) -> None:
+    """Draws the use and the first MOST_DRAWN others of its word, whatever their case.
+
+    Raises:
+        UserError: too few uses, or the file cannot be written.
+    """
+    rows = [row for row, one in enumerate(uses.words) if one.word.casefold() == use.word.casefold() and one != use]
+    if len(rows) < FEWEST:
+        raise UserError(
+            f"query.texts: {config.texts} has {len(rows)} uses of {use.word!r} besides; a picture needs {FEWEST}"
+        )
+    if len(rows) > MOST_DRAWN:
+        logger.info("the picture shows the first %d of %d uses", MOST_DRAWN, len(rows))
+    rows = rows[:MOST_DRAWN]
+    shown, vectors = [use, *(uses.words[row] for row in rows)], np.stack([vector, *uses.vectors[rows]])
+    if config.senses:
+        colours, found = "sense", ["", *(senses[one.text] for one in shown[1:])]
+    else:
+        colours, found = "by k-means", group_uses(vectors, config.groups)
+    try:
+        uses_picture(shown, vectors, found, Path(str(config.picture)), colours, asked=True)
+    except OSError as problem:
+        raise UserError(f"query.picture: {config.picture} cannot be written ({problem.strerror})") from None
+
+
+def read_uses(config: QueryConfig, texts: str, vectors: NetworkVectors) -> tuple[Uses, dict[str, str]]:
+    """Returns the words of the first `config.lines` different texts with their vectors, and each text's sense if known.
+
+    Raises:
+        UserError: no words, or a line without a sense where lines have one.
+    """
     kept = list(itertools.islice(dict.fromkeys(read_texts(config, texts, vectors)), config.lines))
+    senses: dict[str, str] = {}
+    if config.senses:
+        for line in kept:
+            text, tab, sense = line.rpartition("\t")
+            if not tab or not sense.strip():
+                raise UserError(f"query.senses: {texts}: no sense behind a tab in {excerpt(line)!r}")
+            senses[normalise(text, vectors.form)] = sense.strip()
+        kept = list(senses)
     uses = uses_in(vectors, kept)
     logger.info("%s uses of words in %s texts", f"{len(uses.words):,}", f"{len(kept):,}")
     if not uses.words:
         raise UserError(f"query.texts: {texts} has no words")
-    return uses
+    return uses, senses
 
 
 def read_texts(config: QueryConfig, texts: str, vectors: NetworkVectors) -> Iterator[str]:

@@ -55,6 +55,8 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
         from services.commands.context import nearest_uses  # it loads torch, which words without a text do not need
 
         return nearest_uses(config, words)
+    if config.picture is not None:
+        raise UserError("query.picture: draws the uses of a word in a text; name it: query.in=TEXT")
     with contextlib.ExitStack() as stack:
         questions: Iterable[Question]
         if words:

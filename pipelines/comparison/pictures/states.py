@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from model.word_vectors.labels import bare, place_labels, settle
 from pipelines.comparison.states import StateMap
-from pipelines.evaluation.word_vectors.labels import place_labels
-from pipelines.evaluation.word_vectors.plots import PALETTE, bare, settle
+from pipelines.evaluation.word_vectors.plots import PALETTE
 from pipelines.tracking.plots import Figure, panels
 
 COLUMNS = 2

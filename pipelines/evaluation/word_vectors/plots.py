@@ -9,17 +9,11 @@ from typing import Any
 import numpy as np
 
 from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.labels import bare, place_labels, settle
+from model.word_vectors.projection import Projection, project
 from pipelines.evaluation.word_vectors.analogies import Question
 from pipelines.evaluation.word_vectors.evaluation import TOTALS, Sets, VectorsEvaluation
-from pipelines.evaluation.word_vectors.labels import place_labels
-from pipelines.evaluation.word_vectors.projections import (
-    Projection,
-    directions,
-    drawn_words,
-    groups,
-    parallelograms,
-    project,
-)
+from pipelines.evaluation.word_vectors.projections import directions, drawn_words, groups, parallelograms
 from pipelines.tracking.plots import (
     BLUE,
     GREEN,
@@ -241,16 +235,3 @@ def bars(axis: Axes, table: Mapping[str, Mapping[str, float | None]], notes: Seq
             "ncols": 5,
         }  # above the bars, not over them
         axis.legend(frameon=False, fontsize=7, borderaxespad=0.2, columnspacing=1.0, handlelength=1.2, **beyond)
-
-
-def bare(axis: Axes) -> None:
-    """Removes ticks and frame: only the points' relative positions mean anything."""
-    axis.set_xticks([])
-    axis.set_yticks([])
-    axis.spines[:].set_color("#e6e8eb")
-
-
-def settle(figure: Figure) -> None:
-    """Fixes every axis at its final place."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")

@@ -1,10 +1,10 @@
-"""Words in two dimensions: projections of their directions, clusters among them, pairs of analogies.
+"""Words in two dimensions: their directions, clusters among them, pairs of analogies.
 
 n words, d width. Directions are vectors of length 1, because a vector's length reflects frequency, not meaning.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,11 @@ from model.word_vectors.search import is_sparse, units
 from pipelines.evaluation.word_vectors.analogies import Question
 from pipelines.evaluation.word_vectors.evaluation import EVERYWHERE, Sets, frequent_rows
 
-Projection = Literal["pca", "t-SNE"]
 Floats = NDArray[np.float64]
 FREQUENT = 60  # words of the similarity sets, or of all words
 A_SECTION = 8  # words per analogy section
 WORDS_A_GROUP = 10  # on average
 PAIRS = 7  # pairs in a section's picture
-PERPLEXITY = 15.0  # of t-SNE: neighbours that a word keeps close, among some 150 words
 SEED = 1
 
 
@@ -29,26 +27,6 @@ def directions(embeddings: Embeddings, words: Sequence[str]) -> Floats:
     rows = np.array([embeddings.known(word) for word in words], np.int64)
     found = units(embeddings.vectors, embeddings.inverse, rows)
     return np.asarray(found.toarray() if is_sparse(found) else found, np.float64)
-
-
-def project(points: Floats, method: Projection) -> Floats:
-    """(n, d) -> (n, 2), deterministic. t-SNE (van der Maaten and Hinton 2008) needs at least 5 words.
-
-    PCA keeps the two directions of largest variance, with fixed signs so that a picture does not flip.
-    """
-    if method == "t-SNE" and len(points) >= 5:
-        from sklearn.manifold import TSNE
-        from threadpoolctl import threadpool_limits
-
-        perplexity = min(PERPLEXITY, (len(points) - 1) / 3)
-        model = TSNE(perplexity=perplexity, metric="cosine", init="random", random_state=SEED)
-        with threadpool_limits(1):  # few points: on a busy machine threads would wait for each other
-            return np.asarray(model.fit_transform(points), np.float64)
-    centred = points - points.mean(axis=0)
-    _, _, axes = np.linalg.svd(centred, full_matrices=False)
-    axes = axes[:2] * np.sign(axes[:2][np.arange(min(2, len(axes))), np.abs(axes[:2]).argmax(axis=1)])[:, None]
-    found = centred @ axes.T
-    return np.pad(found, ((0, 0), (0, 2 - found.shape[1])))
 
 
 def groups(points: Floats) -> NDArray[np.int64]:

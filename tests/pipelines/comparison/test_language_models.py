@@ -67,6 +67,9 @@ def test_the_figures_are_those_of_the_runs_own_evaluation(home: Path) -> None:
         assert found["bits"]["score"] == pytest.approx(own["bits_per_character"])
         assert found["bits"]["low"] < found["bits"]["score"] < found["bits"]["high"]
         assert found["perplexity"] == pytest.approx(math.exp(own["nats"]))
+        bits, characters = sum(found["record_bits"]), sum(found["record_characters"])
+        assert bits / characters == pytest.approx(own["bits_per_character"])
+    assert page(home).count("one seed: no p") == len(LABELS) - 1
 
 
 def test_seeds_are_averaged_and_bundles_are_taken_as_they_stand(home: Path, caplog: pytest.LogCaptureFixture) -> None:

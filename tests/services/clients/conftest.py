@@ -1,4 +1,4 @@
-"""A server on a socket, for clients: translations, documents, glossaries, and vectors of texts."""
+"""A server on a socket, for clients: translations, documents, glossaries, vectors and labels of texts."""
 
 import threading
 import time
@@ -21,6 +21,7 @@ from services.models.loaded_encoder import LoadedEncoder
 from services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.conftest import stage as stage  # a fixture
+from tests.services.endpoint.test_label_routes import label_queue
 
 
 class Lengths:
@@ -33,7 +34,13 @@ class Lengths:
 
 
 @pytest.fixture
-def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
+def task() -> str:
+    """What the server's model of labels gives."""
+    return "classes"
+
+
+@pytest.fixture
+def url(stage: Stage, tmp_path: Path, task: str) -> Iterator[str]:
     """The server's address."""
     stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
     encoder = LoadedEncoder(Lengths(), Origin("text-en-skipgram", "1", "run2", "def"))
@@ -43,14 +50,15 @@ def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
     documents = Documents(stage.endpoint, tmp_path / "documents")
     documents.start()
     listening = bind("127.0.0.1", 0)
-    app = create_app(stage.endpoint, documents)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(10)
+    with label_queue(task, f"labelled-{task}-en-labels") as stage.endpoint.labels:
+        app = create_app(stage.endpoint, documents)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(10)
     documents.stop()
     batcher.stop(10)

@@ -12,6 +12,7 @@ from model.inference.sentence_vectors import open_sentence_vectors
 from model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from model.text.tokenizer import TokenizerConfig
 from model.text.tokenizers import train
+from services.commands import vectors
 from services.commands.export import main
 
 LINES = [
@@ -71,6 +72,19 @@ def test_model2vec_reads_the_static_table(tmp_path: Path) -> None:
     table = static_table(network, loaded.vocabulary, 16)
     means = np.stack([table[row].mean(0) for row in loaded.tokenizer.encode(LINES)])
     np.testing.assert_allclose(found, means / np.linalg.norm(means, axis=1, keepdims=True), atol=1e-5)
+
+
+def test_an_encoder_is_distilled_as_it_is_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = bundle(tmp_path / "bundle")
+    assert main(["model2vec", f"export.vectors={source}", f"export.output={tmp_path / 'a'}"]) == 0
+    assert vectors.main(["distil", str(source), f"export.output={tmp_path / 'b'}"]) == 0
+    exported, distilled = (sorted((tmp_path / name / "model2vec").iterdir()) for name in "ab")
+    assert [path.name for path in exported] == ["config.json", "model.safetensors", "tokenizer.json"]
+    assert [path.read_bytes() for path in exported] == [path.read_bytes() for path in distilled]
+    capsys.readouterr()
+    for words in (["distill", "RUN"], ["distil", "a", "b"], []):
+        assert vectors.main([*words, f"export.vectors={source}"]) == 2
+        assert "the one action is distil: dragoman vectors distil RUN" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

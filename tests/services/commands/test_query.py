@@ -11,7 +11,9 @@ import pytest
 
 from model.errors import UserError
 from model.inference.sentence_vectors import load_any_bundle, network_vectors
+from model.inference.uses_picture import uses_picture
 from model.inference.words_in_context import uses_in
+from services.commands import context
 from services.commands.query import main, positional, query
 from services.commands.query_settings import QueryConfig
 
@@ -110,6 +112,53 @@ def test_a_use_is_not_its_own_neighbour(bundle: Path, tmp_path: Path, capsys: py
     assert first == "where is the [dog] ?"
     assert second.split()[0] in {"the", "dog", "sees", "man", ".", "where", "is", "?"}
     assert first not in second
+
+
+LINES = ["the dog sees the man .", "where is the dog ?", "the dog", "the man sees the dog ?"]
+
+
+@pytest.mark.parametrize("senses", [False, True])
+def test_the_uses_of_a_word_are_drawn(
+    bundle: Path, tmp_path: Path, senses: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [f"{line}\t{'asks' if '?' in line else 'says'}" if senses else line for line in LINES]
+    (tmp_path / "texts.txt").write_text("\n".join(lines))
+    settings = {"texts": str(tmp_path / "texts.txt"), "picture": str(tmp_path / "uses.png"), "senses": senses}
+    drawn: list[Any] = []
+    monkeypatch.setattr(
+        context, "uses_picture", lambda *given, **more: drawn.append(given) or uses_picture(*given, **more)
+    )
+    run(bundle, capsys, "neighbours", "Dog", sentence="where is the dog ?", k=1, **settings)
+    assert (tmp_path / "uses.png").read_bytes().startswith(b"\x89PNG")
+    ((uses, vectors, colours, _, _),) = drawn
+    others = [LINES[0], LINES[2], LINES[3]]  # the use that was asked for comes first, and once
+    assert [use.marked for use in uses] == [line.replace("dog", "[dog]") for line in (LINES[1], *others)]
+    assert vectors.shape == (4, 16)
+    if senses:
+        assert list(colours[1:]) == ["says", "says", "asks"]
+    else:
+        assert set(colours) == {"group 1", "group 2"}
+
+
+def test_pictures_that_cannot_be_made_are_refused(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text("the dog\n")
+    good: dict[str, Any] = {"sentence": "the dog ?", "texts": str(tmp_path / "texts.txt")}
+    with pytest.raises(UserError, match=r"query\.picture: uses\.gif: unknown kind of file\. Choices: \.png"):
+        run(bundle, capsys, "neighbours", "dog", picture="uses.gif", **good)
+    with pytest.raises(UserError, match=r"query\.picture: .* cannot be written \(no such folder\)"):
+        run(bundle, capsys, "neighbours", "dog", picture=str(tmp_path / "none" / "uses.png"), **good)
+    picture = str(tmp_path / "uses.png")
+    with pytest.raises(UserError, match="shows the uses of one word, and the command line has dog, the"):
+        run(bundle, capsys, "neighbours", "dog", "the", picture=picture, **good)
+    with pytest.raises(UserError, match=r"has 1 uses of 'dog' besides; a picture needs 3"):
+        run(bundle, capsys, "neighbours", "dog", picture=picture, **good)
+    with pytest.raises(UserError, match=r"query\.senses: .*: no sense behind a tab in 'the dog'"):
+        run(bundle, capsys, "neighbours", "dog", picture=picture, senses=True, **good)
+    with pytest.raises(UserError, match=r"query\.picture: draws the uses of a word in a text; name it: query\.in="):
+        query("neighbours", QueryConfig(str(bundle), picture=picture), ["dog"])
+    assert not Path(picture).exists()
 
 
 def test_mistakes_about_words_in_sentences_are_named(

@@ -55,9 +55,9 @@ class ByRule:
 
 
 @contextmanager
-def label_queue(task: str) -> Iterator[LabelsQueue]:
+def label_queue(task: str, name: str = "demo") -> Iterator[LabelsQueue]:
     """Gives a queue over the model of the task."""
-    served = LoadedLabeller(ByRule(task), Origin("demo", "3", "run1", "abc"))  # type: ignore[arg-type]
+    served = LoadedLabeller(ByRule(task), Origin(name, "3", "run1", "abc"))  # type: ignore[arg-type]
     batcher: Batcher[LoadedLabeller, Words, Any] = Batcher(LoadedLabeller.label)
     batcher.start()
     yield InferenceQueue("labels", "Cannot label", lambda: served, batcher)

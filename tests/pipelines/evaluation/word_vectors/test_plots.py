@@ -10,11 +10,12 @@ from matplotlib.figure import Figure
 from scipy.sparse import eye
 
 from model.word_vectors.embeddings import Embeddings
+from model.word_vectors.labels import place_labels
+from model.word_vectors.projection import project
 from pipelines.evaluation.word_vectors.analogies import AnalogyScore
 from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
-from pipelines.evaluation.word_vectors.labels import place_labels
 from pipelines.evaluation.word_vectors.plots import all_pictures, analogy_steps, losses, methods, projection, scores
-from pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms, project
+from pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms
 from pipelines.evaluation.word_vectors.similarity import SimilarityScore, SimilaritySet
 
 RNG = np.random.default_rng(3)

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.tracking.plots import Axes
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+else:  # names for annotations: matplotlib loads when something is drawn
+    Axes = Figure = Any
 
 # Positions of a label around its point, the best first: right (1) or left (-1), above (1) or below (-1).
 SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
@@ -16,6 +20,19 @@ VERTICAL = {1: "bottom", 0: "center", -1: "top"}
 GAPS = (3.0, 7.0, 12.0)  # points (1/72 inch) between point and label
 MARGIN = 0.6  # free pixels around a label
 DOT = 2.5  # pixels of a point on each side
+
+
+def bare(axis: Axes) -> None:
+    """Removes ticks and frame: only the points' relative positions mean anything."""
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.spines[:].set_color("#e6e8eb")
+
+
+def settle(figure: Figure) -> None:
+    """Fixes every axis at its final place."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
 
 
 def place_labels(
