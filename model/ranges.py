@@ -6,7 +6,7 @@
 import dataclasses
 import math
 import types
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -79,7 +79,7 @@ def check_ranges(section: str, config: Any) -> None:
     Raises:
         OutOfRangeError: names the first such key below `section`, its value and its range.
     """
-    schema: Hashable = type(config)
+    schema: Any = type(config)
     for name, found in ranges_of(schema):
         value = getattr(config, name)
         for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]:
