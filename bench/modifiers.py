@@ -80,7 +80,7 @@ def measure(config: Config) -> dict[str, dict[str, float]]:
         for form in FORMS:
             sources, references = zip(*(changed(form, pair, row) for row, pair in enumerate(pairs)), strict=True)
             answers = [answer.text for answer in translator.translate(sources)]
-            scores[form] = float(sacrebleu.corpus_bleu(answers, [list(references)]).score)
+            scores[form] = float(sacrebleu.corpus_bleu(answers, [list(references)], tokenize="13a").score)
     return found
 
 

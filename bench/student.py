@@ -100,7 +100,7 @@ def run(quick: bool, args: list[str]) -> Result:
         speeds = in_turns(1 if quick else 5, **{name: lambda name=name: speed(name) for name in measures})
     print(f"{len(sources)} validation sentences, int8 exports; sentences/s and BLEU:")
     for name, value in speeds.items():
-        print(f"  {name:<26}{value:9.1f}{corpus_bleu(found[name], [list(references)]).score:8.2f}")
+        print(f"  {name:<26}{value:9.1f}{corpus_bleu(found[name], [list(references)], tokenize='13a').score:8.2f}")
     return Result("student", speeds["student"], speeds["teacher"], "sentences/s, int8, the teacher's beam", "baseline")
 
 

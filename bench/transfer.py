@@ -105,7 +105,7 @@ def scores(run_dir: Path, sets: dict[str, Splits], split: str) -> Scores:
     for corpus, splits in sets.items():
         sources, references = zip(*splits[split], strict=True)
         answers = [answer.text for answer in translator.translate(sources)]
-        found[corpus] = float(sacrebleu.corpus_bleu(answers, [list(references)]).score)
+        found[corpus] = float(sacrebleu.corpus_bleu(answers, [list(references)], tokenize="13a").score)
     return found
 
 

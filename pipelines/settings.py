@@ -73,6 +73,8 @@ class ModifiersConfig:
     emoji: Share = 0.0  # the same emoji at the beginning or the end of both sides
     title_case: Share = 0.0  # both sides
     upper_case: Share = 0.0  # both sides
+    terms: Share = 0.0  # a term of `glossary` that both sides have: its translation stands behind it in the source
+    glossary: dict[str, str] | None = None  # term -> its translation
 
 
 @dataclass

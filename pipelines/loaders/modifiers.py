@@ -8,7 +8,7 @@ al. 2023) and Mozilla's use of it.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,24 @@ def placeholders(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
     return source, target
 
 
+def terms(pair: Pair, draws: Draws, known: Sequence[str]) -> Pair:
+    """Puts the translation of a term that both sides have behind it in the source, in brackets (Dinu et al. 2019).
+
+    `known` has them so: "dog [Hund]".
+    """
+    both = [one[:-1].rsplit(" [", 1) for one in known]
+    common = [one for one in both if all(_whole(words).search(side) for words, side in zip(one, pair, strict=True))]
+    if not common:
+        return pair
+    term, translation = common[draws.below(len(common))]
+    return _whole(term).sub(lambda found: f"{found[0]} [{translation}]", pair[0], count=1), pair[1]
+
+
+@cache
+def _whole(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w){re.escape(words)}(?!\w)")
+
+
 def _beside(pair: Pair, what: str, draws: Draws) -> Pair:
     if draws.below(2):
         return f"{what} {pair[0]}", f"{what} {pair[1]}"
@@ -123,6 +141,7 @@ MODIFIERS: dict[str, tuple[int, Modifier, Sequence[str]]] = {
     "typos": (3, typos, ()),
     "noise": (4, noise, SIGNS),
     "emoji": (5, emoji, EMOJI),
+    "terms": (8, terms, ()),
     "title_case": (6, title_case, ()),
     "upper_case": (7, upper_case, ()),
 }
@@ -130,14 +149,30 @@ MODIFIERS: dict[str, tuple[int, Modifier, Sequence[str]]] = {
 
 def any_of(config: ModifiersConfig) -> bool:
     """Returns True if a modifier changes any record."""
-    return any(asdict(config).values())
+    return any(getattr(config, name) for name in MODIFIERS)
+
+
+def listed(config: ModifiersConfig) -> list[str]:
+    """Returns each term with its translation in brackets, as `terms` takes it.
+
+    Raises:
+        UserError: no terms, or an empty side.
+    """
+    glossary = config.glossary or {}
+    if not glossary:
+        raise UserError(f"{KEY}.terms: needs {KEY}.glossary, such as {{dog: Hund}}")
+    for term, translation in glossary.items():
+        if not term.strip() or not translation.strip():
+            raise UserError(f"{KEY}.glossary: {term!r}: {translation!r} is not a term and its translation")
+    return [f"{term} [{translation}]" for term, translation in glossary.items()]
 
 
 class Modify:
     """Applies the modifiers to windows of a split.
 
     Raises:
-        UserError: tokenizers other than BPE and unigram, or a vocabulary that has none of the signs of a modifier.
+        UserError: tokenizers other than BPE and unigram, a vocabulary that has none of the signs of a modifier, or
+            `terms` without a glossary.
     """
 
     def __init__(self, reader: ShardReader, config: ModifiersConfig, seed: int) -> None:
@@ -151,7 +186,8 @@ class Modify:
         self.tags = frozenset(tag for part in reader.manifest.parts for tag in part.tags)
         self.seed = seed
         self.shares = {name: share for name in MODIFIERS if (share := getattr(config, name)) > 0}
-        self.known = {name: self._writable(name) for name in self.shares}
+        signs = {name: listed(config) if name == "terms" else MODIFIERS[name][2] for name in self.shares}
+        self.known = {name: self._writable(name, each) for name, each in signs.items()}
 
     def __call__(self, window: Window, epochs: NDArray[np.int64]) -> Window:
         """Returns the window with some records changed.
@@ -196,9 +232,8 @@ class Modify:
             now = modifier(now, Draws(self.seed, epoch, record, number), self.known[name])
         return (tags + now[0], now[1]) if all(side.strip() for side in now) else pair
 
-    def _writable(self, name: str) -> Sequence[str]:
+    def _writable(self, name: str, signs: Sequence[str]) -> Sequence[str]:
         """Returns the signs of a modifier that both vocabularies can write."""
-        signs = MODIFIERS[name][2]
         known = [sign for sign in signs if not any(side.unknown(sign) for side in self.sides)]
         if signs and not known:
             raise UserError(

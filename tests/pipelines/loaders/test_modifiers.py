@@ -14,7 +14,7 @@ from model.text.tags import split_tags
 from model.text.tokenizer import UNK, TokenizerConfig
 from model.text.tokenizers import load_pair
 from pipelines.corpus.settings import CorpusConfig, CorpusPart
-from pipelines.loaders.modifiers import EMOJI, MODIFIERS, PLACEHOLDERS, SIGNS, Draws, Modify, title_case, typos
+from pipelines.loaders.modifiers import EMOJI, MODIFIERS, PLACEHOLDERS, SIGNS, Draws, Modify, terms, title_case, typos
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.loaders.window import Window
 from pipelines.settings import ModifiersConfig
@@ -45,12 +45,15 @@ def directory(make: Make, tmp_path: Path, pairs: list[tuple[str, str]]) -> Path:
     return shard(make("mix", corpus=corpus, tokenizer=tokenizer)).directory
 
 
+GLOSSARY = {"dog": "Hund", "cat": "Katze"}
+
+
 def modified(directory: Path, epoch: int = 0, seed: int = 1, **shares: float) -> list[tuple[str, str]]:
     """All training pairs as text, after the modifiers."""
     reader = ShardReader(directory, "train")
     window = Window.of(list(reader))
     epochs = np.full(len(window.ids), epoch)
-    return texts(directory, Modify(reader, ModifiersConfig(**shares), seed)(window, epochs))
+    return texts(directory, Modify(reader, ModifiersConfig(glossary=GLOSSARY, **shares), seed)(window, epochs))
 
 
 def texts(directory: Path, window: Window) -> list[tuple[str, str]]:
@@ -83,7 +86,7 @@ def test_each_modifier_changes_its_share_anew_in_every_epoch(directory: Path, na
 @pytest.mark.parametrize("name", list(MODIFIERS))
 def test_a_record_changes_in_the_same_way_in_any_window(directory: Path, name: str) -> None:
     reader = ShardReader(directory, "train")
-    modify = Modify(reader, ModifiersConfig(**{name: 0.5}), 1)
+    modify = Modify(reader, ModifiersConfig(glossary=GLOSSARY, **{name: 0.5}), 1)
     whole = texts(directory, modify(Window.of(list(reader)), np.full(reader.records, 3)))
     chunk = reader.chunk(2).part(1, 7)
     part = texts(directory, modify(Window.of([chunk]), np.full(6, 3)))
@@ -104,6 +107,25 @@ def test_what_both_sides_get_is_the_same(directory: Path) -> None:
         assert not target.endswith(".")
 
 
+def test_a_term_has_its_translation_behind_it(directory: Path) -> None:
+    for (source, target), (before, other) in zip(modified(directory, terms=1.0), modified(directory), strict=True):
+        assert (source, target) == (before.replace("dog", "dog [Hund]"), other)
+
+
+def test_a_term_stands_where_both_sides_have_it_whole() -> None:
+    known, draws = ["dog [Hund]", "hot dog [Würstchen]"], Draws(1, 0, 3, 8)
+    for pair in (("a dog", "ein Kater"), ("dogs", "Hund"), ("a cat", "Hund")):
+        assert terms(pair, draws, known) == pair
+    assert terms(("a hot dog", "Würstchen"), draws, known) == ("a hot dog [Würstchen]", "Würstchen")
+    assert terms(("dog or dog", "der Hund."), draws, known) == ("dog [Hund] or dog", "der Hund.")
+
+
+@pytest.mark.parametrize("glossary", [None, {}, {"dog": " "}, {"": "Hund"}])
+def test_a_glossary_has_terms(directory: Path, glossary: dict[str, str] | None) -> None:
+    with pytest.raises(UserError, match=r"loader\.modifiers\.(terms: needs|glossary: )"):
+        Modify(ShardReader(directory, "train"), ModifiersConfig(terms=0.1, glossary=glossary), 1)
+
+
 def test_typos_change_the_source_alone(directory: Path) -> None:
     plain, changed = modified(directory), modified(directory, typos=1.0)
     assert [target for _, target in changed] == [target for _, target in plain]
@@ -116,7 +138,7 @@ def test_any_text_has_its_modified_form(text: str, record: int) -> None:
         results = [modifier((text, text), Draws(1, 2, record, number), signs) for _ in range(2)]
         assert results[0] == results[1], name
         assert all(isinstance(side, str) for side in results[0])
-        if name != "typos":
+        if name not in ("typos", "terms"):
             assert results[0][0] == results[0][1], name  # equal sides change alike
 
 
