@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,13 @@ import torch
 from bench import read_peers, result
 from bench.__main__ import benchmarks, main
 from bench.english_text import english_text
+from bench.norms import by_company
 from bench.quality import execute, told
 from bench.quality_figures import EXPERIMENTS, Figure, markdown
 from bench.result import Result, step_by_step
 from bench.two_cores import at_once, corpus_overrides, two_cores
 from bench.word2vec import SEGMENT, cut
+from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
 from model.text.batch import collate
 from model.text.tokenizer import EOS
 from model.word_vectors.learner import Text
@@ -41,8 +44,8 @@ def test_an_unknown_benchmark_is_a_mistake(capsys: pytest.CaptureFixture[str]) -
     assert main(["nonsense"]) == 2
     assert (
         "Choices: clean, decode, endpoint, endpoint_limits, forecasts, heads, hour, jobs, lengths, lm_minutes, memory, "
-        "minutes, modifiers, multilingual, networks, nodes, pages, quality, read, scale, scheduling, senses, shard, "
-        "start, storage, student, swaps, train, transfer, word2vec" in capsys.readouterr().err
+        "minutes, modifiers, multilingual, networks, nodes, norms, pages, quality, read, scale, scheduling, senses, "
+        "shard, start, storage, student, swaps, train, transfer, word2vec" in capsys.readouterr().err
     )
 
 
@@ -58,6 +61,19 @@ def test_two_works_at_once_have_a_core_each_and_so_has_what_they_start() -> None
     one, other = at_once(cores, *[lambda: subprocess.check_output(asked, text=True)] * 2)
     assert (one, other) == (f"[{cores[0]}]\n", f"[{cores[1]}]\n")
     assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize("kind", ["layer", "batch"])
+def test_the_company_of_a_text_changes_its_loss_with_batch_norm_alone(kind: Any) -> None:
+    torch.manual_seed(1)
+    network = DecoderOnly(DecoderOnlyConfig(width=8, heads=2, feed_forward=16, layers=1, norm_kind=kind), 40).eval()
+    rows = [(torch.randint(6, 40, (length,)), torch.randint(6, 40, (length,))) for length in range(4, 44)]
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    losses = by_company(network, rows)
+    assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
+    change = losses.pop("earlier half, by another later half: change")
+    spread = max(losses.values()) - min(losses.values())
+    assert (spread < 1e-5 and change < 1e-5) if kind == "layer" else (spread > 0.01 and change > 1e-3)
 
 
 def test_a_corpus_that_is_not_there_is_named() -> None:
@@ -106,6 +122,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "modifiers",
         "networks",
         "nodes",
+        "norms",
         "pages",
         "quality",
         "scale",
@@ -130,6 +147,7 @@ def test_what_is_compared_with_ourselves_says_baseline() -> None:
         "modifiers",
         "networks",
         "nodes",
+        "norms",
         "pages",
         "quality",
         "scale",
