@@ -46,7 +46,7 @@ def uses_picture(
         rows = [row for row in range(first, len(uses)) if senses[row] == sense]
         axis.scatter(places[rows, 0], places[rows, 1], s=16, color=f"C{number}", label=for_markup(sense) or "-")
     if asked:
-        axis.scatter(places[:1, 0], places[:1, 1], s=160, marker="*", color="black", label="the use in query.in")
+        axis.scatter(places[:1, 0], places[:1, 1], s=60, marker="*", color="black", label="the use in query.in")
     axis.legend(title=colours, loc="best", fontsize=9)
     bare(axis)
     axis.margins(0.15, 0.06)
