@@ -21,7 +21,7 @@ Quantisation = Literal["float32", "int8"]
 FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder for each export
 
 
-def exportable(network: nn.Module) -> bool:
+def exportable(network: TranslationNetwork) -> bool:
     """Returns True if CTranslate2 has a specification for this network."""
     return isinstance(network, Transformer)
 
