@@ -97,7 +97,7 @@ def shard(config: Config) -> ShardResult:
 
 @dataclass(frozen=True)
 class Input:
-    """What a sharding reads, found and checked, and what identifies its result."""
+    """The input of a sharding, found and checked, and what identifies its result."""
 
     config: Config  # with the settings that the input settles
     sources: list[Source]  # empty for a built-in corpus

@@ -274,7 +274,7 @@ def _at(values: Any, key: str) -> Any:
 
 def _has(values: Mapping[str, Any], key: str) -> bool:
     section, _, name = key.rpartition(".")
-    return name in (_at(values, section) if section else values)
+    return name in ((_at(values, section) or {}) if section else values)
 
 
 def _leaves(values: Any, where: str = "") -> Iterator[tuple[str, str]]:
