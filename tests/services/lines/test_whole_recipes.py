@@ -6,7 +6,8 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,7 @@ from model.files import file_sha256
 pytestmark = pytest.mark.long
 
 KILLS = 10
-LATEST = 14.0  # seconds after its start at which a line is killed, at most: about two steps
+PATIENCE = 300.0  # seconds until a line reaches a step
 NETWORK = [
     *["model=transformer_tiny", "model.width=32", "model.heads=2", "model.encoder_layers=1", "model.norm=pre"],
     *["model.decoder_layers=1", "model.dropout=0.1", "model.feed_forward=32", "loader.batch_tokens=256"],
@@ -38,7 +39,7 @@ STUDENT = {
 }
 
 
-def command(recipe: str, home: Path, changes: dict[str, object]) -> list[str]:
+def command(recipe: str, home: Path, changes: Mapping[str, object]) -> list[str]:
     words = [f"vars.{name}={json.dumps(value)}" for name, value in changes.items()]
     return [sys.executable, "-m", "dragoman", "line", recipe, f"paths.root={home}", "line.where=here", *words]
 
@@ -56,38 +57,52 @@ def bundle(home: Path, step: str) -> dict[str, str]:
     return {str(path.relative_to(folder)): file_sha256(path) for path in files}
 
 
-@contextlib.contextmanager
-def started(words: Sequence[str], log: Path) -> Iterator[psutil.Process]:
-    with log.open("ab") as out:
+def moments(home: Path, drawn: random.Random) -> list[tuple[str, float]]:
+    """Returns KILLS random moments of a finished line, in order: the step, and the seconds since it began."""
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in (home / "lines" / "done").glob("*.json")]
+    records.sort(key=lambda one: float(one["ended"]))
+    found = []
+    for moment in sorted(drawn.uniform(0, sum(one["seconds"] for one in records)) for _ in range(KILLS)):
+        left = moment
+        for one in records:
+            if left <= one["seconds"]:
+                found.append((one["step"], left))
+                break
+            left -= one["seconds"]
+    return found
+
+
+def kill_at(words: Sequence[str], log: Path, step: str, seconds: float, also_the_step: bool) -> None:
+    """Starts the line, and kills it so many seconds after `step` began or was found done."""
+    with log.open("wb") as out:
         line = psutil.Popen(words, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            yield line
-        finally:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                line.kill()
-            line.wait()
+    until = time.monotonic() + PATIENCE
+    while not {f"{step}: running", f"{step}: up to date"} & {said.partition(" (")[0] for said in lines(log)}:
+        assert line.poll() is None and time.monotonic() < until, (step, lines(log))
+        time.sleep(0.05)
+    time.sleep(seconds)
+    assert line.poll() is None, f"ended before it was killed in {step}: {lines(log)}"
+    steps = line.children(recursive=True)
+    line.send_signal(signal.SIGKILL)
+    for one in steps if also_the_step else ():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            one.kill()
+    line.wait()
+    psutil.wait_procs(steps, timeout=60)
+
+
+def lines(log: Path) -> list[str]:
+    return log.read_text(encoding="utf-8").splitlines()
 
 
 def test_a_line_killed_at_ten_random_moments_ends_with_the_same_bundle(tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run(command("student", whole, STUDENT))
-    moments = random.Random(44)
-    words, log = command("student", killed, STUDENT), tmp_path / "log"
-    for number in range(KILLS):
-        with started(words, log) as line:
-            try:
-                code = line.wait(timeout=moments.uniform(0.5, LATEST))
-            except psutil.TimeoutExpired:
-                steps = line.children(recursive=True)
-                line.send_signal(signal.SIGKILL)
-                if number % 2:  # the step too; else it hears that its line has gone, and ends in order
-                    for step in steps:
-                        with contextlib.suppress(psutil.NoSuchProcess):
-                            step.kill()
-                psutil.wait_procs(steps, timeout=60)
-            else:
-                pytest.fail(f"ended with {code} before kill {number + 1}: {log.read_text(encoding='utf-8')[-2000:]}")
-    assert "up to date" in run(words)
+    words = command("student", killed, STUDENT)
+    for number, (step, seconds) in enumerate(moments(whole, random.Random(44))):
+        # every other time the step is killed too; else it hears that its line has gone, and ends in order
+        kill_at(words, tmp_path / "log", step, seconds, also_the_step=number % 2 == 1)
+    run(words)
     for step in ("teacher", "backward", "student", "quantised"):
         assert bundle(killed, step) == bundle(whole, step), step
     assert len(bundle(whole, "quantised")) > 5
