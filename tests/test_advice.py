@@ -71,6 +71,9 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
         "d_kv",
         "feed_forward_proj",
     ),  # of a config.json of transformers
+    *("hidden_sizes", "layer"),  # of COMET's hparams.yaml
+    *("ends", "role", "owner"),  # words of dragoman tokens and token
+    *("evaluate.sets.test", "service.oidc.roles.submitter"),  # keys that a user makes
     *("state", "since", "tag"),  # filters of dragoman jobs, stop and rm
 }
 
