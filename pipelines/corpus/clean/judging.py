@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from model.files import atomic_open
-from pipelines.cluster.map import all_of
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.clean.misalignment_scan import sample_lines
 from pipelines.corpus.clean.rules import FITTED, JUDGED, OF_TEXT, SCORED, Failed, chosen_rules
@@ -64,6 +63,8 @@ def judge(each: Sequence[Judged], clean: Path, folder: Path, scores: Path, clust
             tasks += [
                 JudgingTask(block, clean, folder, scores, fitted, one.config, one.languages) for block in one.blocks
             ]
+    from pipelines.cluster.map import all_of  # it loads torch
+
     all_of("judging pairs", judge_block, tasks, cluster)
 
 
