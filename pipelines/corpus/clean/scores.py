@@ -19,7 +19,6 @@ from model.bundles.directory import CONFIG, bundle_kind, read_facts
 from model.errors import UserError
 from model.files import atomic_open, file_sha256
 from model.languages import same_pair, split_pair
-from pipelines.cluster.map import all_of
 from pipelines.corpus.clean.block import load_block
 from pipelines.corpus.read.staging import Block
 from pipelines.settings import ClusterConfig
@@ -89,6 +88,8 @@ def score_blocks(
 ) -> None:
     """Writes the scores of the blocks' pairs into `folder`, once."""
     folder.mkdir(exist_ok=True)
+    from pipelines.cluster.map import all_of  # it loads torch
+
     all_of("scoring pairs", score_block, [ScoringTask(block, clean, folder, scorers) for block in blocks], cluster)
 
 
