@@ -1,4 +1,4 @@
-"""What one rule costs: counts that agree with a sharding, other limits, samples, and no file left."""
+"""The cost of one rule: counts that agree with a sharding, other limits, samples, and no file left."""
 
 import re
 from itertools import islice

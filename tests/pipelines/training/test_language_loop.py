@@ -142,7 +142,7 @@ def shards(make_shards: Callable[..., Path], kind: str) -> Path:
 
 
 def label_of(kind: str, text: Ids) -> Ids | None:
-    """What a text is labelled with, computed from its ids; None for networks that learn the text itself."""
+    """Returns a text's label, computed from its ids; None for networks that learn the text itself."""
     if kind not in LABELS:
         return None
     if kind == "tags":

@@ -35,7 +35,7 @@ class Lengths:
 
 @pytest.fixture
 def task() -> str:
-    """What the server's model of labels gives."""
+    """Returns the task of the server's model of labels."""
     return "classes"
 
 

@@ -68,7 +68,7 @@ class World:
         return Retention(self.ledger, config, self.home, metrics).look()
 
     def there(self, job: Job) -> tuple[bool, bool, bool]:
-        """Whether its row, its log and its run are there."""
+        """Returns True for its row, its log and its run if they are there."""
         try:
             self.ledger.job(job.id)
             row = True

@@ -1,4 +1,4 @@
-"""What people keep and search on the pages: fields, views, CSV, presets, schedules, notices, jobs to come after."""
+"""Search by field, kept lists, CSV, presets, schedules, notices and the jobs that a job comes after, on the pages."""
 
 import csv
 import getpass
@@ -18,14 +18,6 @@ from tests.services.jobs.pages.test_pages import csrf, names
 from tests.services.jobs.pages.world import World
 
 OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    one = World(tmp_path_factory.mktemp("lists"))
-    one.start()
-    yield one
-    one.close()
 
 
 @pytest.fixture(scope="module")

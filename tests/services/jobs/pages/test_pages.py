@@ -25,14 +25,6 @@ from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    one = World(tmp_path_factory.mktemp("pages"))
-    one.start()
-    yield one
-    one.close()
-
-
-@pytest.fixture(scope="module")
 def browser(world: World) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
         yield client
