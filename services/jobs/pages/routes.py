@@ -2,7 +2,7 @@
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster
 /models/NAME   /login   /logout   /tokens   /live/... (server-sent events)   /static/...
-The list has its own in `list_routes`, schedules in `schedule_routes`.
+The list has its own in `list_routes`, trials in `trial_routes`, schedules in `schedule_routes`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,6 +21,7 @@ from services.jobs.pages.list_routes import add_list
 from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
+from services.jobs.pages.trial_routes import add_trials
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
 from services.jobs.service.report import report
@@ -36,7 +37,8 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    for add in (sign_in.add, tokens.add, add_list, add_schedules, _job, _actions, _submit, _compare, _cluster, _models):
+    own = (_job, _actions, _submit, _compare, _cluster, _models)
+    for add in (sign_in.add, tokens.add, add_list, add_trials, add_schedules, *own):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))

@@ -43,6 +43,8 @@ PAGES = (
     "/",
     "/jobs.csv",
     "/recent.json",
+    "/trials",
+    "/trials.csv",
     "/schedules",
     "/cluster",
     "/jobs/{id}",

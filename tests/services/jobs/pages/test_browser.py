@@ -56,6 +56,9 @@ def jobs(world: World) -> dict[str, Job]:
         ):
             more = {"event": event, "due": due, "sent": sent, "tries": number, "error": "" if sent else "HTTP 503"}
             session.add(Notice(id=f"n{number}", job=found["failed"].id, attempt=1, created=1.9e9, **notice, **more))
+    for number, rate in enumerate(("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")):
+        words = [f"tracking.parent={'7' * 32}", f"train.optimizer.lr={rate}", f"model.architecture={LONG}{number % 2}"]
+        world.job(f"search-{number:03d}", State.SUCCEEDED if number else State.RUNNING, words=words)
     options = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
         one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
@@ -82,6 +85,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         },
         **{"found": f"/jobs/{jobs['failed'].id}/log?q=step+19", "line": f"/jobs/{jobs['failed'].id}/log?line=120#L120"},
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
+        **{"trials": f"/trials?sweep={'7' * 32}", "no trials": "/trials?q=nothing-like-it"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},

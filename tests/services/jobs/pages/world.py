@@ -168,7 +168,9 @@ class Others(BaseHTTPRequestHandler):
             case "model-versions/search":
                 self._answer({"model_versions": [_version("1"), _version("2")]})
             case "runs/get":
-                self._answer({"run": {"info": {"experiment_id": "1"}}})
+                metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
+                params = [{"key": "metric", "value": metric}] if metric else []
+                self._answer({"run": {"info": {"experiment_id": "1"}, "data": {"params": params}}})
             case "/status":
                 self._answer({"model": self.server.serves})  # type: ignore[attr-defined]  # as above
             case _:
