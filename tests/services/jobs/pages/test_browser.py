@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
 from services.jobs.ledger.tables import Job, Notice
 from services.jobs.states import State
@@ -63,6 +64,10 @@ def jobs(world: World) -> dict[str, Job]:
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
         one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
     world.loop.schedules.set_active(one, False, "anna")
+    for text in ("the first good one", f"see {LONG}"):
+        Notes(world.ledger).add(found["failed"], getpass.getuser(), text)
+    compared = {"jobs": [found["succeeded"].id, found["failed"].id, "j-gone"], "note": f"{LONG}\nbetter"}
+    SavedItems(world.ledger, "comparison").put(getpass.getuser(), "dropout", compared)
     SavedItems(world.ledger, "view").put(getpass.getuser(), "failures", {"query": "?q=state%3Afailed"})
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
@@ -73,7 +78,13 @@ def jobs(world: World) -> dict[str, Job]:
 def every_page(jobs: dict[str, Job]) -> dict[str, str]:
     both = "&".join(f"job={job.id}" for job in reversed(jobs.values()))  # the best one in the last column
     return {
-        **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
+        **{
+            "jobs": "/",
+            "none": "/?q=nothing-like-it",
+            "compare": f"/compare?{both}",
+            "kept": "/compare?kept=dropout",
+            "cluster": "/cluster",
+        },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
         **{
