@@ -23,6 +23,7 @@ from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
 from services.jobs.service.people import Door
 from services.jobs.service.retention import Retention
+from services.jobs.service.vectors import VectorsProcess
 from services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -65,6 +66,10 @@ class Parts:
     @cached_property
     def own_tokens(self) -> OwnTokens:
         return OwnTokens(self.access)
+
+    @cached_property
+    def vectors(self) -> VectorsProcess:
+        return VectorsProcess()
 
     @cached_property
     def devices(self) -> Devices:

@@ -13,6 +13,7 @@ from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.site import Link, Site
+from services.jobs.pages.wordmap import bundle_of
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import PIECE, Piece, cut
 from services.jobs.service.schemas import ChangeView, NoticeView, WhyView
@@ -229,6 +230,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         found.append(
             Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
         )
+    if bundle_of(job) is not None:
+        found.append(Link("Word vectors", "map, neighbours, analogies", f"/jobs/{job.id}/words"))
     if released.get("bleu"):
         signature, _, value = str(released["bleu"]).partition(" = ")
         found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))

@@ -52,7 +52,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     if found is None:
         raise UserError(f"there is no registered model {name!r}")
     model = shown(person, found)
-    version = _chosen(model, number)
+    version = choose_version(model, number)
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
     tags = _hide_author(person, version.tags) if version else {}
@@ -68,7 +68,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     }
 
 
-def _chosen(model: Model, number: str) -> Version | None:
+def choose_version(model: Model, number: str) -> Version | None:
     wanted = number or model.aliases.get("champion", "")
     found = next((one for one in model.versions if one.number == wanted), None)
     return found or (None if number or not model.versions else model.versions[0])

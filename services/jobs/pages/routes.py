@@ -23,6 +23,7 @@ from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from services.jobs.pages.trial_routes import add_trials
+from services.jobs.pages.wordmap_routes import add_wordmaps
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
 from services.jobs.service.report import report
@@ -39,7 +40,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     own = (_job, _actions, _submit, _cluster, _models)
-    for add in (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, *own):
+    for add in (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_wordmaps, *own):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))

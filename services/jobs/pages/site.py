@@ -30,6 +30,7 @@ from services.jobs.service.devices import Devices
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
 from services.jobs.service.tracking import Tracking
+from services.jobs.service.vectors import VectorsProcess
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 
@@ -76,6 +77,7 @@ class Site:
     endpoint: str  # its address; empty: there is none
     home: Path
     devices: Devices  # command lines that wait to be let in
+    vectors: VectorsProcess
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
 

@@ -60,7 +60,6 @@ def create_app(parts: Parts) -> FastAPI:
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
-    add_pages(
-        app, Site(parts.operations, sessions, parts.forecaster, tracking, parts.endpoint, parts.home, parts.devices)
-    )
+    around = (tracking, parts.endpoint, parts.home, parts.devices, parts.vectors)
+    add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
     return app

@@ -145,6 +145,7 @@ def _run(
         notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"])
         notifier.start()
         stack.callback(notifier.stop)
+        stack.callback(parts.vectors.close)
         parts.retention.start()
         stack.callback(parts.retention.stop)
         parts.observer.start()

@@ -18,6 +18,7 @@ from services.jobs.ledger.tables import Job
 from services.jobs.planning.planner import Planner
 from services.jobs.records import attempt_of
 from services.jobs.service.loop import Loop
+from services.jobs.service.vectors import VectorsProcess
 from services.jobs.states import State
 from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
@@ -54,6 +55,7 @@ class World:
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
         self.others.serves = {"name": "demo-en-de", "version": "2"}  # type: ignore[attr-defined]  # the endpoint's model
         self.port, self.keys = 0, False
+        self.vectors: VectorsProcess | None = None
         self._serving = contextlib.ExitStack()
 
     @property
@@ -66,12 +68,15 @@ class World:
             *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
             **{"tracking": other, "tracking_pages": other, "endpoint": other},
         )
+        self.vectors = parts.vectors
         listening = bind("127.0.0.1", self.port, "service")
         self.port = listening.getsockname()[1]
         self._serving.enter_context(serving(create_app(parts), listening))
 
     def stop(self) -> None:
         self._serving.close()
+        if self.vectors is not None:
+            self.vectors.close()
 
     def close(self) -> None:
         self.stop()
@@ -166,7 +171,8 @@ class Others(BaseHTTPRequestHandler):
             case "registered-models/get" if asked["name"] == "demo-en-de":
                 self._answer({"registered_model": _model("demo-en-de")})
             case "model-versions/search":
-                self._answer({"model_versions": [_version("1"), _version("2")]})
+                tags = getattr(self.server, "tags", TAGS)
+                self._answer({"model_versions": [_version("1", tags), _version("2", tags)]})
             case "runs/get":
                 metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
                 params = [{"key": "metric", "value": metric}] if metric else []
@@ -205,6 +211,6 @@ def _model(name: str) -> dict[str, Any]:
     return {"name": name, "aliases": [{"alias": "champion", "version": "2"}], "tags": tags}
 
 
-def _version(number: str) -> dict[str, Any]:
-    tags = [{"key": key, "value": value} for key, value in TAGS.items()]
+def _version(number: str, given: dict[str, str] = TAGS) -> dict[str, Any]:
+    tags = [{"key": key, "value": value} for key, value in given.items()]
     return {"name": "demo-en-de", "version": number, "run_id": "f" * 32, "creation_timestamp": 1.77e12, "tags": tags}
