@@ -71,7 +71,8 @@ class Worker:
         if question["word"]:
             asked["neighbours"] = NeighboursOf(question["word"], NEAR)
         if question["analogy"]:
-            asked["analogy"] = AnalogyOf(*question["analogy"], k=ANSWERS)
+            a, b, c = question["analogy"]
+            asked["analogy"] = AnalogyOf(a, b, c, ANSWERS)
         found = answers(list(asked.values()), embeddings)
         kind: Projection = "t-SNE" if question["map"] == "t-SNE" else "pca"
         if kind not in loaded.maps:
