@@ -84,9 +84,10 @@ def _cards(router: APIRouter, site: Site) -> None:
 def _pictures(router: APIRouter, site: Site) -> None:
     @router.get("/models/{name}/pictures/{word}")
     def one(request: Request, name: Name, word: str, version: Number = "") -> Response:
-        site.visitor(request)
-        chosen = _find(site, name, version)[1] if word in PICTURES else None
-        content = picture(site, chosen, word) if chosen else None
+        visitor = site.visitor(request)
+        model, chosen = _find(site, name, version)
+        able = word in PICTURES and models.sees_texts(site, visitor.person, model)
+        content = picture(site, chosen, word) if chosen and able else None
         if content is None:
             raise HTTPException(404, "There is no such picture.")
         return Response(content, media_type="image/png", headers=HEADERS)

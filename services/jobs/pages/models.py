@@ -15,7 +15,7 @@ from model.languages import languages_of
 from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages import promoting
-from services.jobs.pages.evaluated import evaluated
+from services.jobs.pages.evaluated import Evaluated, evaluated
 from services.jobs.pages.shards import address
 from services.jobs.pages.site import Link, Site
 from services.jobs.service.tracking import Model, Version
@@ -76,10 +76,8 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
         **{"triable": kind in TRIED and bool(site.endpoint)},
         "jobs": _jobs_of(site, person, model.versions),
         **{"trouble_there": trouble, "parents": _parents(tags), "asked": promoting.asked(site, person, name)},
-        **{
-            "evaluated": evaluated(site, version) if version else None,
-            "why_not": promoting.why_not(site, person, found),
-        },
+        "evaluated": evaluated(site, version) if version and sees_texts(site, person, found) else Evaluated(),
+        "why_not": promoting.why_not(site, person, found),
     }
 
 
@@ -97,6 +95,12 @@ def find(site: Site, name: str, number: str = "") -> tuple[Model, Version | None
     if number and version is None:
         raise UserError(f"{name} has no version {number}")
     return model, version
+
+
+def sees_texts(site: Site, person: Person, model: Model) -> bool:
+    """Returns True if a user may see texts of the corpus that a model was evaluated on: its owner's."""
+    owner = promoting.owner_of(site, model)
+    return not owner or person.sees(owner)
 
 
 def _chosen(model: Model, number: str) -> Version | None:

@@ -39,9 +39,14 @@ def why_not(site: Site, person: Person, model: Model) -> str:
     """
     if not person.may("submitter"):
         return f"This needs the role submitter; yours is {person.role}."
-    owner = site.operations.loop.intake.ownership.names.owner(model.name) or model.owner
+    owner = owner_of(site, model)
     mine = person.may("admin") or owner in ("", person.owner)
     return "" if mine else "Only the model's owner or an admin moves the alias."
+
+
+def owner_of(site: Site, model: Model) -> str:
+    """Returns the owner of a registered model as the ledger or MLflow has it; empty if neither knows."""
+    return site.operations.loop.intake.ownership.names.owner(model.name) or model.owner
 
 
 def asked(site: Site, person: Person, model: str) -> list[Asked]:

@@ -155,10 +155,14 @@ def test_only_the_owner_of_a_model_and_admins_move_its_alias(tmp_path: Path) -> 
                 sent = {"csrf": csrf(page), "version": "1"}
                 assert client.post(f"{PAGE}/promote", data=sent).status_code == code
                 assert client.post(f"{PAGE}/rollback", data=sent).status_code == code
+            assert "Ein Hund" not in page and "<img" not in page  # texts of anna's corpus
+            assert client.get(f"{PAGE}/pictures/attention").status_code == 404
             assert "annas" not in client.get(f"{PAGE}/promote?version=1").text  # ben's choices
             client.post("/login", data={"token": tokens["anna"]})
             asked = client.get(f"{PAGE}/promote?version=1").text
             assert "annas" in asked
+            assert "Ein Hund" in client.get(PAGE).text
+            assert client.get(f"{PAGE}/pictures/attention").status_code == 200
             answer = client.post(f"{PAGE}/promote", data={"csrf": csrf(asked), "version": "1", "shards": "annas"})
             assert answer.status_code == 200 and newest(world).owner == "anna"
     finally:
