@@ -15,6 +15,7 @@ from services.jobs.ledger.saved import SavedItems
 from services.jobs.ledger.tables import Job, Notice
 from services.jobs.states import State
 from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
+from tests.text_shards import write_text_shards
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
@@ -64,6 +65,18 @@ def jobs(world: World) -> dict[str, Job]:
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
+    sample = {"file": f"{LONG}.tsv", "line": 123_456, "source": LONG, "target": RIGHT_TO_LEFT, "score": 0.5}
+    rules = {"untranslated": {"samples": [sample, {**sample, "beside": sample}], "alone": 2}}
+    write_text_shards(
+        world.home / "shards" / LONG,
+        {"train": [(f"the dog {number} {LONG}", RIGHT_TO_LEFT * 9) for number in range(30)]},
+        cleaning={"kept": {"samples": [sample]}, "rules": rules},
+        dropped={"train": {"untranslated": 3}},
+        sources=[{"name": LONG, "split": "train", "sha256": "ab" * 32, "lines": 33, "bytes": 9999}],
+        warnings=["a warning"],
+    )
+    (world.home / "shards" / "damaged").mkdir()
+    (world.home / "shards" / "damaged" / "manifest.json").touch()
     return found
 
 
@@ -84,6 +97,13 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
+        **{
+            "shards": "/shards",
+            "shard": f"/shards/{LONG}",
+            "searched": f"/shards/{LONG}?q=dog",
+            "damaged": "/shards/damaged",
+        },
+        **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
 
@@ -358,3 +378,29 @@ def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < deadline, page.inner_text("main")
         page.wait_for_timeout(100)
+
+
+def test_without_script_shards_are_searched_and_a_version_is_promoted(
+    world: World, chromium: Any, jobs: dict[str, Job]
+) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{world.address}/shards")
+    page.fill("input[name=q]", LONG[:20])
+    page.click("text=Find")
+    page.click("table.jobs .name a")
+    page.click("text=Next 20")
+    assert page.locator("#records tbody tr").count() == 10
+    page.fill("#records input[name=q]", "DOG 7")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator("#records mark").all_inner_texts() == ["dog 7"]
+    assert page.locator("figure rect").count() > 0
+    page.goto(f"{world.address}/models/demo-en-de?version=1")
+    page.click("text=Promote version 1")
+    assert "Promote this version?" in page.inner_text("h1")
+    page.get_by_role("button", name="Promote it").click()
+    page.wait_for_url("**/jobs/*?done=submit")
+    job = world.ledger.job(page.url.rpartition("/")[2].partition("?")[0])
+    assert (job.verb, job.words[:2]) == ("promote", ["registry.name=demo-en-de", "promote.version=1"])
+    context.close()

@@ -1,11 +1,13 @@
 """A job service for its pages: a ledger with jobs of every kind, a stand-in for MLflow and the endpoint, a server that
 can be stopped and started again on its port."""
 
+import base64
 import contextlib
 import json
 import math
 import os
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,18 @@ TAGS = {
         "test_signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp",
     },
     **{"manifest_hash": DIGEST, "config_hash": "ab" * 32, "bundle_hash": "cd" * 32, "bundle_bytes": "17385428"},
+    "train.init_from": "broad-en-de@champion (run broad, bundle 0123456789ab)",
     **{"shard_run_id": "5" * 32, "git_commit": "c22f2947f93f90e7"},
+}
+SAMPLES = {
+    "columns": ["source", "translation", "reference"],
+    "data": [["A dog runs.", "Ein Hund läuft.", HOSTILE], ["A cat.", "Eine Katze.", "Die Katze."]],
+}
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+ARTIFACTS = {
+    "samples.json": json.dumps(SAMPLES).encode(),
+    "attention.png": PIXEL,
+    "alignment/maps.png": b"<svg onload=alert(1)>",
 }
 MOVE = {"action": "promoted", "to": "2", "before": "1", "by": "anna@here", "time": "2026-03-01T10:00:00.000000Z"}
 
@@ -169,6 +182,13 @@ class Others(BaseHTTPRequestHandler):
                 self._answer({"model_versions": [_version("1"), _version("2")]})
             case "runs/get":
                 self._answer({"run": {"info": {"experiment_id": "1"}}})
+            case "artifacts/list":
+                names = {None: ["samples.json", "attention.png", "alignment"], "alignment": ["alignment/maps.png"]}
+                self._answer({"files": [{"path": name} for name in names[asked.get("path")]]})
+            case "/get-artifact":
+                self._send(ARTIFACTS[asked["path"]], 200, {"Content-Type": "application/octet-stream"})
+            case "/status" if getattr(self.server, "away", False):
+                self._answer({}, 503)
             case "/status":
                 self._answer({"model": self.server.serves})  # type: ignore[attr-defined]  # as above
             case _:
@@ -185,9 +205,11 @@ class Others(BaseHTTPRequestHandler):
             )
 
     def _answer(self, found: Any, code: int = 200, **headers: str) -> None:
-        body = json.dumps(found).encode()
+        self._send(json.dumps(found).encode(), code, {"Content-Type": "application/json", **headers})
+
+    def _send(self, body: bytes, code: int, headers: Mapping[str, str]) -> None:
         self.send_response(code)
-        for key, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+        for key, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(body)
