@@ -36,6 +36,7 @@ class Wanted(TypedDict, total=False):
     tag: Sequence[str]  # all of them
     since: str  # submitted then or later: an age (30min, 12h, 2d, 1w) or a date
     until: str
+    note: str  # a text in one of its notes
     sort: str  # submitted, changed, name, owner, model, state, priority, spent; - before it: the largest first
 
 
@@ -45,6 +46,7 @@ FILTERS = tuple(Wanted.__annotations__)
 class Detail(JobHistory):
     """A job with its history."""
 
+    notes: list[dict[str, Any]]
     notices: list[dict[str, Any]]
     attempts: list[dict[str, Any]]
     changes: list[dict[str, Any]]
@@ -145,6 +147,14 @@ class JobClient:
     def remove_preset(self, name: str) -> None:
         """Removes a preset."""
         self._ask("DELETE", f"/v1/presets/{_name(name)}")
+
+    def add_note(self, name: str, text: str) -> dict[str, Any]:
+        """Adds a note to a job and returns it."""
+        return self._json("POST", f"/v1/jobs/{_name(name)}/notes", json={"text": text})
+
+    def remove_note(self, name: str, number: int) -> None:
+        """Removes a note of a job."""
+        self._ask("DELETE", f"/v1/jobs/{_name(name)}/notes/{number}")
 
     def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         """Enters a schedule, a cron expression in UTC; `options`: priority, tags, notify, retries, max_hours."""

@@ -16,7 +16,7 @@ from sqlalchemy.sql.base import ExecutableOption
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
-from services.jobs.ledger.tables import Attempt, Change, Job, Notice
+from services.jobs.ledger.tables import Attempt, Change, Job, Note, Notice
 from services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
@@ -224,7 +224,8 @@ class Ledger:
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
         with self.database.write() as session:
-            session.execute(delete(Attempt).where(Attempt.job == job.id))
+            for table in (Attempt, Note):
+                session.execute(delete(table).where(table.job == job.id))
             statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
@@ -319,10 +320,11 @@ class Ledger:
         with self.database.read() as session:
             return session.scalar(NEWEST) or 0
 
-    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
-        """Adds a row to the audit trail that belongs to no job."""
+    def note(self, actor: str, action: str, reason: str, owner: str | None = None, job: str | None = None) -> None:
+        """Adds a row to the audit trail that is no change of a job."""
+        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason, "job": job}
         with self.database.write() as session:
-            _add(session, {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason})
+            _add(session, row)
         self.committed(session)
 
 

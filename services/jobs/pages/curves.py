@@ -104,6 +104,19 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Dots:
+    """Points of a chart without a line: `place` is the SVG's path, `kind` a class of the style sheet."""
+
+    kind: str
+    place: str
+
+    @classmethod
+    def of(cls, kind: str, points: Points) -> "Dots":
+        """Returns dots at these points, each from 0 to EDGE."""
+        return cls(kind, "".join(f"M{x:.0f} {y:.0f}h0" for x, y in points))
+
+
+@dataclass(frozen=True)
 class Chart:
     """The values that the template draws."""
 
@@ -117,6 +130,8 @@ class Chart:
     first: float
     end: float
     caption: str
+    dots: Sequence[Dots] = ()
+    centred: bool = False  # True if each tick of the x axis stands in the middle of its part
 
 
 def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
@@ -131,7 +146,7 @@ def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES))
 
 def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
     points = [point for line in lines.values() for point in line]
-    low, high, ticks = _nice(min(y for _, y in points), max(y for _, y in points))
+    low, high, ticks = round_bounds(min(y for _, y in points), max(y for _, y in points))
     first, end = min(x for x, _ in points), max(x for x, _ in points)
     drawn = [
         Line(name, _place(thinned(line), first, end, low, high), number(line[-1][1]), index % 8)
@@ -165,7 +180,7 @@ def _place(points: Points, first: float, end: float, low: float, high: float) ->
     return " ".join(f"{(x - first) / wide * EDGE:.1f},{(high - y) / tall * EDGE:.1f}" for x, y in points)
 
 
-def _nice(low: float, high: float) -> tuple[float, float, list[float]]:
+def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
     """Returns round bounds around the values, and evenly spaced ticks."""
     if high <= low:
         low, high = (low - 0.5, high + 0.5) if low else (0.0, 1.0)

@@ -21,7 +21,7 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
     Raises:
         UserError: the search cannot be read.
     """
-    yield _lines([(*HEAD, *TIMES)])
+    yield csv_lines([(*HEAD, *TIMES)])
     before = None
     while found := older(site, person, asked, before, AT_ONCE):
         rows = (
@@ -32,11 +32,12 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
             )
             for job in found
         )
-        yield _lines(rows)
+        yield csv_lines(rows)
         before = found[-1].seq
 
 
-def _lines(rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
+def csv_lines(rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
+    """Returns the rows as lines of a CSV file."""
     made = io.StringIO()
     csv.writer(made).writerows([[_safe(cell) for cell in row] for row in rows])
     return made.getvalue()

@@ -29,6 +29,8 @@ DONE = {  # word of the address after an action -> its message
     "retry": "It is queued again.",
     "priority": "Its priority is changed.",
     "submit": "It is handed in.",
+    "note": "The note is added.",
+    "unnote": "The note is removed.",
     "after": "The jobs that it comes after are changed.",
 }
 
@@ -212,7 +214,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
-        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
+        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/trials?sweep={above}"))
+    found += [Link("Array", tag, f"/trials?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     maker = _maker(site, job, str(released.get("shards") or ""))
     if maker is not None:

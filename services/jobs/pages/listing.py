@@ -159,7 +159,7 @@ def _jobs(
     ledger: Ledger, asked: Filter, owner: str | None, state: ColumnElement[bool], most: int = ROWS + 1
 ) -> list[Job]:
     """Returns jobs in these states, newest first."""
-    query = select(Job).order_by(Job.seq.desc()).limit(most).where(*_wanted(asked, owner), state)
+    query = select(Job).order_by(Job.seq.desc()).limit(most).where(*wanted_jobs(asked, owner), state)
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     with ledger.database.read() as session:
@@ -174,7 +174,7 @@ def older(site: Site, person: Person, asked: Filter, before: int | None, most: i
 
 def _queue(ledger: Ledger, asked: Filter, owner: str | None, order: Sequence[str]) -> list[Job]:
     """Returns waiting jobs in the scheduler's `order`, then those that are not in it yet, by priority and age."""
-    wanted = [*_wanted(asked, owner), _among(QUEUED)]
+    wanted = [*wanted_jobs(asked, owner), _among(QUEUED)]
     names = list(order[asked.place : asked.place + AHEAD])
     with ledger.database.read() as session:
         if len(wanted) > 1 or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
@@ -192,12 +192,12 @@ def _among(states: Collection[State]) -> ColumnElement[bool]:
 
 def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:
     """Returns the number of requested jobs in each state."""
-    query = select(Job.state, func.count()).where(*_wanted(asked, owner)).group_by(Job.state)
+    query = select(Job.state, func.count()).where(*wanted_jobs(asked, owner)).group_by(Job.state)
     with ledger.database.read() as session:
         return {str(state): count for state, count in session.execute(query)}
 
 
-def _wanted(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
+def wanted_jobs(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
     """Returns the conditions for the requested jobs, in any state."""
     wanted: list[ColumnElement[bool]] = [] if owner is None else [Job.owner == owner]
     search = asked.search

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from model.errors import UserError
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from services.jobs.ledger.tables import Change, Notice, Saved, Schedule
+from services.jobs.ledger.tables import Change, Note, Notice, Saved, Schedule
 from services.jobs.options import MOST_RUNS
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.service.retention import Due
@@ -17,6 +18,7 @@ from services.jobs.service.targets import shown
 from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
 
+LONGEST_NOTE = 2000  # characters
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
@@ -26,8 +28,14 @@ Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
 
 
 def is_saved_name(text: str) -> bool:
-    """Returns True if a preset or a view may have this name."""
+    """Returns True if a kept item may have this name."""
     return len(text) <= 64 and re.match(NAME, text) is not None
+
+
+def check_saved_name(text: str) -> None:
+    """Raises UserError if a kept item may not have this name."""
+    if not is_saved_name(text):
+        raise UserError(f"{text!r}: a name has letters, digits and . + - _, at most 64")
 
 
 class Strict(BaseModel):
@@ -146,6 +154,7 @@ class JobQuery(Strict):
     tag: Annotated[list[Tag], Field(max_length=20)] = []
     since: Moment | None = None  # submitted then or later
     until: Moment | None = None
+    note: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # a text in one of its notes
     sort: Annotated[str, Field(pattern=SORT)] = NEWEST_FIRST
 
     def filter(self, owner: str | None, now: float) -> Filter:
@@ -154,7 +163,7 @@ class JobQuery(Strict):
         return Filter(**{**self.model_dump(include=KEYS), "owner": owner, **times})
 
 
-KEYS = {"state", "verb", "name", "model", "tag", "sort"}  # the same in a query and a filter
+KEYS = {"state", "verb", "name", "model", "tag", "note", "sort"}  # the same in a query and a filter
 
 
 class ListQuery(JobQuery):
@@ -233,8 +242,31 @@ class NoticeView(BaseModel):
         return cls(target=shown(notice.target), **values)
 
 
+class NoteRequest(Strict):
+    """A note on a job."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
+
+
+class NoteView(View):
+    """A note on a job."""
+
+    id: int
+    at: float
+    author: str
+    text: str
+
+    @classmethod
+    def shown(cls, note: Note, person: Person) -> "NoteView":
+        """Returns the note as the person may read it: without the name of an author that they may not see."""
+        view = cls.model_validate(note)
+        return view.model_copy(update={"author": person.name_of(view.author)})
+
+
 class JobDetail(JobHistory):
     """A job with its whole history."""
+
+    notes: list[NoteView]
 
     notices: list[NoticeView]
     attempts: list[AttemptView]

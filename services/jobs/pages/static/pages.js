@@ -216,7 +216,7 @@
   // ---------------------------------------------------------------- curves: the value under the pointer
   const NAMESPACE = "http://www.w3.org/2000/svg";
   document.addEventListener("pointermove", (event) => {
-    const drawing = event.target.closest && event.target.closest(".chart svg");
+    const drawing = event.target.closest && event.target.closest(".chart svg:has(polyline)");
     for (const one of document.querySelectorAll(".chart .cursor")) if (one.ownerSVGElement !== drawing) forget(one.ownerSVGElement);
     if (!drawing) return;
     const chart = drawing.closest(".chart"), box = drawing.getBoundingClientRect();

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
 from services.jobs.ledger.tables import Job, Notice
 from services.jobs.states import State
@@ -57,10 +58,17 @@ def jobs(world: World) -> dict[str, Job]:
         ):
             more = {"event": event, "due": due, "sent": sent, "tries": number, "error": "" if sent else "HTTP 503"}
             session.add(Notice(id=f"n{number}", job=found["failed"].id, attempt=1, created=1.9e9, **notice, **more))
+    for number, rate in enumerate(("1e-4", "3e-4", "1e-3", "3e-3", "1e-2")):
+        words = [f"tracking.parent={'7' * 32}", f"train.optimizer.lr={rate}", f"model.architecture={LONG}{number % 2}"]
+        world.job(f"search-{number:03d}", State.SUCCEEDED if number else State.RUNNING, words=words)
     options = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
         one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
     world.loop.schedules.set_active(one, False, "anna")
+    for text in ("the first good one", f"see {LONG}"):
+        Notes(world.ledger).add(found["failed"], getpass.getuser(), text)
+    compared = {"jobs": [found["succeeded"].id, found["failed"].id, "j-gone"], "note": f"{LONG}\nbetter"}
+    SavedItems(world.ledger, "comparison").put(getpass.getuser(), "dropout", compared)
     SavedItems(world.ledger, "view").put(getpass.getuser(), "failures", {"query": "?q=state%3Afailed"})
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
@@ -83,7 +91,13 @@ def jobs(world: World) -> dict[str, Job]:
 def every_page(jobs: dict[str, Job]) -> dict[str, str]:
     both = "&".join(f"job={job.id}" for job in reversed(jobs.values()))  # the best one in the last column
     return {
-        **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
+        **{
+            "jobs": "/",
+            "none": "/?q=nothing-like-it",
+            "compare": f"/compare?{both}",
+            "kept": "/compare?kept=dropout",
+            "cluster": "/cluster",
+        },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
         **{
@@ -95,6 +109,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         },
         **{"found": f"/jobs/{jobs['failed'].id}/log?q=step+19", "line": f"/jobs/{jobs['failed'].id}/log?line=120#L120"},
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
+        **{"trials": f"/trials?sweep={'7' * 32}", "no trials": "/trials?q=nothing-like-it"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
         **{

@@ -362,7 +362,7 @@ def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, brows
     world.job("search-000", words=[f"tracking.parent={run}", "registry.register=true"])  # the best, registered
     other = world.job("elsewhere-000", words=[f"tracking.parent={others}"])
     page = browser.get(f"/jobs/{trials[1].id}").text
-    assert f'href="/?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
+    assert f'href="/trials?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
     page = browser.get("/", params={"sweep": run}).text
     assert all(one.id in page for one in trials) and other.id not in page
     assert f"/#/experiments/1/runs/{run}/artifacts" in page
@@ -421,7 +421,7 @@ def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(tmp_path: P
             sweep = client.get("/", params={"sweep": run}).text
             assert bens.id in sweep and annas.id not in sweep and "anna" not in sweep
             assert re.findall(r"<b>(\d+)</b></a></li>", sweep)[:3] == ["1", "0", "1"]
-            assert f'href="/?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
+            assert f'href="/trials?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
             assert client.get(f"/jobs/{annas.id}").status_code == 404
             assert client.get("/compare", params={"job": [annas.id, bens.id]}).status_code == 404
     finally:

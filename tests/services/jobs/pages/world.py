@@ -181,7 +181,9 @@ class Others(BaseHTTPRequestHandler):
             case "model-versions/search":
                 self._answer({"model_versions": [_version("1"), _version("2")]})
             case "runs/get":
-                self._answer({"run": {"info": {"experiment_id": "1"}}})
+                metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
+                params = [{"key": "metric", "value": metric}] if metric else []
+                self._answer({"run": {"info": {"experiment_id": "1"}, "data": {"params": params}}})
             case "artifacts/list":
                 names = {None: ["samples.json", "attention.png", "alignment"], "alignment": ["alignment/maps.png"]}
                 self._answer({"files": [{"path": name} for name in names[asked.get("path")]]})
