@@ -3,11 +3,13 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from model.columns import columns
 from model.durations import duration
 from model.errors import UserError
+from services.jobs.measures import MEASURES
 from services.jobs.states import PRIORITY_NAMES
 
 # strftime's names follow the locale
@@ -67,6 +69,8 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
+    if job["usage"]["machines"]:
+        parts.append(table(usage_rows(job["usage"])))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [
@@ -78,6 +82,23 @@ def detail(job: Mapping[str, Any]) -> str:
         for one in job["changes"]
     ]
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
+
+
+def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:
+    """Returns what the newest attempt uses: a row for each measure and machine."""
+    rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {found['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
+    for one in found["machines"]:
+        for name, measure in MEASURES.items():
+            if curve := one["curves"].get(name):
+                values = (curve[-1][1], _mean(curve), max(value for _, value in curve))
+                rows.append((measure.label, one["machine"], *map(measure.shown, values)))
+    return rows
+
+
+def _mean(curve: Sequence[tuple[float, float]]) -> float:
+    """Returns the mean over time; a point stands for the time since the one before."""
+    spans = [at - before for (before, _), (at, _) in pairwise(curve)] or [1.0]
+    return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
 
 
 def plan(found: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Puts the job service's application together: the REST interface and the pages.
 
 GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, report
+POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate

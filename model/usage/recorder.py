@@ -1,0 +1,100 @@
+"""Samples an attempt's use on this machine while its processes run.
+
+The job service says in the variable DRAGOMAN_USAGE where the samples go. The runner samples, and on other machines the
+first of the attempt's workers there: one process a machine holds the lock of its file.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from model.files import exclusive
+from model.usage.gpus import Gpu, Gpus, of_job
+from model.usage.machine import machine
+from model.usage.points import EVERY, Point, PointsFile, read_points
+from model.usage.processes import Processes, own_marks
+
+VARIABLE = "DRAGOMAN_USAGE"
+_started = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Order:
+    """What the job service asks for."""
+
+    path: str  # of the samples; -HOST is added
+    gpus: bool  # the attempt holds GPUs
+
+    def __str__(self) -> str:
+        return json.dumps(vars(self))
+
+
+def start_recorder() -> Callable[[], None]:
+    """Samples on a thread, and returns what ends it with a last sample. Without the variable it does nothing, neither
+    where another process of the attempt samples on this machine.
+    """
+    text = os.environ.get(VARIABLE)
+    if text is None or not _started.acquire(blocking=False):
+        return lambda: None
+    over = threading.Event()
+    recorder = Recorder(Order(**json.loads(text)))
+    thread = threading.Thread(target=recorder.run, args=(over,), name="usage", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        over.set()
+        thread.join(EVERY)
+
+    return end
+
+
+class Recorder:
+    """The samples of one attempt on this machine."""
+
+    def __init__(self, order: Order) -> None:
+        host = re.sub(r"[^\w.-]", "_", socket.gethostname())[:100]
+        self.order, self.path = order, Path(f"{order.path}-{host}")
+
+    def run(self, over: threading.Event) -> None:
+        """Adds a sample every EVERY seconds, the first at once, the last when `over` is set."""
+        with exclusive(self.path.with_name(f".{self.path.name}")) as mine:
+            if not mine:
+                return
+            points = read_points(self.path)
+            file, self.processes, self.gpus = PointsFile(self.path, points), Processes(own_marks()), Gpus()
+            self._before = points[-1] if points else {}
+            psutil.cpu_percent()  # the first call starts the measurement
+            ending = False
+            while not ending:
+                with contextlib.suppress(OSError, psutil.Error):  # a full disk, or a counter that was away
+                    file.add(self.sample(time.time()))
+                ending = over.wait(EVERY)
+            with contextlib.suppress(OSError, psutil.Error):
+                file.add(self.sample(time.time()))
+
+    def sample(self, now: float) -> Point:
+        """Takes one."""
+        use, gpus = self.processes.look(), self.gpus.read()
+        point = {"at": now, "memory": float(use.memory)}
+        for name, value in use.count._asdict().items():
+            point[name] = value + self._before.get(name, 0.0)  # of processes before a restart of the workers
+        point |= {f"machine_{name}": value for name, value in machine(self.path.parent).items()}
+        own = of_job(gpus, use.pids, os.environ.get("CUDA_VISIBLE_DEVICES"), self.order.gpus)
+        return point | _use("gpu", own) | _use("machine_gpu", gpus)
+
+
+def _use(name: str, gpus: list[Gpu]) -> dict[str, float]:
+    if not gpus:
+        return {}
+    uses = [one.use for one in gpus if one.use is not None]
+    mean = {name: sum(uses) / len(uses)} if uses else {}
+    return mean | {f"{name}_memory": sum(one.memory for one in gpus)}
