@@ -8,6 +8,7 @@
 | gpu_memory        | bytes                                 | bytes              | the greater
 | free              |                                       | bytes of the disk  | the last
 | sent, received    |                                       | since its start    | the last
+| idle, idle_since  | GPUs that idle now, and since when    |                    | the last
 """
 
 import json

@@ -33,6 +33,7 @@ class Order:
 
     path: str  # of the samples; -HOST is added
     gpus: bool  # the attempt holds GPUs
+    share: float = 0.0  # a GPU that works for less of the time is idle
 
     def __str__(self) -> str:
         return json.dumps(vars(self))
@@ -45,9 +46,8 @@ def start_recorder() -> Callable[[], None]:
     text = os.environ.get(VARIABLE)
     if text is None or not _started.acquire(blocking=False):
         return lambda: None
-    over = threading.Event()
-    recorder = Recorder(Order(**json.loads(text)))
-    thread = threading.Thread(target=recorder.run, args=(over,), name="usage", daemon=True)
+    order, over = Order(**json.loads(text)), threading.Event()
+    thread = threading.Thread(target=_record, args=(order, over), name="usage", daemon=True)
     thread.start()
 
     def end() -> None:
@@ -57,29 +57,33 @@ def start_recorder() -> Callable[[], None]:
     return end
 
 
-class Recorder:
-    """The samples of one attempt on this machine."""
+def _record(order: Order, over: threading.Event) -> None:
+    host = re.sub(r"[^\w.-]", "_", socket.gethostname())[:100]
+    path = Path(f"{order.path}-{host}")
+    with exclusive(path.with_name(f".{path.name}")) as mine:
+        if mine:
+            Recorder(order, path).run(over)
 
-    def __init__(self, order: Order) -> None:
-        host = re.sub(r"[^\w.-]", "_", socket.gethostname())[:100]
-        self.order, self.path = order, Path(f"{order.path}-{host}")
+
+class Recorder:
+    """The samples of one attempt on this machine; those that are in the file at `path` go on."""
+
+    def __init__(self, order: Order, path: Path) -> None:
+        self.order, self.file = order, PointsFile(path, read_points(path))
+        self.processes, self.gpus = Processes(own_marks()), Gpus()
+        self._before = self.file.points[-1] if self.file.points else {}
+        self._busy: dict[str, float] = {}  # UUID of a GPU of the job -> when it was last at work
+        psutil.cpu_percent()  # the first call starts the measurement
 
     def run(self, over: threading.Event) -> None:
         """Adds a sample every EVERY seconds, the first at once, the last when `over` is set."""
-        with exclusive(self.path.with_name(f".{self.path.name}")) as mine:
-            if not mine:
+        ending = False
+        while True:
+            with contextlib.suppress(OSError, psutil.Error):  # a full disk, or a counter that was away
+                self.file.add(self.sample(time.time()))
+            if ending:
                 return
-            points = read_points(self.path)
-            file, self.processes, self.gpus = PointsFile(self.path, points), Processes(own_marks()), Gpus()
-            self._before = points[-1] if points else {}
-            psutil.cpu_percent()  # the first call starts the measurement
-            ending = False
-            while not ending:
-                with contextlib.suppress(OSError, psutil.Error):  # a full disk, or a counter that was away
-                    file.add(self.sample(time.time()))
-                ending = over.wait(EVERY)
-            with contextlib.suppress(OSError, psutil.Error):
-                file.add(self.sample(time.time()))
+            ending = over.wait(EVERY)
 
     def sample(self, now: float) -> Point:
         """Takes one."""
@@ -87,9 +91,19 @@ class Recorder:
         point = {"at": now, "memory": float(use.memory)}
         for name, value in use.count._asdict().items():
             point[name] = value + self._before.get(name, 0.0)  # of processes before a restart of the workers
-        point |= {f"machine_{name}": value for name, value in machine(self.path.parent).items()}
+        point |= {f"machine_{name}": value for name, value in machine(self.file.path.parent).items()}
         own = of_job(gpus, use.pids, os.environ.get("CUDA_VISIBLE_DEVICES"), self.order.gpus)
-        return point | _use("gpu", own) | _use("machine_gpu", gpus)
+        return point | _use("gpu", own) | _use("machine_gpu", gpus) | self._idle(own, now)
+
+    def _idle(self, own: list[Gpu], now: float) -> dict[str, float]:
+        """Returns the number of the job's GPUs that idle, and the time since which the first of them does."""
+        known = [one for one in own if one.use is not None]
+        for one in known:
+            if (one.use or 0.0) >= 100 * self.order.share:
+                self._busy[one.uuid] = now
+        since = [self._busy.setdefault(one.uuid, now) for one in known]
+        idle = [at for at in since if at < now]
+        return {"idle": len(idle), "idle_since": min(idle)} if idle else {"idle": 0} if known else {}
 
 
 def _use(name: str, gpus: list[Gpu]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 from model.columns import columns
 from model.durations import duration
 from model.errors import UserError
+from model.plural import plural
 from services.jobs.measures import MEASURES
 from services.jobs.states import PRIORITY_NAMES
 
@@ -55,6 +56,11 @@ def detail(job: Mapping[str, Any]) -> str:
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
+    ]
+    facts += [
+        (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
+        for one in job["usage"]["machines"]
+        if one["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
     if job.get("plan"):

@@ -91,6 +91,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
             "error": site.operations.first_error(job),
             "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
             "told": [shown(target) for target in site.operations.targets(job)],
+            "idle": site.operations.idle(job),
             "lost": sum(one.lost_seconds for one in attempts),
             "promise": _promise(job, plan, attempts),
         },

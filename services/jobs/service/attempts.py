@@ -115,7 +115,7 @@ class Attempts:
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
         path = str(attempt_of(self.home, job.id, job.attempt).usage.absolute())
-        usage = str(Order(path, bool(job.gpus)))
+        usage = str(Order(path, bool(job.gpus), self.config.idle.share))
         self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
 
     def _incarnation(self, job: Job) -> str | None:

@@ -261,6 +261,8 @@ class MachineUse(View):
     last: dict[str, float]
     total: dict[str, float]  # cpu: seconds of processors; read, written: bytes
     curves: dict[str, list[tuple[float, float]]]  # at most 300 points: seconds since 1970, value
+    idle: int  # GPUs of the job that did not work then,
+    idle_since: float | None  # and when the first of them stopped
 
 
 class UsageView(BaseModel):
@@ -271,8 +273,9 @@ class UsageView(BaseModel):
 
     @classmethod
     def of(cls, attempt: int, found: Mapping[str, Use]) -> "UsageView":
+        shared = MachineUse.model_fields.keys() - {"machine", "last"}
         machines = [
-            MachineUse(machine=name, at=use.at, last=use.last, total=use.total, curves=use.curves)
+            MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
             for name, use in found.items()
         ]
         return cls(attempt=attempt, machines=machines)

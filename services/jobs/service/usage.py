@@ -30,6 +30,8 @@ class Use:
     curves: dict[str, Curve] = field(default_factory=dict)
     total: dict[str, float] = field(default_factory=dict)  # seconds of processors, bytes read and written
     at: float = 0.0  # of the last sample
+    idle: int = 0  # GPUs of the job that idle then,
+    idle_since: float | None = None  # and when the first of them began to
 
     @property
     def last(self) -> dict[str, float]:
@@ -83,7 +85,9 @@ def _read(path: Path, *_: int) -> Use:
     points = read_points(path)
     curves = {name: list(_curve(points, name)) for name in MEASURES}
     total = {name: max((one[name] for one in points if name in one), default=0.0) for name in TOTALS}
-    return Use({name: curve for name, curve in curves.items() if curve}, total, points[-1]["at"] if points else 0.0)
+    last = points[-1] if points else {"at": 0.0}
+    idle = (int(last.get("idle", 0)), last.get("idle_since"))
+    return Use({name: curve for name, curve in curves.items() if curve}, total, last["at"], *idle)
 
 
 def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:

@@ -54,7 +54,7 @@ def create_app(parts: Parts) -> FastAPI:
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
-    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
+    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
     for resource in (status, jobs, logs, accounts, models, presets, schedules, tokens, me, people, sign_in):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
