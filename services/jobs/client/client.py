@@ -207,6 +207,10 @@ class JobClient:
         """Returns a training's `curves`, name -> (step, value) pairs, and `released` at its end."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
+    def usage(self, name: str, attempt: int = 0) -> dict[str, Any]:
+        """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
+        return self._json("GET", f"/v1/jobs/{_name(name)}/usage", params={"attempt": attempt})
+
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
         return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above

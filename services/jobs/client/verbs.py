@@ -111,7 +111,8 @@ def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    found = service.job(_name("job", words))
+    name = _name("job", words)
+    found = {**service.job(name), "usage": service.usage(name)}
     showing.show([found], lambda: table.detail(found))
     return compose.OK
 

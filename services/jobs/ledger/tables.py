@@ -130,7 +130,7 @@ class Notice(Base):
 
     __tablename__ = "notices"
     __table_args__ = (
-        Index("uq_notices_job", "job", "attempt", "event", "target", unique=True),
+        Index("uq_notices_job", "job", "attempt", "event", "target", "spell", unique=True),
         Index("ix_notices_due", "due"),
     )
 
@@ -138,6 +138,7 @@ class Notice(Base):
     job: Mapped[str] = mapped_column(String(40))
     attempt: Mapped[int]
     event: Mapped[str] = mapped_column(String(16))
+    spell: Mapped[float] = mapped_column(default=0.0)  # its start, for events that may come again in an attempt
     target: Mapped[str] = mapped_column(String(500))
     owner: Mapped[str] = mapped_column(String(160))
     verb: Mapped[str] = mapped_column(String(32))

@@ -33,7 +33,7 @@ from services.jobs.states import ENDED, PRIORITIES, QUEUED
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
 Context = dict[str, Any]
-JOB_PARTS = ("head", "attempts", "curves", "links", "notices", "notes", "changes")
+JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "notes", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 

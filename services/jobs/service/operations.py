@@ -25,6 +25,7 @@ from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.idle import Spell, idle_spell
 from services.jobs.service.log_index import FirstError, LogIndexes
 from services.jobs.service.loop import Loop
 from services.jobs.service.targets import check_target
@@ -281,6 +282,10 @@ class Operations:
         if job.state not in (State.FAILED, State.LOST) or not job.attempt:
             return None
         return self.indexes.of(attempt_of(self.loop.home, job.id, job.attempt).log).first_error()
+
+    def idle(self, job: Job) -> Spell | None:
+        """Returns the spell in which GPUs of a running job idle; None if they work."""
+        return idle_spell(self.loop.home, job, self.ledger.now(), self.config.idle)
 
     def targets(self, job: Job) -> list[str]:
         """Returns who is told of a job: its own targets and its owner's."""

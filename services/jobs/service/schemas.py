@@ -1,6 +1,7 @@
 """The types of the REST interface; OpenAPI and the client are made from them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from services.jobs.options import MOST_RUNS
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.service.retention import Due
 from services.jobs.service.targets import shown
+from services.jobs.service.usage import Use
 from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
 
@@ -279,6 +281,36 @@ class CurvesView(BaseModel):
     run: str
     curves: dict[str, list[tuple[int, float]]]
     released: dict[str, Any]
+
+
+class MachineUse(View):
+    """What a job used on one machine: `cpu` in cores, `memory` and `gpu_memory` in bytes, `gpu` in percent, `read` and
+    `written` in bytes a second. `machine_...` is the same of the whole machine, with its CPU in percent, the free bytes
+    of the home's disk, and the network, of which Linux keeps no count by process."""
+
+    machine: str
+    at: float  # of the last sample
+    last: dict[str, float]
+    total: dict[str, float]  # cpu: seconds of processors; read, written: bytes
+    curves: dict[str, list[tuple[float, float]]]  # at most 300 points: seconds since 1970, value
+    idle: int  # GPUs of the job that did not work then,
+    idle_since: float | None  # and when the first of them stopped
+
+
+class UsageView(BaseModel):
+    """What an attempt used, by machine."""
+
+    attempt: int
+    machines: list[MachineUse]
+
+    @classmethod
+    def of(cls, attempt: int, found: Mapping[str, Use]) -> "UsageView":
+        shared = MachineUse.model_fields.keys() - {"machine", "last"}
+        machines = [
+            MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
+            for name, use in found.items()
+        ]
+        return cls(attempt=attempt, machines=machines)
 
 
 class HolderView(View):

@@ -1,7 +1,7 @@
 """Puts the job service's application together: the REST interface and the pages.
 
 GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, report
+POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
 POST /v1/jobs/{id}/notes         DELETE /v1/jobs/{id}/notes/{note}
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
@@ -55,7 +55,7 @@ def create_app(parts: Parts) -> FastAPI:
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
-    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
+    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
     for resource in (status, jobs, logs, accounts, models, presets, schedules, tokens, me, people, sign_in):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)

@@ -44,6 +44,7 @@ def jobs(world: World) -> dict[str, Job]:
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
     }
+    world.use(found["long"], [f"machine-{number:03}.of-a-cluster-with-a-long-name.example.org" for number in range(20)])
     world.write(found["failed"], "\x1b[31mValueError\x1b[0m: it broke\n")
     notice = {
         "target": "https://hooks.example.org/x",

@@ -7,12 +7,13 @@ import json
 import math
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from model.usage.points import PointsFile
 from services.http.listening import bind
 from services.jobs.http.listening import serving
 from services.jobs.http.parts import Parts
@@ -141,6 +142,7 @@ class World:
         job = self.ledger.mark_started(job)
         self.curves(name, 600 if state == State.SUCCEEDED else 240)
         self.write(job, "".join(f"step {step}\n" for step in range(1, 200)))
+        self.use(job)
         if state == State.SUCCEEDED:
             job = self.ledger.end(job, state, "succeeded", "end", "succeeded", 0)
         elif state in (State.FAILED, State.LOST):
@@ -153,6 +155,19 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write(text)
+
+    def use(self, job: Job, machines: Sequence[str] = ("here",)) -> None:
+        """What the job has used in the last 20 minutes."""
+        now = self.ledger.now()
+        for machine in machines:
+            file = PointsFile(Path(f"{attempt_of(self.home, job.id, job.attempt).usage}-{machine}"))
+            for part in range(240):
+                wave = 1 + math.sin(part / 20)
+                own = {"cpu": 6.0 * part, "memory": wave * 1e9, "read": 1e6 * part, "written": 2e6 * part}
+                own |= {"gpu": 40 * wave, "gpu_memory": 8e9, "machine_gpu": 20 * wave, "machine_gpu_memory": 9e9}
+                own |= {"machine_cpu": 30 * wave, "machine_memory": 8e9, "machine_read": 1e6 * part}
+                own |= {"machine_written": 3e6 * part, "machine_free": 5e11, "machine_sent": 4e6 * part}
+                file.add({"at": now - 5 * (240 - part), **own, "machine_received": 1e5 * part})
 
     def curves(self, name: str, steps: int) -> None:
         run = self.home / "runs" / name
