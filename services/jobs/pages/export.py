@@ -1,8 +1,8 @@
-"""A list of jobs as CSV. A spreadsheet must not take a text for a formula, so such a text begins with an apostrophe."""
+"""Lists as CSV. A spreadsheet must not take a text for a formula, so such a text begins with an apostrophe."""
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from services.jobs.ledger.access import Person
 from services.jobs.pages.listing import Filter, older
@@ -21,7 +21,7 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
     Raises:
         UserError: the search cannot be read.
     """
-    yield _lines([(*HEAD, *TIMES)])
+    yield lines([(*HEAD, *TIMES)])
     before = None
     while found := older(site, person, asked, before, AT_ONCE):
         rows = (
@@ -32,11 +32,12 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
             )
             for job in found
         )
-        yield _lines(rows)
+        yield lines(rows)
         before = found[-1].seq
 
 
-def _lines(rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
+def lines(rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows as lines of a CSV file, without formulas."""
     made = io.StringIO()
     csv.writer(made).writerows([[_safe(cell) for cell in row] for row in rows])
     return made.getvalue()

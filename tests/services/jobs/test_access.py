@@ -44,6 +44,8 @@ PAGES = (
     "/jobs.csv",
     "/recent.json",
     "/schedules",
+    "/audit",
+    "/audit.csv",
     "/cluster",
     "/jobs/{id}",
     "/jobs/{id}/log",

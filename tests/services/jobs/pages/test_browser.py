@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.saved import SavedItems
 from services.jobs.ledger.tables import Job, Notice
 from services.jobs.states import State
@@ -64,6 +65,9 @@ def jobs(world: World) -> dict[str, Job]:
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
+    for name in ("anna", "o" * 100, ""):
+        row = {"person": name, "token": f"{name}/laptop", "address": "2001:db8::1", "method": "POST", "detail": LONG}
+        Audit(world.ledger).add(201, **row, resource=f"/v1/jobs/{LONG}")
     return found
 
 
@@ -84,6 +88,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
+        **{"audit": "/audit", "nobody": "/audit?person=nobody"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
 
