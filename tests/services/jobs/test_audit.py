@@ -1,4 +1,4 @@
-"""The audit: each change that is asked for and each refusal has its row, nobody reads another's, and none is altered."""
+"""The audit: each change that is asked for and each refusal has its row, nobody reads another's, none is altered."""
 
 import csv
 import io
