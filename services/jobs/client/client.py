@@ -264,6 +264,18 @@ class JobClient:
         """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
         return self._json("GET", "/v1/retention", params=rules)
 
+    def every_audit_row(self, most: int | None = None, **wanted: str) -> Iterator[dict[str, Any]]:
+        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
+        cursor = None
+        while most is None or most > 0:
+            limit = LARGEST if most is None else min(most, LARGEST)
+            query = {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}
+            found = self._json("GET", "/v1/audit", params=query)
+            yield from found["rows"]
+            most = None if most is None else most - len(found["rows"])
+            if (cursor := found["next"]) is None:
+                return
+
     def tokens(self) -> list[dict[str, Any]]:
         """Returns all tokens' records; the tokens themselves are not stored."""
         return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above

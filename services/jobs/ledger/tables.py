@@ -125,6 +125,27 @@ class Change(Base):
     reason: Mapped[str] = mapped_column(Text, default="")
 
 
+class AuditRow(Base):
+    """A request that changed something, or was refused; see `audit`. Never altered (the database refuses)."""
+
+    __tablename__ = "audit"
+    __table_args__ = (
+        Index("ix_audit_person_id", "person", "id"),
+        Index("ix_audit_at", "at"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    at: Mapped[float]
+    person: Mapped[str] = mapped_column(String(160))  # empty: unknown
+    token: Mapped[str] = mapped_column(String(160))  # its name
+    address: Mapped[str] = mapped_column(String(64))
+    method: Mapped[str] = mapped_column(String(8))
+    resource: Mapped[str] = mapped_column(String(300))  # the path
+    status: Mapped[int]
+    detail: Mapped[str] = mapped_column(Text)
+
+
 class Notice(Base):
     """A message to one target about a job; see `notifier`. It outlives the job."""
 

@@ -1,7 +1,7 @@
 """The routes of the pages, each a few lines.
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
-/login   /logout   /tokens   /live/... (server-sent events)   /static/...
+/login   /logout   /tokens   /audit   /live/... (server-sent events)   /static/...
 The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import cluster, jobpage, live, logpage, sign_in, submitting, tokens
+from services.jobs.pages import audit, cluster, jobpage, live, logpage, sign_in, submitting, tokens
 from services.jobs.pages.compare_routes import add_comparisons
 from services.jobs.pages.list_routes import add_list
 from services.jobs.pages.model_routes import add_models
@@ -41,7 +41,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
-    for add in (*adding, _job, _actions, _submit, _cluster):
+    for add in (*adding, audit.add, _job, _actions, _submit, _cluster):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))

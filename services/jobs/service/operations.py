@@ -13,11 +13,12 @@ from conf.again import key_of
 from model.errors import ServiceError, UserError
 from services.jobs import views
 from services.jobs.ledger.access import Person
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
-from services.jobs.ledger.tables import Attempt, Job, Saved
+from services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from services.jobs.options import KEPT, OPTION, is_option, merge_words
 from services.jobs.planning.refusals import check_words
 from services.jobs.records import attempt_of
@@ -42,6 +43,7 @@ class Operations:
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
         self.indexes = LogIndexes()
+        self.audit = Audit(ledger)
         self.presets, self.views = SavedItems(ledger, "preset"), SavedItems(ledger, "view")
         self.comparisons, self.notes = SavedItems(ledger, "comparison"), Notes(ledger)
         ledger.changed = loop.wake
@@ -317,6 +319,13 @@ class Operations:
             return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
+
+    def audit_rows(
+        self, person: Person, asked: schemas.AuditQuery, before: int | None, limit: int
+    ) -> Sequence[AuditRow]:
+        """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `filter`."""
+        wanted = asked.filter(self.only(person, asked.person), self.ledger.now())
+        return self.audit.rows(wanted, before, limit)
 
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """Returns the losses, the largest first."""

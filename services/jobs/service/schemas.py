@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from model.errors import UserError
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
+from services.jobs.ledger.audit import STATUS, AuditFilter
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
 from services.jobs.ledger.tables import Change, Note, Notice, Saved, Schedule
 from services.jobs.options import MOST_RUNS
@@ -182,6 +183,44 @@ class JobPage(BaseModel):
     next: int | None
     counts: dict[str, int]
     newest: int  # the number of the last change, to follow from
+
+
+class AuditQuery(Strict):
+    """The wanted rows of the audit; `what` is a method, or a part of the address or of the detail."""
+
+    person: Owner | None = None
+    what: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    status: Annotated[str, Field(pattern=STATUS)] | None = None  # 403, or 4xx
+    since: Moment | None = None
+    until: Moment | None = None
+    cursor: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def filter(self, person: str | None, now: float) -> AuditFilter:
+        """Returns it with the person whose rows may be seen. Raises UserError for an impossible moment."""
+        times = {key: moment_of(key, text, now) for key in ("since", "until") if (text := getattr(self, key))}
+        return AuditFilter(person, self.what, self.status, **times)
+
+
+class AuditView(View):
+    """A request that changed something, or was refused."""
+
+    id: int
+    at: float
+    person: str  # empty: unknown
+    token: str  # the name of their token; empty: none
+    address: str
+    method: str
+    resource: str
+    status: int  # 499: the client left before the answer
+    detail: str  # what changed: jobs, models, tokens; or why it was refused
+
+
+class AuditPage(BaseModel):
+    """Rows, newest first, and the cursor of the next page; null at the end."""
+
+    rows: list[AuditView]
+    next: int | None
 
 
 class AttemptView(View):

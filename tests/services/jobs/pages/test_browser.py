@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
 from services.jobs.ledger.tables import Job, Notice
@@ -86,6 +87,9 @@ def jobs(world: World) -> dict[str, Job]:
     )
     (world.home / "shards" / "damaged").mkdir()
     (world.home / "shards" / "damaged" / "manifest.json").touch()
+    for name in ("anna", "o" * 100, ""):
+        row = {"person": name, "token": f"{name}/laptop", "address": "2001:db8::1", "method": "POST", "detail": LONG}
+        Audit(world.ledger).add(201, **row, resource=f"/v1/jobs/{LONG}")
     return found
 
 
@@ -120,6 +124,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "damaged": "/shards/damaged",
         },
         **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
+        **{"audit": "/audit", "nobody": "/audit?person=nobody"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
 
