@@ -199,6 +199,9 @@ VERBS: dict[str, Verb] = {
         "list the tokens that you made for yourself; make one with an end, or revoke one",
         "[create NAME ends=30d|DATE role=ROLE | revoke NAME]",
     ),
+    "audit": _job(
+        "list who asked for which change, and who was refused", "[person=NAME what=TEXT status=4xx since=2d]"
+    ),
     "doctor": _verb(
         "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS
     ),

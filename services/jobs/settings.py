@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
+from services.jobs.idle_settings import IdleConfig
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.kueue_settings import KueueConfig
 from services.jobs.notify_settings import NotifyConfig
@@ -52,6 +53,7 @@ class ServiceConfig:
     patience: Amount = 86_400.0  # a job that has waited this long goes first, one at a time; 0: never
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
     notify: NotifyConfig = field(default_factory=NotifyConfig)
+    idle: IdleConfig = field(default_factory=IdleConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
     oidc: OidcConfig = field(default_factory=OidcConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`

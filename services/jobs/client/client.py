@@ -207,6 +207,10 @@ class JobClient:
         """Returns a training's `curves`, name -> (step, value) pairs, and `released` at its end."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
+    def usage(self, name: str, attempt: int = 0) -> dict[str, Any]:
+        """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
+        return self._json("GET", f"/v1/jobs/{_name(name)}/usage", params={"attempt": attempt})
+
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
         return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
@@ -259,6 +263,18 @@ class JobClient:
     def retention(self, **rules: Any) -> dict[str, Any]:
         """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
         return self._json("GET", "/v1/retention", params=rules)
+
+    def every_audit_row(self, most: int | None = None, **wanted: str) -> Iterator[dict[str, Any]]:
+        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
+        cursor = None
+        while most is None or most > 0:
+            limit = LARGEST if most is None else min(most, LARGEST)
+            query = {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}
+            found = self._json("GET", "/v1/audit", params=query)
+            yield from found["rows"]
+            most = None if most is None else most - len(found["rows"])
+            if (cursor := found["next"]) is None:
+                return
 
     def tokens(self) -> list[dict[str, Any]]:
         """Returns all tokens' records; the tokens themselves are not stored."""

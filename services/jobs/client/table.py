@@ -3,11 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from model.columns import columns
 from model.durations import duration
 from model.errors import UserError
+from model.plural import plural
+from services.jobs.measures import MEASURES
 from services.jobs.states import PRIORITY_NAMES
 
 # strftime's names follow the locale
@@ -54,6 +57,11 @@ def detail(job: Mapping[str, Any]) -> str:
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
     ]
+    facts += [
+        (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
+        for one in job["usage"]["machines"]
+        if one["idle"] and job["state"] == "running"
+    ]
     parts = [table(facts)]
     if job.get("plan"):
         parts.append(plan(job["plan"]))
@@ -69,6 +77,8 @@ def detail(job: Mapping[str, Any]) -> str:
         parts.append(table(rows))
     if job["notes"]:
         parts.append(notes(job["notes"]))
+    if job["usage"]["machines"]:
+        parts.append(table(usage_rows(job["usage"])))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [
@@ -86,6 +96,23 @@ def notes(found: Sequence[Mapping[str, Any]]) -> str:
     """Returns notes as text."""
     rows = [(one["id"], clock(one["at"]), one["author"], " ".join(one["text"].splitlines())) for one in found]
     return table([("NOTE", "WHEN", "BY", "TEXT"), *rows])
+
+
+def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:
+    """Returns what the newest attempt uses: a row for each measure and machine."""
+    rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {found['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
+    for one in found["machines"]:
+        for name, measure in MEASURES.items():
+            if curve := one["curves"].get(name):
+                values = (curve[-1][1], _mean(curve), max(value for _, value in curve))
+                rows.append((measure.label, one["machine"], *map(measure.shown, values)))
+    return rows
+
+
+def _mean(curve: Sequence[tuple[float, float]]) -> float:
+    """Returns the mean over time; a point stands for the time since the one before."""
+    spans = [at - before for (before, _), (at, _) in pairwise(curve)] or [1.0]
+    return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
 
 
 def plan(found: Mapping[str, Any]) -> str:

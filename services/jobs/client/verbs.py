@@ -12,7 +12,7 @@ from typing import Any
 from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, arrays, own_tokens, presets, schedules, selecting, table
+from services.jobs.client import admin, arrays, audit, own_tokens, presets, schedules, selecting, table
 from services.jobs.client.client import LARGEST, Detail, JobClient
 from services.jobs.client.saved import read_token
 from services.jobs.client.settings import JobsConfig
@@ -111,7 +111,8 @@ def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    found = service.job(_name("job", words))
+    name = _name("job", words)
+    found = {**service.job(name), "usage": service.usage(name)}
     showing.show([found], lambda: table.detail(found))
     return compose.OK
 
@@ -230,7 +231,7 @@ VERBS: dict[str, Verb] = {
     },
     "schedules": schedules.schedules,
     **{"tokens": own_tokens.tokens, "people": admin.people},
-    **{"presets": presets.presets, "note": note},
+    **{"presets": presets.presets, "note": note, "audit": audit.audit},
 }
 
 

@@ -10,6 +10,7 @@ from services.jobs.http.problems import PROBLEMS
 from services.jobs.service import schemas
 from services.jobs.service.curves import read_curves, released, run_of
 from services.jobs.service.report import report
+from services.jobs.service.usage import read_use
 from services.jobs.states import PRIORITIES
 from services.jobs.views import Job, JobHistory, columns, job_view
 from services.telemetry.telemetry import current
@@ -74,6 +75,15 @@ def curves(here: Here, person: Viewer, id: Id) -> schemas.CurvesView:
     found = here.operations.job(person, id)
     run = run_of(found)
     return schemas.CurvesView(run=found.run, curves=read_curves(run), released=released(run))
+
+
+@router.get("/jobs/{id}/usage")
+def usage(here: Here, person: Viewer, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> schemas.UsageView:
+    """Returns what an attempt (0: the newest) used of processors, memory, GPUs, disk and network, as last values and
+    curves."""
+    found = here.operations.job(person, id)
+    number = attempt or found.attempt
+    return schemas.UsageView.of(number, read_use(here.home, found.id, number))
 
 
 @router.get("/jobs/{id}/report", responses=PAGE, response_class=Response)

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from model.errors import UserError, unknown
 from model.names import check_name
+from services.jobs.ledger.asked import tell_person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import IssuerAccount, Quota, Token
 
@@ -182,6 +183,8 @@ class Access:
         """Returns the user of the token with this hash, as `person`."""
         with self.ledger.database.read() as session:
             found = session.get(Token, digest)
+        if found is not None:
+            tell_person(found.owner, found.name)
         if found is None or found.revoked is not None or found.role not in ROLES:
             return None
         now = self.ledger.now()

@@ -13,6 +13,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
+from conf.again import key_of
+from services.jobs.ledger.asked import tell_change
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
@@ -21,7 +23,9 @@ from services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
 AT_ONCE = 500  # names per query
-NOTED = "noted"  # key of a session for the number of its last row in the audit trail
+NOTED = "noted"  # key of a session for the number of its last row in the audit trail, and
+TOLD = "told"  # for its rows as texts
+NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the audit names
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than the rest of a job
 REST = [column.name for column in JOBS.columns if column.name != "plan"]
 
@@ -58,6 +62,8 @@ class Ledger:
     def committed(self, session: Session) -> None:
         """Announces what a transaction of this process has changed."""
         self._learn(session.info.get(NOTED, 0))
+        for text in session.info.pop(TOLD, ()):
+            tell_change(text)
         self.changed()
 
     def _learn(self, newest: int) -> None:
@@ -324,7 +330,7 @@ class Ledger:
         """Adds a row to the audit trail that is no change of a job."""
         row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason, "job": job}
         with self.database.write() as session:
-            _add(session, row)
+            _add(session, row, reason)
         self.committed(session)
 
 
@@ -352,10 +358,18 @@ def _note(
     """Adds a row about a job to the audit trail."""
     told = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
     told |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
-    _add(session, {"at": at, **told, "attempt": job.attempt or None})
+    _add(session, {"at": at, **told, "attempt": job.attempt or None}, _text(job, before, after, reason, action))
 
 
-def _add(session: Session, row: Mapping[str, Any]) -> None:
-    """Adds a row at once, so that its number gives its order."""
+def _text(job: Job, before: object, after: object, reason: str, action: str) -> str:
+    """Returns a change of a job in a few words; of a submission those that say what it will change."""
+    if action == "state" and before is None:
+        return " ".join([f"{job.id} {after}:", job.verb, *(word for word in job.words if key_of(word) in NAMES)])
+    return f"{job.id} {after}" if action == "state" else f"{job.id} {action} {reason if after is None else after}"
+
+
+def _add(session: Session, row: Mapping[str, Any], text: str) -> None:
+    """Adds a row at once, so that its number gives its order; `text` is for the audit of a request."""
     added: Any = session.execute(NOTE, row)
     session.info[NOTED] = int(added.inserted_primary_key[0])
+    session.info.setdefault(TOLD, []).append(text)

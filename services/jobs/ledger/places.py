@@ -12,6 +12,7 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from model.errors import UserError
+from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job, Place, Token
 from services.jobs.states import UNENDED
@@ -65,6 +66,17 @@ class Places:
         for place in places:
             if place["use"] == "write":
                 session.merge(Place(path=place["path"], owner=job.owner, job=job.id))
+
+    def hidden(self, person: Person, paths: Sequence[str]) -> set[str]:
+        """Returns those of the real `paths` that another owner's job has written, in whole or in part."""
+        with self.ledger.database.read() as session:
+            theirs = [one.path for one in _related(session, paths) if not person.sees(one.owner)]
+        above = {str(folder) for path in theirs for folder in PurePosixPath(path).parents}
+        return {
+            path
+            for path in paths
+            if path in above or not {path, *map(str, PurePosixPath(path).parents)}.isdisjoint(theirs)
+        }
 
     def take(self, job: Job, path: Path) -> None:
         """Records a folder that a job has made as its owner's, unless it has an owner."""

@@ -125,12 +125,33 @@ class Change(Base):
     reason: Mapped[str] = mapped_column(Text, default="")
 
 
+class AuditRow(Base):
+    """A request that changed something, or was refused; see `audit`. Never altered (the database refuses)."""
+
+    __tablename__ = "audit"
+    __table_args__ = (
+        Index("ix_audit_person_id", "person", "id"),
+        Index("ix_audit_at", "at"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    at: Mapped[float]
+    person: Mapped[str] = mapped_column(String(160))  # empty: unknown
+    token: Mapped[str] = mapped_column(String(160))  # its name
+    address: Mapped[str] = mapped_column(String(64))
+    method: Mapped[str] = mapped_column(String(8))
+    resource: Mapped[str] = mapped_column(String(300))  # the path
+    status: Mapped[int]
+    detail: Mapped[str] = mapped_column(Text)
+
+
 class Notice(Base):
     """A message to one target about a job; see `notifier`. It outlives the job."""
 
     __tablename__ = "notices"
     __table_args__ = (
-        Index("uq_notices_job", "job", "attempt", "event", "target", unique=True),
+        Index("uq_notices_job", "job", "attempt", "event", "target", "spell", unique=True),
         Index("ix_notices_due", "due"),
     )
 
@@ -138,6 +159,7 @@ class Notice(Base):
     job: Mapped[str] = mapped_column(String(40))
     attempt: Mapped[int]
     event: Mapped[str] = mapped_column(String(16))
+    spell: Mapped[float] = mapped_column(default=0.0)  # its start, for events that may come again in an attempt
     target: Mapped[str] = mapped_column(String(500))
     owner: Mapped[str] = mapped_column(String(160))
     verb: Mapped[str] = mapped_column(String(32))

@@ -8,6 +8,8 @@ from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import EDGE
 from services.jobs.pages.site import Site
+from services.jobs.pages.usecharts import MACHINE_CHARTS, use_charts
+from services.jobs.service.usage import read_machines
 from services.jobs.states import ACTIVE
 
 FAULTS = 12  # rows of the bill
@@ -71,7 +73,9 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
     ]
     quotas = site.operations.loop.scheduler.access.quotas()
     bill = site.operations.bill(person, None)[:FAULTS]
+    machines = read_machines(site.home, site.operations.ledger)
     return {
+        **{"usage": use_charts(machines, MACHINE_CHARTS), "machines": machines},
         **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
         **{"shares": _shares(holdings, quotas, person), "now": site.now},
         "pass_seconds": site.operations.loop.scheduler.seconds,

@@ -1,8 +1,8 @@
-"""A list of jobs as CSV. A spreadsheet must not take a text for a formula, so such a text begins with an apostrophe."""
+"""Lists as CSV. A spreadsheet must not take a text for a formula, so such a text begins with an apostrophe."""
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from services.jobs.ledger.access import Person
 from services.jobs.pages.listing import Filter, older
@@ -36,8 +36,8 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
         before = found[-1].seq
 
 
-def csv_lines(rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
-    """Returns the rows as lines of a CSV file."""
+def csv_lines(rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows as lines of a CSV file, without formulas."""
     made = io.StringIO()
     csv.writer(made).writerows([[_safe(cell) for cell in row] for row in rows])
     return made.getvalue()

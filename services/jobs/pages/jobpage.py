@@ -13,12 +13,14 @@ from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.site import Link, Site
+from services.jobs.pages.usecharts import JOB_CHARTS, use_charts
 from services.jobs.pages.wordmap import bundle_of
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import PIECE, Piece, cut
 from services.jobs.service.schemas import ChangeView, NoticeView, WhyView
 from services.jobs.service.shardings import sharding_run
 from services.jobs.service.targets import shown
+from services.jobs.service.usage import read_use
 from services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
 BARS = 40  # attempts in the drawing; the table has all of them
@@ -92,9 +94,11 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
             "error": site.operations.first_error(job),
             "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
             "told": [shown(target) for target in site.operations.targets(job)],
+            "idle": site.operations.idle(job),
             "lost": sum(one.lost_seconds for one in attempts),
             "promise": _promise(job, plan, attempts),
         },
+        "usage": use_charts(read_use(site.home, name, job.attempt), JOB_CHARTS),
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
 

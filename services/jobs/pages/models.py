@@ -1,9 +1,11 @@
 """The pages of models: the registered ones, and a card of each version with origin, scores and history."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from sqlalchemy import select
@@ -12,6 +14,9 @@ from model.errors import UserError, reason
 from model.languages import languages_of
 from services.jobs.ledger.access import OTHERS, Person
 from services.jobs.ledger.tables import Job
+from services.jobs.pages import promoting
+from services.jobs.pages.evaluated import Evaluated, evaluated
+from services.jobs.pages.shards import address
 from services.jobs.pages.site import Link, Site
 from services.jobs.service.tracking import Model, Version
 
@@ -22,6 +27,15 @@ KINDS = {
     "masked": "Masked language model",
     "labels": "Labels of texts",
 }
+PARENTS = {  # tag of `model.bundles.ancestry`, or the part of it before a dot -> its label
+    "train.init_from": "Weights",
+    "train.init_parts": "Weights of",
+    "train.lora": "Low-rank factors",
+    "train.teachers": "Teachers",
+    "embeddings": "Word vectors of",
+    "tokenizer.same_as": "Tokenizer",
+}
+REGISTERED = re.compile(r"(?:models:/)?([\w.+-]+)[@/]([\w.+-]+) \(")  # MODEL@ALIAS or MODEL/VERSION, then its digest
 TRIED = ("translation", "vectors")  # kinds that the page can try at the endpoint
 FACTS = {  # tag -> its label
     "owner": "Owner",
@@ -48,27 +62,50 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
         UserError: there is no such model or version.
         ServiceError: MLflow does not answer.
     """
-    found = site.tracking.model(name)
-    if found is None:
-        raise UserError(f"there is no registered model {name!r}")
+    found, version = find(site, name, number)
     model = shown(person, found)
-    version = choose_version(model, number)
-    if number and version is None:
-        raise UserError(f"{name} has no version {number}")
     tags = _hide_author(person, version.tags) if version else {}
     facts = _facts({"owner": model.owner, **tags})
     kind = tags.get("bundle_kind", "translation")
-    served = serving(site).get(kind, {})
+    answers, trouble = ask_endpoint(site)
+    served = answers.get(kind, {})
+    mapped = version is not None and kind == "vectors" and sees_texts(site, person, found)
     return {
+        "map": f"/models/{quote(name, safe='')}/words?version={version.number}" if version and mapped else "",
         **{"model": model, "version": version, "lineage": _lineage(site, person, version) if version else []},
         **{"kind": KINDS.get(kind, kind), "facts": facts, "served": served, "trial": Trial()},
         **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
         **{"triable": kind in TRIED and bool(site.endpoint)},
         "jobs": _jobs_of(site, person, model.versions),
+        **{"trouble_there": trouble, "parents": _parents(tags), "asked": promoting.asked(site, person, name)},
+        "evaluated": evaluated(site, version) if version and sees_texts(site, person, found) else Evaluated(),
+        "why_not": promoting.why_not(site, person, found),
     }
 
 
-def choose_version(model: Model, number: str) -> Version | None:
+def find(site: Site, name: str, number: str = "") -> tuple[Model, Version | None]:
+    """Returns a model as MLflow has it, and one of its versions: by default the champion, else the newest.
+
+    Raises:
+        UserError: there is no such model or version.
+        ServiceError: MLflow does not answer.
+    """
+    model = site.tracking.model(name)
+    if model is None:
+        raise UserError(f"there is no registered model {name!r}")
+    version = _chosen(model, number)
+    if number and version is None:
+        raise UserError(f"{name} has no version {number}")
+    return model, version
+
+
+def sees_texts(site: Site, person: Person, model: Model) -> bool:
+    """Returns True if a user may see texts of the corpus that a model was evaluated on: its owner's."""
+    owner = promoting.owner_of(site, model)
+    return not owner or person.sees(owner)
+
+
+def _chosen(model: Model, number: str) -> Version | None:
     wanted = number or model.aliases.get("champion", "")
     found = next((one for one in model.versions if one.number == wanted), None)
     return found or (None if number or not model.versions else model.versions[0])
@@ -83,7 +120,9 @@ def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
     steps = []
     digest = tags.get("manifest_hash", "")
     if digest:
-        steps.append(Link("Shards", digest[:12], runs(tags.get("shard_run_id", "")), outside=True))
+        folder = site.shards.with_digest(person, digest)
+        page = address(folder) if folder else runs(tags.get("shard_run_id", ""))
+        steps.append(Link("Shards", folder.name if folder else digest[:12], page, outside=folder is None))
     if tags.get("config_hash"):
         page = runs(version.run, "artifacts/config.yaml")
         steps.append(Link("Configuration", tags["config_hash"][:12], page, outside=True))
@@ -96,6 +135,20 @@ def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
     steps.append(Link("Bundle", tags.get("bundle_hash", "–")[:12]))
     page = site.tracking.version_page(version.model, version.number)
     return [*steps, Link("Version", f"{version.model} {version.number}", page, outside=True)]
+
+
+def _parents(tags: Mapping[str, str]) -> list[Link]:
+    """Returns the models that gave weights, probabilities, vectors or a tokenizer; a registered one has its page."""
+    found = []
+    for key, label in PARENTS.items():
+        for name in sorted(one for one in tags if one == key or one.startswith(f"{key}.")):
+            registered = REGISTERED.match(tags[name])
+            page = ""
+            if registered:
+                version = f"?version={registered[2]}" if registered[2].isdecimal() else ""
+                page = f"/models/{quote(registered[1], safe='')}{version}"
+            found.append(Link(f"{label}{name.removeprefix(key).replace('.', ' ')}", tags[name], page))
+    return found
 
 
 def _job_of(site: Site, person: Person, version: Version) -> str:
@@ -138,17 +191,24 @@ def _author(person: Person, by: str) -> str:
 
 def serving(site: Site) -> dict[str, dict[str, Any]]:
     """Returns kind -> the endpoint's facts about the model that answers; empty if it does not answer."""
+    return ask_endpoint(site)[0]
+
+
+def ask_endpoint(site: Site) -> tuple[dict[str, dict[str, Any]], str]:
+    """Returns kind -> the endpoint's facts about the model that answers, and why it does not answer."""
     if not site.endpoint:
-        return {}
+        return {}, "this service has no endpoint"
     try:
         answer = httpx.get(f"{site.endpoint}/status", timeout=2.0)
         found = answer.json()
-    except (httpx.HTTPError, ValueError):
-        return {}
-    told = found if isinstance(found, dict) and answer.is_success else {}
+    except (httpx.HTTPError, ValueError) as problem:
+        return {}, f"the endpoint cannot be reached ({reason(problem)})"
+    if not isinstance(found, dict) or answer.is_error:
+        return {}, f"the endpoint answers {answer.status_code}"
+    told = found
     vectors = told.get("vectors")
     models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
-    return {kind: model for kind, model in models.items() if isinstance(model, dict)}
+    return {kind: model for kind, model in models.items() if isinstance(model, dict)}, ""
 
 
 def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:

@@ -1,8 +1,8 @@
 """The routes of the pages, each a few lines.
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
-/models/NAME   /login   /logout   /tokens   /live/... (server-sent events)   /static/...
-The list, trials, comparisons and schedules have their own, in `list_routes` and its like.
+/login   /logout   /tokens   /audit   /live/... (server-sent events)   /static/...
+The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,11 +16,13 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import cluster, jobpage, live, logpage, models, sign_in, submitting, tokens
+from services.jobs.pages import audit, cluster, jobpage, live, logpage, sign_in, submitting, tokens
 from services.jobs.pages.compare_routes import add_comparisons
 from services.jobs.pages.list_routes import add_list
+from services.jobs.pages.model_routes import add_models
 from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
+from services.jobs.pages.shard_routes import add_shards
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
 from services.jobs.pages.trial_routes import add_trials
 from services.jobs.pages.wordmap_routes import add_wordmaps
@@ -32,15 +34,15 @@ from services.jobs.states import ENDED, PRIORITIES, QUEUED
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
 Context = dict[str, Any]
-JOB_PARTS = ("head", "attempts", "curves", "links", "notices", "notes", "changes")
+JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "notes", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    own = (_job, _actions, _submit, _cluster, _models)
-    for add in (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_wordmaps, *own):
+    adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
+    for add in (*adding, add_wordmaps, audit.add, _job, _actions, _submit, _cluster):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -270,35 +272,3 @@ def _cluster(router: APIRouter, site: Site) -> None:
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
-
-
-def _models(router: APIRouter, site: Site) -> None:
-    @router.get("/models")
-    def every(request: Request) -> Response:
-        visitor = site.visitor(request)
-        try:
-            found, problem = [models.shown(visitor.person, one) for one in site.tracking.models()], ""
-        except ServiceError as wrong:
-            found, problem = [], str(wrong)
-        served = {str(one.get("name")): str(one.get("version")) for one in models.serving(site).values()}
-        return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
-
-    def show(request: Request, visitor: Any, name: str, version: str, trial: models.Trial | None = None) -> Response:
-        try:
-            found = models.card(site, visitor.person, name, version)
-        except UserError as wrong:
-            raise HTTPException(404, str(wrong)) from None
-        return site.page(request, visitor, "model.html", **{**found, **({"trial": trial} if trial else {})})
-
-    @router.get("/models/{name}")
-    def card(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
-        return show(request, site.visitor(request), name, version)
-
-    @router.post("/models/{name}")
-    async def attempt(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        kind, pair, text = (str(sent.get(key, "")) for key in ("kind", "pair", "text"))
-        trial = await run_in_threadpool(models.attempt, site, kind, pair, text)
-        if request.headers.get("x-part") == "trial":
-            return HTMLResponse(site.render("_trial.html", trial=trial), headers=HEADERS)
-        return await run_in_threadpool(show, request, visitor, name, version, trial)

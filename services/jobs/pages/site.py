@@ -29,6 +29,7 @@ from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.service.devices import Devices
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
+from services.jobs.service.shard_folders import ShardFolders
 from services.jobs.service.tracking import Tracking
 from services.jobs.service.vectors import VectorsProcess
 from services.jobs.states import ACTIVE, ENDED, QUEUED
@@ -80,8 +81,10 @@ class Site:
     vectors: VectorsProcess
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
+    shards: ShardFolders = field(init=False)
 
     def __post_init__(self) -> None:
+        self.shards = ShardFolders(self.operations.loop.intake.places, self.home)
         self.templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,

@@ -113,7 +113,7 @@ def change_preset(site: Site, person: Person, what: str, name: str, filled: Fill
         if value and (key, value) != ("priority", "normal"):
             items = ",".join(json.dumps(item) for item in _items(key, value))
             options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
-    site.operations.keep(person, name, _validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
+    site.operations.keep(person, name, validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
 
 
 def choices(site: Site, person: Person) -> list[tuple[str, str]]:
@@ -229,10 +229,10 @@ def submission(site: Site, person: Person, filled: Filled, words: Sequence[str])
             values[key] = float(text) if key == "max_hours" else int(float(text))
     if how.get("by"):
         values["by"] = moment(how["by"])
-    return _validated(schemas.Submission, **values)
+    return validated(schemas.Submission, **values)
 
 
-def _validated(kind: type[Body], **values: Any) -> Body:
+def validated(kind: type[Body], **values: Any) -> Body:
     """Returns a body of the REST interface. Raises UserError for a field that is out of its bounds."""
     try:
         return kind.model_validate(values)

@@ -8,8 +8,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 
+from model.errors import UserError
+from services.jobs.pages import models
 from services.jobs.pages.jobpage import title
-from services.jobs.pages.models import choose_version
 from services.jobs.pages.sessions import Visitor
 from services.jobs.pages.site import Site
 from services.jobs.pages.wordmap import Asked, job_bundle, version_bundle, wordmap
@@ -37,9 +38,12 @@ def add_wordmaps(router: APIRouter, site: Site) -> None:
     @router.get("/models/{name}/words")
     def of_version(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
         visitor = site.visitor(request)
-        model = site.tracking.model(name)
-        chosen = choose_version(model, version) if model else None
-        if model is None or chosen is None or chosen.tags.get("bundle_kind") != "vectors":
+        try:
+            model, chosen = models.find(site, name, version)
+        except UserError as wrong:
+            raise HTTPException(404, str(wrong)) from None
+        able = chosen is not None and chosen.tags.get("bundle_kind") == "vectors"
+        if chosen is None or not able or not models.sees_texts(site, visitor.person, model):
             raise HTTPException(404, f"{name} {version}: there are no such word vectors.")
         above = [("/models", "Models"), (f"/models/{name}?version={chosen.number}", f"{name} {chosen.number}")]
         return show(request, visitor, version_bundle(site, chosen), name, above, chosen.number)

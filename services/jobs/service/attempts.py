@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import update
 
 from model.errors import ServiceError, UserError
+from model.usage.recorder import Order
 from services.jobs.executors.base import Executor, Observation
 from services.jobs.executors.base import Start as Handed
 from services.jobs.ledger.ledger import ConflictError, Ledger
@@ -113,7 +114,9 @@ class Attempts:
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
-        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant))
+        path = str(attempt_of(self.home, job.id, job.attempt).usage.absolute())
+        usage = str(Order(path, bool(job.gpus), self.config.idle.share))
+        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
 
     def _incarnation(self, job: Job) -> str | None:
         """Returns the life of the cluster that the running attempt belongs to."""

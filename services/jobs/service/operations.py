@@ -13,11 +13,12 @@ from conf.again import key_of
 from model.errors import ServiceError, UserError
 from services.jobs import views
 from services.jobs.ledger.access import Person
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
 from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
-from services.jobs.ledger.tables import Attempt, Job, Saved
+from services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from services.jobs.options import KEPT, OPTION, is_option, merge_words
 from services.jobs.planning.refusals import check_words
 from services.jobs.records import attempt_of
@@ -25,6 +26,7 @@ from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.idle import Spell, idle_spell
 from services.jobs.service.log_index import FirstError, LogIndexes
 from services.jobs.service.loop import Loop
 from services.jobs.service.targets import check_target
@@ -41,6 +43,7 @@ class Operations:
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
         self.indexes = LogIndexes()
+        self.audit = Audit(ledger)
         self.presets, self.views = SavedItems(ledger, "preset"), SavedItems(ledger, "view")
         self.comparisons, self.notes = SavedItems(ledger, "comparison"), Notes(ledger)
         ledger.changed = loop.wake
@@ -282,6 +285,10 @@ class Operations:
             return None
         return self.indexes.of(attempt_of(self.loop.home, job.id, job.attempt).log).first_error()
 
+    def idle(self, job: Job) -> Spell | None:
+        """Returns the spell in which GPUs of a running job idle; None if they work."""
+        return idle_spell(self.loop.home, job, self.ledger.now(), self.config.idle)
+
     def targets(self, job: Job) -> list[str]:
         """Returns who is told of a job: its own targets and its owner's."""
         return list(dict.fromkeys([*job.notify, *self.config.notify.owners.get(job.owner, ())]))
@@ -312,6 +319,13 @@ class Operations:
             return self.loop.executor.logs(type(start)(**{**vars(start), "number": number}), offset, limit), number
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
+
+    def audit_rows(
+        self, person: Person, asked: schemas.AuditQuery, before: int | None, limit: int
+    ) -> Sequence[AuditRow]:
+        """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `filter`."""
+        wanted = asked.filter(self.only(person, asked.person), self.ledger.now())
+        return self.audit.rows(wanted, before, limit)
 
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """Returns the losses, the largest first."""

@@ -1,6 +1,7 @@
 """The types of the REST interface; OpenAPI and the client are made from them."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -9,12 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from model.errors import UserError
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
+from services.jobs.ledger.audit import STATUS, AuditFilter
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
 from services.jobs.ledger.tables import Change, Note, Notice, Saved, Schedule
 from services.jobs.options import MOST_RUNS
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.service.retention import Due
 from services.jobs.service.targets import shown
+from services.jobs.service.usage import Use
 from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
 
@@ -182,6 +185,44 @@ class JobPage(BaseModel):
     newest: int  # the number of the last change, to follow from
 
 
+class AuditQuery(Strict):
+    """The wanted rows of the audit; `what` is a method, or a part of the address or of the detail."""
+
+    person: Owner | None = None
+    what: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    status: Annotated[str, Field(pattern=STATUS)] | None = None  # 403, or 4xx
+    since: Moment | None = None
+    until: Moment | None = None
+    cursor: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def filter(self, person: str | None, now: float) -> AuditFilter:
+        """Returns it with the person whose rows may be seen. Raises UserError for an impossible moment."""
+        times = {key: moment_of(key, text, now) for key in ("since", "until") if (text := getattr(self, key))}
+        return AuditFilter(person, self.what, self.status, **times)
+
+
+class AuditView(View):
+    """A request that changed something, or was refused."""
+
+    id: int
+    at: float
+    person: str  # empty: unknown
+    token: str  # the name of their token; empty: none
+    address: str
+    method: str
+    resource: str
+    status: int  # 499: the client left before the answer
+    detail: str  # what changed: jobs, models, tokens; or why it was refused
+
+
+class AuditPage(BaseModel):
+    """Rows, newest first, and the cursor of the next page; null at the end."""
+
+    rows: list[AuditView]
+    next: int | None
+
+
 class AttemptView(View):
     """One start of a job."""
 
@@ -279,6 +320,36 @@ class CurvesView(BaseModel):
     run: str
     curves: dict[str, list[tuple[int, float]]]
     released: dict[str, Any]
+
+
+class MachineUse(View):
+    """What a job used on one machine: `cpu` in cores, `memory` and `gpu_memory` in bytes, `gpu` in percent, `read` and
+    `written` in bytes a second. `machine_...` is the same of the whole machine, with its CPU in percent, the free bytes
+    of the home's disk, and the network, of which Linux keeps no count by process."""
+
+    machine: str
+    at: float  # of the last sample
+    last: dict[str, float]
+    total: dict[str, float]  # cpu: seconds of processors; read, written: bytes
+    curves: dict[str, list[tuple[float, float]]]  # at most 300 points: seconds since 1970, value
+    idle: int  # GPUs of the job that did not work then,
+    idle_since: float | None  # and when the first of them stopped
+
+
+class UsageView(BaseModel):
+    """What an attempt used, by machine."""
+
+    attempt: int
+    machines: list[MachineUse]
+
+    @classmethod
+    def of(cls, attempt: int, found: Mapping[str, Use]) -> "UsageView":
+        shared = MachineUse.model_fields.keys() - {"machine", "last"}
+        machines = [
+            MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
+            for name, use in found.items()
+        ]
+        return cls(attempt=attempt, machines=machines)
 
 
 class HolderView(View):

@@ -142,7 +142,7 @@ def _run(
             outbox = Outbox(parts.ledger, parts.tracking)
             outbox.start()
             stack.callback(outbox.stop)
-        notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"])
+        notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"], parts.operations.idle)
         notifier.start()
         stack.callback(notifier.stop)
         stack.callback(parts.vectors.close)

@@ -47,6 +47,8 @@ PAGES = (
     "/trials",
     "/trials.csv",
     "/schedules",
+    "/audit",
+    "/audit.csv",
     "/cluster",
     "/jobs/{id}",
     "/jobs/{id}/log",

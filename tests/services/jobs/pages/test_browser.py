@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
 from services.jobs.ledger.tables import Job, Notice
 from services.jobs.states import State
 from tests.services.jobs.pages.test_wordmap import ROYAL, bundle
 from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
+from tests.text_shards import write_text_shards
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
@@ -48,6 +50,7 @@ def jobs(world: World) -> dict[str, Job]:
     words = [*ROYAL[:6], HOSTILE, RIGHT_TO_LEFT, LONG, *(f"word-{number}" for number in range(400))]
     table = np.random.default_rng(1).standard_normal((len(words), 12)).astype(np.float32)
     bundle(world.home / "runs" / "base" / "bundle", words, table)
+    world.use(found["long"], [f"machine-{number:03}.of-a-cluster-with-a-long-name.example.org" for number in range(20)])
     world.write(found["failed"], "\x1b[31mValueError\x1b[0m: it broke\n")
     notice = {
         "target": "https://hooks.example.org/x",
@@ -77,6 +80,21 @@ def jobs(world: World) -> dict[str, Job]:
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
+    sample = {"file": f"{LONG}.tsv", "line": 123_456, "source": LONG, "target": RIGHT_TO_LEFT, "score": 0.5}
+    rules = {"untranslated": {"samples": [sample, {**sample, "beside": sample}], "alone": 2}}
+    write_text_shards(
+        world.home / "shards" / LONG,
+        {"train": [(f"the dog {number} {LONG}", RIGHT_TO_LEFT * 9) for number in range(30)]},
+        cleaning={"kept": {"samples": [sample]}, "rules": rules},
+        dropped={"train": {"untranslated": 3}},
+        sources=[{"name": LONG, "split": "train", "sha256": "ab" * 32, "lines": 33, "bytes": 9999}],
+        warnings=["a warning"],
+    )
+    (world.home / "shards" / "damaged").mkdir()
+    (world.home / "shards" / "damaged" / "manifest.json").touch()
+    for name in ("anna", "o" * 100, ""):
+        row = {"person": name, "token": f"{name}/laptop", "address": "2001:db8::1", "method": "POST", "detail": LONG}
+        Audit(world.ledger).add(201, **row, resource=f"/v1/jobs/{LONG}")
     return found
 
 
@@ -108,6 +126,14 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "word": f"/jobs/{jobs['succeeded'].id}/words?word=king&map=t-SNE",
         },
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
+        **{
+            "shards": "/shards",
+            "shard": f"/shards/{LONG}",
+            "searched": f"/shards/{LONG}?q=dog",
+            "damaged": "/shards/damaged",
+        },
+        **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
+        **{"audit": "/audit", "nobody": "/audit?person=nobody"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
 
@@ -442,3 +468,29 @@ def wait(page: Any, done: Callable[[], bool], seconds: float = 30.0) -> None:
     while not done():
         assert time.monotonic() < deadline, page.inner_text("main")
         page.wait_for_timeout(100)
+
+
+def test_without_script_shards_are_searched_and_a_version_is_promoted(
+    world: World, chromium: Any, jobs: dict[str, Job]
+) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(f"{world.address}/shards")
+    page.fill("input[name=q]", LONG[:20])
+    page.click("text=Find")
+    page.click("table.jobs .name a")
+    page.click("text=Next 20")
+    assert page.locator("#records tbody tr").count() == 10
+    page.fill("#records input[name=q]", "DOG 7")
+    page.get_by_role("button", name="Search").click()
+    assert page.locator("#records mark").all_inner_texts() == ["dog 7"]
+    assert page.locator("figure rect").count() > 0
+    page.goto(f"{world.address}/models/demo-en-de?version=1")
+    page.click("text=Promote version 1")
+    assert "Promote this version?" in page.inner_text("h1")
+    page.get_by_role("button", name="Promote it").click()
+    page.wait_for_url("**/jobs/*?done=submit")
+    job = world.ledger.job(page.url.rpartition("/")[2].partition("?")[0])
+    assert (job.verb, job.words[:2]) == ("promote", ["registry.name=demo-en-de", "promote.version=1"])
+    context.close()

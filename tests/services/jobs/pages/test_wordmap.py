@@ -20,6 +20,7 @@ from model.text.words import WordTokenizer
 from model.word_vectors.embeddings import Embeddings
 from model.word_vectors.word2vec import Word2VecConfig
 from services.jobs.ledger.tables import Job
+from services.jobs.pages import models
 from services.jobs.pages.wordmap import LETTER, LINE, _uncovered
 from services.jobs.service import vectors, vectors_worker
 from services.jobs.states import State
@@ -124,7 +125,9 @@ def test_jobs_without_word_vectors_here_have_no_such_page(world: World, browser:
     assert browser.get(f"/jobs/{job.id}/words").status_code == 200  # the process goes on
 
 
-def test_a_version_shows_the_vectors_of_its_job(world: World, browser: httpx.Client, job: Job) -> None:
+def test_a_version_shows_the_vectors_of_its_job(
+    world: World, browser: httpx.Client, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     digest = bundle_hash(world.home / "runs" / "royal" / "bundle")
     world.others.tags = {"bundle_kind": "vectors", "dragoman.job": job.id, "bundle_hash": digest}  # type: ignore[attr-defined]
     try:
@@ -133,6 +136,10 @@ def test_a_version_shows_the_vectors_of_its_job(world: World, browser: httpx.Cli
         page = browser.get("/models/demo-en-de/words", params={"version": "2", "word": "apple"}).text
         assert rows(page)[0][0] in ("pear", "الكلمة", "&lt;script&gt;alert(1)&lt;/script&gt;") and 'value="2"' in page
         assert browser.get("/models/demo-en-de/words?version=9").status_code == 404
+        monkeypatch.setattr(models, "sees_texts", lambda *_: False)  # another owner's
+        assert browser.get("/models/demo-en-de/words?version=2").status_code == 404
+        assert "/words" not in browser.get("/models/demo-en-de").text
+        monkeypatch.undo()
     finally:
         del world.others.tags  # type: ignore[attr-defined]  # as above
     assert browser.get("/models/demo-en-de/words?version=2").status_code == 404  # a translation model

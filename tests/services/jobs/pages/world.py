@@ -1,16 +1,19 @@
 """A job service for its pages: a ledger with jobs of every kind, a stand-in for MLflow and the endpoint, a server that
 can be stopped and started again on its port."""
 
+import base64
 import contextlib
 import json
 import math
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from model.usage.points import PointsFile
 from services.http.listening import bind
 from services.jobs.http.listening import serving
 from services.jobs.http.parts import Parts
@@ -35,7 +38,18 @@ TAGS = {
         "test_signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp",
     },
     **{"manifest_hash": DIGEST, "config_hash": "ab" * 32, "bundle_hash": "cd" * 32, "bundle_bytes": "17385428"},
+    "train.init_from": "broad-en-de@champion (run broad, bundle 0123456789ab)",
     **{"shard_run_id": "5" * 32, "git_commit": "c22f2947f93f90e7"},
+}
+SAMPLES = {
+    "columns": ["source", "translation", "reference"],
+    "data": [["A dog runs.", "Ein Hund läuft.", HOSTILE], ["A cat.", "Eine Katze.", "Die Katze."]],
+}
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+ARTIFACTS = {
+    "samples.json": json.dumps(SAMPLES).encode(),
+    "attention.png": PIXEL,
+    "alignment/maps.png": b"<svg onload=alert(1)>",
 }
 MOVE = {"action": "promoted", "to": "2", "before": "1", "by": "anna@here", "time": "2026-03-01T10:00:00.000000Z"}
 
@@ -133,6 +147,7 @@ class World:
         job = self.ledger.mark_started(job)
         self.curves(name, 600 if state == State.SUCCEEDED else 240)
         self.write(job, "".join(f"step {step}\n" for step in range(1, 200)))
+        self.use(job)
         if state == State.SUCCEEDED:
             job = self.ledger.end(job, state, "succeeded", "end", "succeeded", 0)
         elif state in (State.FAILED, State.LOST):
@@ -145,6 +160,19 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write(text)
+
+    def use(self, job: Job, machines: Sequence[str] = ("here",)) -> None:
+        """What the job has used in the last 20 minutes."""
+        now = self.ledger.now()
+        for machine in machines:
+            file = PointsFile(Path(f"{attempt_of(self.home, job.id, job.attempt).usage}-{machine}"))
+            for part in range(240):
+                wave = 1 + math.sin(part / 20)
+                own = {"cpu": 6.0 * part, "memory": wave * 1e9, "read": 1e6 * part, "written": 2e6 * part}
+                own |= {"gpu": 40 * wave, "gpu_memory": 8e9, "machine_gpu": 20 * wave, "machine_gpu_memory": 9e9}
+                own |= {"machine_cpu": 30 * wave, "machine_memory": 8e9, "machine_read": 1e6 * part}
+                own |= {"machine_written": 3e6 * part, "machine_free": 5e11, "machine_sent": 4e6 * part}
+                file.add({"at": now - 5 * (240 - part), **own, "machine_received": 1e5 * part})
 
     def curves(self, name: str, steps: int) -> None:
         run = self.home / "runs" / name
@@ -177,6 +205,13 @@ class Others(BaseHTTPRequestHandler):
                 metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
                 params = [{"key": "metric", "value": metric}] if metric else []
                 self._answer({"run": {"info": {"experiment_id": "1"}, "data": {"params": params}}})
+            case "artifacts/list":
+                names = {None: ["samples.json", "attention.png", "alignment"], "alignment": ["alignment/maps.png"]}
+                self._answer({"files": [{"path": name} for name in names[asked.get("path")]]})
+            case "/get-artifact":
+                self._send(ARTIFACTS[asked["path"]], 200, {"Content-Type": "application/octet-stream"})
+            case "/status" if getattr(self.server, "away", False):
+                self._answer({}, 503)
             case "/status":
                 self._answer({"model": self.server.serves})  # type: ignore[attr-defined]  # as above
             case _:
@@ -193,9 +228,11 @@ class Others(BaseHTTPRequestHandler):
             )
 
     def _answer(self, found: Any, code: int = 200, **headers: str) -> None:
-        body = json.dumps(found).encode()
+        self._send(json.dumps(found).encode(), code, {"Content-Type": "application/json", **headers})
+
+    def _send(self, body: bytes, code: int, headers: Mapping[str, str]) -> None:
         self.send_response(code)
-        for key, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+        for key, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(body)
