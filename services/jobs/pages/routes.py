@@ -42,7 +42,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
-    for add in (*adding, add_wordmaps, audit.add, _job, _actions, _submit, _cluster):
+    for add in (add_wordmaps, *adding, audit.add, _job, _actions, _submit, _cluster):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
