@@ -116,7 +116,7 @@ def test_a_page_shows_sources_records_lengths_and_who_used_them(
 def test_dropped_and_kept_pairs_stand_side_by_side(browser: httpx.Client, folder: Path) -> None:
     said = plain(browser.get("/shards/books").text)
     assert "Dropped by untranslated, 1 of 7" in said and "Kept, 1 of 241" in said
-    assert "untranslated 7" in said and "2.800 %" in said  # of 250
+    assert "untranslated 7" in said and "2.800&nbsp;%" in said  # of 250
     assert "Dropped from valid: empty 1" in said
     other = plain(browser.get("/shards/books?rule=repeated").text)
     assert "Dropped by repeated, 1 of 2" in other and "ha ha" in other and "score 0.500" in other
