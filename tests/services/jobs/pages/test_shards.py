@@ -131,7 +131,7 @@ def test_a_search_finds_a_text_on_either_side_and_says_when_it_stops(
     assert "0 found in 10 records" in browser.get("/shards/books", params={"q": "giraffe", "split": "valid"}).text
     assert "0 found" in browser.get("/shards/books", params={"q": ".*"}).text  # a text, no pattern
     many = browser.get("/shards/books", params={"q": "dog"}).text
-    assert "50 found in 50 records" in many and "Stopped after 50 records" in many
+    assert "50 found in 50 records" in many and "Stopped after 50 hits" in many
     assert "begin=50" in many
     monkeypatch.setattr(shard_records, "RECORDS", 100)
     some = browser.get("/shards/books", params={"q": "giraffe"}).text
