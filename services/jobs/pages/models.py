@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -22,6 +22,7 @@ from services.jobs.service.tracking import Model, Version
 
 PATIENCE = 30.0  # seconds for the endpoint's answer
 LONGEST = 2000  # characters of a trial
+TROUBLE = 300  # characters of the endpoint's own error
 KINDS = {
     **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
     "masked": "Masked language model",
@@ -67,8 +68,8 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     tags = _hide_author(person, version.tags) if version else {}
     facts = _facts({"owner": model.owner, **tags})
     kind = tags.get("bundle_kind", "translation")
-    answers, trouble = ask_endpoint(site)
-    served = answers.get(kind, {})
+    answering = ask_endpoint(site)
+    served = answering.by_kind.get(kind, {})
     mapped = version is not None and kind == "vectors" and sees_texts(site, person, found)
     return {
         "map": f"/models/{quote(name, safe='')}/words?version={version.number}" if version and mapped else "",
@@ -77,7 +78,7 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
         **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
         **{"triable": kind in TRIED and bool(site.endpoint)},
         "jobs": _jobs_of(site, person, model.versions),
-        **{"trouble_there": trouble, "parents": _parents(tags), "asked": promoting.asked(site, person, name)},
+        **{"answering": answering, "parents": _parents(tags), "asked": promoting.asked(site, person, name)},
         "evaluated": evaluated(site, version) if version and sees_texts(site, person, found) else Evaluated(),
         "why_not": promoting.why_not(site, person, found),
     }
@@ -189,26 +190,42 @@ def _author(person: Person, by: str) -> str:
     return by if person.sees(user) else f"{OTHERS}@{machine}"
 
 
-def serving(site: Site) -> dict[str, dict[str, Any]]:
+@dataclass(frozen=True)
+class Answering:
+    """What the endpoint serves: by kind the model that answers, and name -> version of all; `trouble` if not all do."""
+
+    by_kind: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    trouble: str = ""
+
+
+def serving(site: Site) -> Mapping[str, dict[str, Any]]:
     """Returns kind -> the endpoint's facts about the model that answers; empty if it does not answer."""
-    return ask_endpoint(site)[0]
+    return ask_endpoint(site).by_kind
 
 
-def ask_endpoint(site: Site) -> tuple[dict[str, dict[str, Any]], str]:
-    """Returns kind -> the endpoint's facts about the model that answers, and why it does not answer."""
+def ask_endpoint(site: Site) -> Answering:
+    """Returns what the endpoint's `/status` says."""
     if not site.endpoint:
-        return {}, "this service has no endpoint"
+        return Answering(trouble="this service has no endpoint")
     try:
         answer = httpx.get(f"{site.endpoint}/status", timeout=2.0)
         found = answer.json()
     except (httpx.HTTPError, ValueError) as problem:
-        return {}, f"the endpoint cannot be reached ({reason(problem)})"
-    if not isinstance(found, dict) or answer.is_error:
-        return {}, f"the endpoint answers {answer.status_code}"
-    told = found
+        return Answering(trouble=f"the endpoint cannot be reached ({reason(problem)})")
+    told = found if isinstance(found, dict) else {}
+    trouble = ""
+    if answer.is_error:
+        error = str(told.get("reload_error") or "")[:TROUBLE]
+        trouble = f"the endpoint answers {answer.status_code}{f': {error}' if error else ''}"
+    others = (told.get(key) for key in ("vectors", "encoder", "labels", "guesser"))
+    several = told.get("models") if isinstance(told.get("models"), list) else []
+    every = [told.get("model"), *several, *(one.get("model") for one in others if isinstance(one, dict))]
+    loaded = [one for one in every if isinstance(one, dict) and one.get("name") and one.get("loaded", True)]
     vectors = told.get("vectors")
     models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
-    return {kind: model for kind, model in models.items() if isinstance(model, dict)}, ""
+    by_kind = {kind: model for kind, model in models.items() if isinstance(model, dict)}
+    return Answering(by_kind, {str(one["name"]): str(one.get("version")) for one in reversed(loaded)}, trouble)
 
 
 def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:

@@ -30,6 +30,7 @@ SHOWN = 600  # characters of a text
 USERS = 20  # jobs and versions that used the shards
 LOOKED_AT = 5000  # newest jobs among which users are looked for
 USE = ("train", "evaluate", "compare", "promote", "unpack", "synthesize")  # commands that read shards
+SPLITS = ("train", "valid", "test", "gate")  # as they are shown
 CLEANING = "cleaning.json"
 LARGEST_CLEANING = 4 << 20
 
@@ -67,8 +68,12 @@ class Cleaning:
     others: Mapping[str, Mapping[str, int]]  # held-out split -> rule -> records
 
     @property
+    def dropped(self) -> int:
+        return sum(rule.dropped for rule in self.rules)
+
+    @property
     def total(self) -> int:
-        return max(1, self.kept + sum(rule.dropped for rule in self.rules))
+        return max(1, self.kept + self.dropped)
 
 
 def address(folder: Folder) -> str:
@@ -116,7 +121,8 @@ def card(
         HTTPException: 429, too many searches.
     """
     manifest = site.shards.manifest(folder)
-    split = split or next(iter(manifest.splits), "")
+    splits = {name: manifest.splits[name].records for name in sorted(manifest.splits, key=_turn)}
+    split = split or next(iter(splits), "")
     chosen = manifest.split(split)
     records, hits, trouble = list[Record](), None, ""
     try:
@@ -138,9 +144,13 @@ def card(
         **{"chart": histogram(manifest.length_bounds, sides), "cleaning": cleaning(folder, manifest, rule)},
         **{"sources": manifest.sources[:SOURCES], "more_sources": max(0, len(manifest.sources) - SOURCES)},
         **{"links": _links(site, person, folder), "jobs": _users(site, person, folder), "models": models, "away": away},
-        "verified": _verified(site, folder, manifest),
+        **{"splits": splits, "verified": _verified(site, folder, manifest)},
         "next": _next(hits, first + RECORDS, chosen.records),
     }
+
+
+def _turn(split: str) -> int:
+    return SPLITS.index(split) if split in SPLITS else len(SPLITS)
 
 
 def _next(hits: Hits | None, following: int, total: int) -> dict[str, int]:

@@ -98,7 +98,7 @@ def _search(folder: Folder, split: str, text: str, begin: int) -> Hits:
                 found.append(record)
                 if len(found) == FOUND:
                     after = record.number + 1
-                    return _ended(reader, begin, after, found, f"{FOUND} records")
+                    return _ended(reader, begin, after, found, f"{FOUND} hits")
         after = part.first_id + part.records
         if after - begin >= RECORDS:
             return _ended(reader, begin, after, found, f"{RECORDS:,} records")

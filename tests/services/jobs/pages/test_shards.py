@@ -116,7 +116,7 @@ def test_a_page_shows_sources_records_lengths_and_who_used_them(
 def test_dropped_and_kept_pairs_stand_side_by_side(browser: httpx.Client, folder: Path) -> None:
     said = plain(browser.get("/shards/books").text)
     assert "Dropped by untranslated, 1 of 7" in said and "Kept, 1 of 241" in said
-    assert "untranslated 7" in said and "2.800 %" in said  # of 250
+    assert "untranslated 7" in said and "2.800&nbsp;%" in said  # of 250
     assert "Dropped from valid: empty 1" in said
     other = plain(browser.get("/shards/books?rule=repeated").text)
     assert "Dropped by repeated, 1 of 2" in other and "ha ha" in other and "score 0.500" in other
@@ -131,7 +131,7 @@ def test_a_search_finds_a_text_on_either_side_and_says_when_it_stops(
     assert "0 found in 10 records" in browser.get("/shards/books", params={"q": "giraffe", "split": "valid"}).text
     assert "0 found" in browser.get("/shards/books", params={"q": ".*"}).text  # a text, no pattern
     many = browser.get("/shards/books", params={"q": "dog"}).text
-    assert "50 found in 50 records" in many and "Stopped after 50 records" in many
+    assert "50 found in 50 records" in many and "Stopped after 50 hits" in many
     assert "begin=50" in many
     monkeypatch.setattr(shard_records, "RECORDS", 100)
     some = browser.get("/shards/books", params={"q": "giraffe"}).text
