@@ -1,6 +1,6 @@
 """The routes of the pages, each a few lines.
 
-/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster   /endpoint
 /models/NAME   /login   /logout   /tokens   /live/... (server-sent events)   /static/...
 The list has its own in `list_routes`, schedules in `schedule_routes`.
 """
@@ -16,7 +16,18 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import cluster, compare, jobpage, live, logpage, models, sign_in, submitting, tokens
+from services.jobs.pages import (
+    cluster,
+    compare,
+    endpointpage,
+    jobpage,
+    live,
+    logpage,
+    models,
+    sign_in,
+    submitting,
+    tokens,
+)
 from services.jobs.pages.list_routes import add_list
 from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
@@ -36,7 +47,19 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    for add in (sign_in.add, tokens.add, add_list, add_schedules, _job, _actions, _submit, _compare, _cluster, _models):
+    for add in (
+        sign_in.add,
+        tokens.add,
+        add_list,
+        add_schedules,
+        _job,
+        _actions,
+        _submit,
+        _compare,
+        _cluster,
+        _endpoint,
+        _models,
+    ):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -265,6 +288,21 @@ def _cluster(router: APIRouter, site: Site) -> None:
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
+
+
+def _endpoint(router: APIRouter, site: Site) -> None:
+    def shown() -> Parts:
+        return {"endpoint": site.render("_endpoint.html", **endpointpage.overview(site))}
+
+    @router.get("/endpoint")
+    def page(request: Request) -> Response:
+        visitor = site.visitor(request)
+        return site.page(request, visitor, "endpoint.html", parts=_marked(shown()), stream="/live/endpoint")
+
+    @router.get("/live/endpoint")
+    async def live_endpoint(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        return live.answer(site, visitor, live.parts(site.newest, shown))
 
 
 def _models(router: APIRouter, site: Site) -> None:

@@ -27,6 +27,7 @@ from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.service.devices import Devices
+from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
 from services.jobs.service.tracking import Tracking
@@ -76,6 +77,7 @@ class Site:
     endpoint: str  # its address; empty: there is none
     home: Path
     devices: Devices  # command lines that wait to be let in
+    endpoint_watch: EndpointWatch
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
 

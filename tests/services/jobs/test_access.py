@@ -45,6 +45,7 @@ PAGES = (
     "/recent.json",
     "/schedules",
     "/cluster",
+    "/endpoint",
     "/jobs/{id}",
     "/jobs/{id}/log",
     "/jobs/{id}/report",

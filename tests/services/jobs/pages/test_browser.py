@@ -71,7 +71,13 @@ def jobs(world: World) -> dict[str, Job]:
 def every_page(jobs: dict[str, Job]) -> dict[str, str]:
     both = "&".join(f"job={job.id}" for job in reversed(jobs.values()))  # the best one in the last column
     return {
-        **{"jobs": "/", "none": "/?q=nothing-like-it", "compare": f"/compare?{both}", "cluster": "/cluster"},
+        **{
+            "jobs": "/",
+            "none": "/?q=nothing-like-it",
+            "compare": f"/compare?{both}",
+            "cluster": "/cluster",
+            "endpoint": "/endpoint",
+        },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
         **{
