@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Step:
-    """What one endpoint did between two looks at it."""
+    """The work of one endpoint between two looks at it."""
 
     at: float  # seconds since 1970
     seconds: float

@@ -252,7 +252,7 @@ class CurvesView(BaseModel):
 
 
 class MachineUse(View):
-    """What a job used on one machine: `cpu` in cores, `memory` and `gpu_memory` in bytes, `gpu` in percent, `read` and
+    """The use of a job on one machine: `cpu` in cores, `memory` and `gpu_memory` in bytes, `gpu` in percent, `read` and
     `written` in bytes a second. `machine_...` is the same of the whole machine, with its CPU in percent, the free bytes
     of the home's disk, and the network, of which Linux keeps no count by process."""
 
@@ -266,7 +266,7 @@ class MachineUse(View):
 
 
 class UsageView(BaseModel):
-    """What an attempt used, by machine."""
+    """The use of an attempt, by machine."""
 
     attempt: int
     machines: list[MachineUse]
