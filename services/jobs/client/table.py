@@ -124,7 +124,7 @@ def endpoint(found: Mapping[str, Any]) -> str:
     counts: list[Sequence[object]] = [("LAST HOUR", "", "NUMBER")]
     for title in ("refused", "not_kept", "characters"):
         counts += [(title.replace("_", " "), what, f"{number:,.0f}") for what, number in found[title].items()]
-    return "\n\n".join(map(table, (facts, rows, counts)))
+    return "\n\n".join([table(facts), table(rows), table(counts)])
 
 
 def plan(found: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ def _counts(view: View, name: str, label: str) -> dict[str, float]:
     """Returns value of the label -> what was counted in the last hour; also zeros, which say that nothing was."""
     grown = by_label(view.steps, name, label)
     known = {dict(labels)[label] for sample, labels in view.values if sample == name}
-    return {value: grown[value] for value in sorted(known | grown.keys())}
+    return {value: grown.get(value, 0.0) for value in sorted(known | grown.keys())}
 
 
 def _requests(view: View) -> list[RouteRequests]:

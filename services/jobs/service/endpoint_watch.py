@@ -4,10 +4,9 @@ Several endpoints may answer at one address: each is known by the moment at whic
 counted is compared with what the same one had counted before.
 """
 
-import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +23,6 @@ FAMILIES = ("dragoman_", "http_server_request_duration_seconds")
 STARTED = "process_start_time_seconds"
 COUNTED = ("_total", "_count", "_sum", "_bucket")
 Key = tuple[str, tuple[tuple[str, str], ...]]  # of a sample: name and labels
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -118,15 +116,16 @@ class EndpointWatch:
         return list(self._steps)
 
 
-def by_label(steps: Iterable[Step], name: str, *labels: str, **wanted: str) -> Counter[Any]:
+def by_label(steps: Iterable[Step], name: str, *labels: str, **wanted: str) -> dict[Any, float]:
     """Returns the sum of what a metric grew, by the values of these labels (of one label, by its value)."""
-    found: Counter[Any] = Counter()
+    found: dict[Any, float] = {}
     for step in steps:
         for (sample, pairs), value in step.counts.items():
             own = dict(pairs)
             if sample == name and wanted.items() <= own.items():
                 values = tuple(own.get(label, "") for label in labels)
-                found[values[0] if len(values) == 1 else values] += value
+                key = values[0] if len(values) == 1 else values
+                found[key] = found.get(key, 0.0) + value
     return found
 
 
