@@ -1,1 +1,1 @@
-"""What a job uses: CPU, memory, GPUs and disk of its processes, and the same of the machine."""
+"""The use of a job: CPU, memory, GPUs and disk of its processes, and the same of the machine."""

@@ -76,7 +76,7 @@ class PointsFile:
 
 def read_points(path: Path) -> list[Point]:
     """Returns the points of the file; at most MOST, whoever has written it."""
-    found = []
+    found: list[Point] = []
     for line in JournalReader(path).lines():
         point = {name: number for name, value in line.items() if (number := finite(value)) is not None}
         if point.get("at", 0.0) > (found[-1]["at"] if found else 0.0):

@@ -38,7 +38,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Use:
-    """What the processes have used until now, and the memory that they hold."""
+    """The use of all processes until now, and the memory that they hold."""
 
     count: Count
     memory: int

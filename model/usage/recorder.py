@@ -29,7 +29,7 @@ _started = threading.Lock()
 
 @dataclass(frozen=True)
 class Order:
-    """What the job service asks for."""
+    """The job service's request for samples."""
 
     path: str  # of the samples; -HOST is added
     gpus: bool  # the attempt holds GPUs

@@ -41,7 +41,7 @@ class ServiceConfig:
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job
     url: str | None = None  # public address of the pages; null: where the service listens
     tracking_url: str | None = None  # of MLflow's pages; null: those of the MLflow started here
-    endpoint_url: str | None = None  # of the endpoint that model cards use; null: the endpoint started here
+    endpoint_url: str | None = None  # of the endpoint that pages ask; null: the endpoint started here
     tracking: bool = True  # start MLflow here
     endpoint: bool = True  # start the endpoint here
     ports: Port = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones

@@ -211,6 +211,10 @@ class JobClient:
         """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/usage", params={"attempt": attempt})
 
+    def endpoint(self) -> dict[str, Any]:
+        """Returns what the endpoint serves, and its requests, latencies, refusals and losses of the last hour."""
+        return self._json("GET", "/v1/endpoint")
+
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
         return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above

@@ -15,6 +15,7 @@ from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.own_tokens import OwnTokens
 from services.jobs.service import schemas
 from services.jobs.service.devices import Devices
+from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.issuer import Issuer
 from services.jobs.service.loop import Loop
@@ -74,6 +75,10 @@ class Parts:
     @cached_property
     def devices(self) -> Devices:
         return Devices(self.own_tokens, self.config.oidc.session)
+
+    @cached_property
+    def endpoint_watch(self) -> EndpointWatch:
+        return EndpointWatch(self.endpoint, self.ledger.now)
 
     @cached_property
     def observer(self) -> Observer:

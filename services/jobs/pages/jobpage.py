@@ -85,6 +85,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
     notes = [*journal.notes, *site.operations.loop.notes(job)]
     links = _links(site, job, plan, notes)
+    used = read_use(site.home, name, job.attempt)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
         **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
@@ -98,7 +99,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
             "lost": sum(one.lost_seconds for one in attempts),
             "promise": _promise(job, plan, attempts),
         },
-        "usage": use_charts(read_use(site.home, name, job.attempt), JOB_CHARTS),
+        **{"usage": use_charts(used, JOB_CHARTS), "machines": list(used)},
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
 

@@ -1,7 +1,7 @@
 """The routes of the pages, each a few lines.
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
-/login   /logout   /tokens   /audit   /live/... (server-sent events)   /static/...
+/endpoint   /login   /logout   /tokens   /audit   /live/... (server-sent events)   /static/...
 The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import audit, cluster, jobpage, live, logpage, sign_in, submitting, tokens
+from services.jobs.pages import audit, cluster, endpointpage, jobpage, live, logpage, sign_in, submitting, tokens
 from services.jobs.pages.compare_routes import add_comparisons
 from services.jobs.pages.list_routes import add_list
 from services.jobs.pages.model_routes import add_models
@@ -42,7 +42,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
-    for add in (add_wordmaps, *adding, audit.add, _job, _actions, _submit, _cluster):
+    for add in (add_wordmaps, *adding, audit.add, _job, _actions, _submit, _cluster, _endpoint):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -272,3 +272,18 @@ def _cluster(router: APIRouter, site: Site) -> None:
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
+
+
+def _endpoint(router: APIRouter, site: Site) -> None:
+    def shown() -> Parts:
+        return {"endpoint": site.render("_endpoint.html", **endpointpage.overview(site))}
+
+    @router.get("/endpoint")
+    def page(request: Request) -> Response:
+        visitor = site.visitor(request)
+        return site.page(request, visitor, "endpoint.html", parts=_marked(shown()), stream="/live/endpoint")
+
+    @router.get("/live/endpoint")
+    async def live_endpoint(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        return live.answer(site, visitor, live.parts(site.newest, shown))

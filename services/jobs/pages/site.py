@@ -27,6 +27,7 @@ from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.service.devices import Devices
+from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
 from services.jobs.service.shard_folders import ShardFolders
@@ -79,6 +80,7 @@ class Site:
     home: Path
     devices: Devices  # command lines that wait to be let in
     vectors: VectorsProcess
+    endpoint_watch: EndpointWatch
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
     shards: ShardFolders = field(init=False)

@@ -25,7 +25,7 @@ Curve = list[tuple[float, float]]  # seconds since 1970, value
 
 @dataclass
 class Use:
-    """What was used on one machine, by the names of `MEASURES`: cores, bytes, bytes a second, percent."""
+    """The use on one machine, by the names of `MEASURES`: cores, bytes, bytes a second, percent."""
 
     curves: dict[str, Curve] = field(default_factory=dict)
     total: dict[str, float] = field(default_factory=dict)  # seconds of processors, bytes read and written

@@ -50,6 +50,7 @@ PAGES = (
     "/audit",
     "/audit.csv",
     "/cluster",
+    "/endpoint",
     "/jobs/{id}",
     "/jobs/{id}/log",
     "/jobs/{id}/report",

@@ -107,6 +107,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "compare": f"/compare?{both}",
             "kept": "/compare?kept=dropout",
             "cluster": "/cluster",
+            "endpoint": "/endpoint",
         },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},

@@ -54,6 +54,7 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
         f"/jobs/{job.id}/log",
         f"/compare?job={job.id}",
         "/cluster",
+        "/endpoint",
         "/models",
         "/login",
     ):
