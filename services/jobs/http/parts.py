@@ -13,6 +13,7 @@ from services.jobs.http.guard import Guard, Rate
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.own_tokens import OwnTokens
+from services.jobs.ledger.projects import Projects
 from services.jobs.service import schemas
 from services.jobs.service.devices import Devices
 from services.jobs.service.forecaster import Forecaster
@@ -23,6 +24,7 @@ from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
 from services.jobs.service.people import Door
 from services.jobs.service.retention import Retention
+from services.jobs.service.sharing import Sharing
 from services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -65,6 +67,14 @@ class Parts:
     @cached_property
     def own_tokens(self) -> OwnTokens:
         return OwnTokens(self.access)
+
+    @property
+    def projects(self) -> Projects:
+        return self.loop.intake.projects
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        return Sharing(self.access, self.projects)
 
     @cached_property
     def devices(self) -> Devices:

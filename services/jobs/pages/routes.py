@@ -1,7 +1,7 @@
 """The routes of the pages, each a few lines.
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster
-/models/NAME   /login   /logout   /tokens   /audit   /live/... (server-sent events)   /static/...
+/models/NAME   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
 The list has its own in `list_routes`, schedules in `schedule_routes`.
 """
 
@@ -16,7 +16,19 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import audit, cluster, compare, jobpage, live, logpage, models, sign_in, submitting, tokens
+from services.jobs.pages import (
+    audit,
+    cluster,
+    compare,
+    jobpage,
+    live,
+    logpage,
+    models,
+    projects,
+    sign_in,
+    submitting,
+    tokens,
+)
 from services.jobs.pages.list_routes import add_list
 from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
@@ -40,6 +52,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
         sign_in.add,
         tokens.add,
         audit.add,
+        projects.add,
         add_list,
         add_schedules,
         _job,
@@ -214,6 +227,7 @@ def _submit(router: APIRouter, site: Site) -> None:
             return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
         more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told, "presets": own, "kept": kept}
         more["choices"] = submitting.choices(site, visitor.person)
+        more["projects"] = [one.name for one in site.sharing.all(visitor.person)]
         return site.page(request, visitor, "submit.html", status, **more)
 
     @router.get("/submit")
@@ -247,7 +261,7 @@ def _submit(router: APIRouter, site: Site) -> None:
             if what == "submit":
                 job = site.operations.submit(visitor.person, body)
                 return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
-            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides)
+            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides, project=body.project)
             plan = site.operations.plan(visitor.person, request_only)
             return show(request, visitor, filled, plan, words=body.overrides)
         except (UserError, ServiceError, HTTPException, KeyError) as wrong:

@@ -29,6 +29,7 @@ from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.service.devices import Devices
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
+from services.jobs.service.sharing import Sharing
 from services.jobs.service.tracking import Tracking
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
@@ -78,8 +79,10 @@ class Site:
     devices: Devices  # command lines that wait to be let in
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
+    sharing: Sharing = field(init=False)
 
     def __post_init__(self) -> None:
+        self.sharing = Sharing(self.sessions.access, self.operations.loop.intake.projects)
         self.templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,

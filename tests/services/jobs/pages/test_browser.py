@@ -42,6 +42,7 @@ def jobs(world: World) -> dict[str, Job]:
         "long": world.job(LONG, State.RUNNING, owner="ben"),
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
+        "shared": world.job("together", project="vision"),
     }
     world.write(found["failed"], "\x1b[31mValueError\x1b[0m: it broke\n")
     notice = {
@@ -65,6 +66,12 @@ def jobs(world: World) -> dict[str, Job]:
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
+    kept = world.loop.intake.projects
+    for project in ("vision", "p" * 64):
+        kept.create(project, "/research/vision", "root")
+        for number, rank in enumerate(["member", "maintainer"] * 2):
+            kept.enter(project, f"{'o' * 40}{number}", rank, "root")
+    world.loop.scheduler.access.set_quota("project vision", 4, None, "root", 2)
     for name in ("anna", "o" * 100, ""):
         row = {"person": name, "token": f"{name}/laptop", "address": "2001:db8::1", "method": "POST", "detail": LONG}
         Audit(world.ledger).add(201, **row, resource=f"/v1/jobs/{LONG}")
@@ -88,6 +95,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
+        **{"projects": "/projects", "shared": f"/jobs/{jobs['shared'].id}", "project": "/?q=project:vision"},
         **{"audit": "/audit", "nobody": "/audit?person=nobody"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
