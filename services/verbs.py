@@ -173,8 +173,8 @@ VERBS: dict[str, Verb] = {
     ),
     "endpoint": _job("show what the endpoint serves, and how it has fared in the last hour", ""),
     "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
-    "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none]"),
-    "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER]"),
+    "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
+    "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER|project=NAME]"),
     "token": _job(
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
@@ -199,6 +199,11 @@ VERBS: dict[str, Verb] = {
     "tokens": _job(
         "list the tokens that you made for yourself; make one with an end, or revoke one",
         "[create NAME ends=30d|DATE role=ROLE | revoke NAME]",
+    ),
+    "projects": _job(
+        "list projects; make or remove one, set its quota, choose its members",
+        "[show NAME | create NAME [cpus=N gpus=N jobs=N group=GROUP] | quota NAME cpus=N ... | "
+        "add NAME OWNER [role=maintainer] | remove NAME OWNER | rm NAME]",
     ),
     "audit": _job(
         "list who asked for which change, and who was refused", "[person=NAME what=TEXT status=4xx since=2d]"

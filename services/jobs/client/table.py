@@ -38,7 +38,14 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
         reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
-                *(job["id"], job["state"], job["owner"], job["verb"], run, PRIORITY_NAMES.get(job["priority"], "-")),
+                *(
+                    job["id"],
+                    job["state"],
+                    _whose(job),
+                    job["verb"],
+                    run,
+                    PRIORITY_NAMES.get(job["priority"], "-"),
+                ),
                 *(
                     job["workers"] or "-",
                     duration(now - job["changed"]),
@@ -49,10 +56,14 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
     return rows
 
 
+def _whose(job: Mapping[str, Any]) -> str:
+    return f"{job['owner']} ({job['project']})" if job["project"] else str(job["owner"])
+
+
 def detail(job: Mapping[str, Any]) -> str:
     """Returns the text of `dragoman job`."""
     facts = [
-        ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
+        ("job", f"{job['id']}, of {_whose(job)}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),

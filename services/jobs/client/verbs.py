@@ -12,7 +12,7 @@ from typing import Any
 from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, arrays, audit, own_tokens, presets, schedules, selecting, table
+from services.jobs.client import admin, arrays, audit, own_tokens, presets, projects, schedules, selecting, table
 from services.jobs.client.client import LARGEST, Detail, JobClient
 from services.jobs.client.saved import read_token
 from services.jobs.client.settings import JobsConfig
@@ -39,7 +39,13 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
-    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=read_environment())
+    return JobClient(
+        address,
+        token,
+        owner or config.owner or getpass.getuser(),
+        trace=read_environment(),
+        project=config.project or "",
+    )
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -144,11 +150,9 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         chosen = [one for one in chosen if one["state"] not in ENDED]
     if not selecting.confirm("stop", chosen, words):
         return _untouched("stop", chosen)
-    for one in chosen:
-        if one["state"] not in ENDED:
-            _try(partial(service.act, one["id"], "stop"))
-    deadline, done = time.monotonic() + config.stop_timeout, True
-    for one in chosen:
+    asked = [one for one in chosen if one["state"] in ENDED or _try(partial(service.act, one["id"], "stop"))]
+    deadline, done = time.monotonic() + config.stop_timeout, len(asked) == len(chosen)
+    for one in asked:
         while (found := service.job(one["id"]))["state"] not in ENDED and time.monotonic() < deadline:
             time.sleep(0.2)
         _show_state(found)
@@ -232,7 +236,7 @@ VERBS: dict[str, Verb] = {
     },
     "schedules": schedules.schedules,
     **{"tokens": own_tokens.tokens, "people": admin.people},
-    **{"presets": presets.presets, "note": note, "audit": audit.audit},
+    **{"presets": presets.presets, "note": note, "audit": audit.audit, "projects": projects.projects},
 }
 
 

@@ -4,6 +4,7 @@ A row is written before its answer is sent. Requests that only ask, such as plan
 after all. Of strangers who are refused again and again from one address, not every request gets a row.
 """
 
+import asyncio
 import logging
 import re
 
@@ -20,6 +21,7 @@ SIGN_IN = "/login/callback"  # where the issuer sends people back, by GET
 QUESTIONS = re.compile(r"/v1/plans|/submit|/models/[^/]+")  # forms that mostly ask
 REFUSED = (401, 403)
 FAILED, LEFT = 500, 499  # an error of ours; the client left before the answer
+LATE = 100  # tenths of a second that a change may take after its client has left
 STRANGERS = 1.0, 60  # rows a second for one address of unknown people, after the first 60
 logger = logging.getLogger(__name__)
 
@@ -55,6 +57,7 @@ class Auditing:
         finally:
             ASKED.reset(token)
         if status == LEFT:
+            await _settled(scope, asked)
             await self._enter(scope, asked, status)
 
     async def _enter(self, scope: Scope, asked: Asked, status: int) -> None:
@@ -74,6 +77,14 @@ class Auditing:
             await run_in_threadpool(self.audit.add, status, method=scope["method"], resource=scope["path"], **row)
         except SQLAlchemyError as problem:  # the change is made: its answer does not fail for this
             logger.error("audit: %s %s (%d) has no row: %s", scope["method"], scope["path"], status, problem)
+
+
+async def _settled(scope: Scope, asked: Asked) -> None:
+    """Waits until a request whose client has left has changed something: its thread goes on without it."""
+    for _ in range(LATE if scope["method"] in CHANGING and asked.person else 0):
+        if asked.changes:
+            return
+        await asyncio.sleep(0.1)
 
 
 def _matters(scope: Scope, asked: Asked, status: int) -> bool:

@@ -13,6 +13,7 @@ from services.jobs.http.guard import Guard, Rate
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.own_tokens import OwnTokens
+from services.jobs.ledger.projects import Projects
 from services.jobs.service import schemas
 from services.jobs.service.devices import Devices
 from services.jobs.service.endpoint_watch import EndpointWatch
@@ -24,6 +25,7 @@ from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
 from services.jobs.service.people import Door
 from services.jobs.service.retention import Retention
+from services.jobs.service.sharing import Sharing
 from services.jobs.service.vectors import VectorsProcess
 from services.jobs.settings import ServiceConfig
 
@@ -67,6 +69,14 @@ class Parts:
     @cached_property
     def own_tokens(self) -> OwnTokens:
         return OwnTokens(self.access)
+
+    @property
+    def projects(self) -> Projects:
+        return self.loop.intake.projects
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        return Sharing(self.access, self.projects)
 
     @cached_property
     def vectors(self) -> VectorsProcess:

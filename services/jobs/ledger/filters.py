@@ -1,7 +1,7 @@
 """Chooses and orders jobs: the one definition for the command line, the REST interface and the Python client."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
@@ -27,6 +27,7 @@ class Filter:
 
     state: Collection[State] = ()
     owner: str | None = None
+    project: str | None = None
     verb: str | None = None
     name: str | None = None  # of the run or the shards; * stands for any characters
     model: str | None = None  # the registered model, or the network of the submission
@@ -34,6 +35,7 @@ class Filter:
     since: float | None = None  # submitted then or later, seconds since 1970
     until: float | None = None  # submitted then or earlier
     note: str | None = None  # a text in one of its notes
+    seen: Sequence[ColumnElement[bool]] = ()  # conditions of the jobs that whoever asks may see
     sort: str = NEWEST_FIRST  # a key of SORT_KEYS; with - before it the largest come first
 
     @property
@@ -47,10 +49,10 @@ class Filter:
 
     def conditions(self, state: bool = True) -> list[ColumnElement[bool]]:
         """Returns the conditions; without that of the state if `state` is False."""
-        found: list[ColumnElement[bool]] = []
+        found: list[ColumnElement[bool]] = [*self.seen]
         if state and self.state:
             found.append(JOBS.c.state.in_(sorted(self.state)))
-        for key in ("owner", "verb"):
+        for key in ("owner", "project", "verb"):
             if (value := getattr(self, key)) is not None:
                 found.append(JOBS.c[key] == value)
         if self.name is not None:  # `run` is a kind, a blank and the name or the folder

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import Row, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
@@ -78,6 +78,7 @@ class Ledger:
         *,
         priority: int = 0,
         after: Sequence[str] = (),
+        project: str = "",
         tags: Sequence[str] = (),
         notify: Sequence[str] = (),
         retries: int = 0,
@@ -99,6 +100,7 @@ class Ledger:
         values |= {
             "after": list(after),
             "follows": bool(after),
+            "project": project,
             "tags": list(tags),
             "notify": list(notify),
             "retries": retries,
@@ -310,14 +312,22 @@ class Ledger:
             return list(session.scalars(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id)))
 
     def changes(
-        self, after: int = 0, job: str | None = None, owner: str | None = None, limit: int = 1000
+        self,
+        after: int = 0,
+        job: str | None = None,
+        owner: str | None = None,
+        limit: int = 1000,
+        projects: Collection[str] = (),
     ) -> list[Change]:
-        """Returns the audit trail from an id on, oldest first."""
+        """Returns the audit trail from an id on, oldest first: all of it, or the part of `owner` and `projects`."""
         query = select(Change).where(Change.id > after).order_by(Change.id).limit(limit)
         if job is not None:
             query = query.where(Change.job == job)
         if owner is not None:
-            query = query.where(Change.owner == owner)
+            shared = select(Job.id).where(Job.project.in_(projects))
+            query = query.where(
+                or_(Change.owner == owner, Change.job.in_(shared)) if projects else Change.owner == owner
+            )
         with self.database.read() as session:
             return list(session.scalars(query))
 
@@ -365,7 +375,9 @@ def _text(job: Job, before: object, after: object, reason: str, action: str) -> 
     """Returns a change of a job in a few words; of a submission those that say what it will change."""
     if action == "state" and before is None:
         return " ".join([f"{job.id} {after}:", job.verb, *(word for word in job.words if key_of(word) in NAMES)])
-    return f"{job.id} {after}" if action == "state" else f"{job.id} {action} {reason if after is None else after}"
+    if action in ("state", "remove"):
+        return f"{job.id} {after or 'removed'}"
+    return f"{job.id} {action} {reason if after is None else after}"
 
 
 def _add(session: Session, row: Mapping[str, Any], text: str) -> None:

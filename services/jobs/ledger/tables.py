@@ -13,6 +13,14 @@ CONVENTION = {  # so that migrations can name what they change
 }
 
 
+PROJECT = "project "  # begins the account of a project; no owner's name has a blank
+
+
+def account_of(owner: str, project: str) -> str:
+    """Returns what a job is counted for, and what owns what it makes: its project, or its owner if it has none."""
+    return f"{PROJECT}{project}" if project else owner
+
+
 class Base(DeclarativeBase):
     """The base of all tables."""
 
@@ -37,6 +45,7 @@ class Job(Base):
         Index("ix_jobs_state_seq_version", "state", "seq", "version"),
         Index("ix_jobs_owner_seq", "owner", "seq"),
         Index("ix_jobs_owner_state_seq", "owner", "state", "seq"),
+        Index("ix_jobs_project_seq", "project", "seq"),
         Index("ix_jobs_run", "run"),
         Index("ix_jobs_owner_key", "owner", "key", unique=True),
     )
@@ -44,6 +53,7 @@ class Job(Base):
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(40), unique=True)
     owner: Mapped[str] = mapped_column(String(160))
+    project: Mapped[str] = mapped_column(String(64), default="")  # whose members share it; empty: none
     admin: Mapped[bool] = mapped_column(default=False)  # True if it was submitted with an admin's rights
     key: Mapped[str | None] = mapped_column(String(64))  # from the client: the same key again returns the same job
     verb: Mapped[str] = mapped_column(String(32))
@@ -81,6 +91,11 @@ class Job(Base):
     failures: Mapped[int] = mapped_column(default=0)  # failed attempts, and
     losses: Mapped[int] = mapped_column(default=0)  # lost ones, since the owner's last action
     spent: Mapped[float] = mapped_column(default=0.0)  # seconds of ended attempts
+
+    @property
+    def account(self) -> str:
+        """Returns what it is counted for, and what owns what it makes."""
+        return account_of(self.owner, self.project)
 
 
 class Attempt(Base):
@@ -243,8 +258,30 @@ class IssuerAccount(Base):
     seen: Mapped[float | None]
 
 
+class Project(Base):
+    """Owners who share jobs, models, folders and a quota; see `projects`."""
+
+    __tablename__ = "projects"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    issuer_group: Mapped[str] = mapped_column(Text)  # whose people become members when they sign in; empty: none
+    created: Mapped[float]
+
+
+class Member(Base):
+    """A member of a project."""
+
+    __tablename__ = "members"
+    __table_args__ = (Index("ix_members_owner", "owner"),)
+
+    project: Mapped[str] = mapped_column(String(64), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
+    rank: Mapped[str] = mapped_column(String(16))  # member, maintainer
+    by_group: Mapped[bool]  # True if the issuer's group made them one
+
+
 class Model(Base):
-    """The owner of a registered model's name."""
+    """The owner of a registered model's name: an owner, or the account of a project."""
 
     __tablename__ = "models"
 
@@ -254,13 +291,14 @@ class Model(Base):
 
 
 class Quota(Base):
-    """The limits of an owner's jobs together; null: no limit."""
+    """The limits of the jobs of an owner, or of a project's account, together; null: no limit."""
 
     __tablename__ = "quotas"
 
     owner: Mapped[str] = mapped_column(String(160), primary_key=True)
     cpus: Mapped[float | None]
     gpus: Mapped[float | None]
+    jobs: Mapped[int | None]  # that run at once
 
 
 class Measurement(Base):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.jobs.ledger.access import OTHERS, Person
+from services.jobs.ledger.access import OTHERS, Bounds, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import EDGE
 from services.jobs.pages.site import Site
@@ -49,7 +49,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Share:
-    """An owner's use and quota."""
+    """The use and quota of an owner, or of a project's account."""
 
     owner: str
     cpus: float
@@ -57,6 +57,7 @@ class Share:
     most_cpus: float | None
     most_gpus: float | None
     jobs: int
+    most_jobs: int | None
 
 
 def cluster(site: Site, person: Person) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
 
 def _holding(job: Job, person: Person, index: int) -> Holding:
     latest = job.started + job.seconds_high if job.started and job.seconds_high else None
-    return Holding(job, person.sees(job.owner), job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
+    return Holding(job, person.sees_job(job), job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
 
 
 def _held(name: str, holdings: Sequence[Holding]) -> float:
@@ -105,15 +106,13 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
     return Resource(name, total, used, parts)
 
 
-def _shares(
-    holdings: Sequence[Holding], quotas: dict[str, tuple[float | None, float | None]], person: Person
-) -> list[Share]:
-    owners = sorted({one.job.owner for one in holdings} | quotas.keys())
+def _shares(holdings: Sequence[Holding], quotas: dict[str, Bounds], person: Person) -> list[Share]:
+    owners = sorted({one.job.account for one in holdings} | quotas.keys())
     found = []
     for owner in owners:
         if not person.sees(owner):
             continue
-        mine = [one for one in holdings if one.job.owner == owner]
-        cpus, gpus = quotas.get(owner, (None, None))
-        found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine)))
+        mine = [one for one in holdings if one.job.account == owner]
+        cpus, gpus, most = quotas.get(owner, (None, None, None))
+        found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine), most))
     return found

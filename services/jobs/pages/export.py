@@ -10,7 +10,20 @@ from services.jobs.pages.site import Site
 from services.jobs.pages.words import iso, priority
 
 AT_ONCE = 500
-HEAD = ("job", "owner", "command", "run", "model", "tags", "state", "reason", "priority", "workers", "attempts")
+HEAD = (
+    "job",
+    "owner",
+    "project",
+    "command",
+    "run",
+    "model",
+    "tags",
+    "state",
+    "reason",
+    "priority",
+    "workers",
+    "attempts",
+)
 TIMES = ("submitted", "changed", "seconds")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
 
@@ -26,7 +39,14 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
     while found := older(site, person, asked, before, AT_ONCE):
         rows = (
             (
-                *(job.id, job.owner, " ".join([job.verb, *job.words]), job.run.partition(" ")[2], job.model),
+                *(
+                    job.id,
+                    job.owner,
+                    job.project,
+                    " ".join([job.verb, *job.words]),
+                    job.run.partition(" ")[2],
+                    job.model,
+                ),
                 *(" ".join(job.tags), job.state, job.reason, priority(job.priority), job.workers, job.attempt),
                 *(iso(job.submitted), iso(job.changed), round(job.spent, 1)),
             )

@@ -193,7 +193,8 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
 
 def _may(person: Person, job: Job) -> dict[str, bool]:
     """Returns the actions that the page offers; none to those who may not submit jobs."""
-    able = person.may("submitter")
+    submits = person.may("submitter")
+    able = submits and person.controls(job)
     return {
         "stop": able and job.state not in ENDED and job.state != State.STOPPING,
         "yield": able and job.state in (State.STARTING, State.RUNNING),
@@ -201,7 +202,7 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
         "priority": able and job.state not in ENDED,
         "after": able and job.state in QUEUED,
         "remove": able and job.state in ENDED,
-        "again": able,
+        "again": submits,
     }
 
 

@@ -1,7 +1,7 @@
 """The routes of the pages, each a few lines.
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
-/endpoint   /login   /logout   /tokens   /audit   /live/... (server-sent events)   /static/...
+/endpoint   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
 The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
@@ -16,7 +16,18 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import audit, cluster, endpointpage, jobpage, live, logpage, sign_in, submitting, tokens
+from services.jobs.pages import (
+    audit,
+    cluster,
+    endpointpage,
+    jobpage,
+    live,
+    logpage,
+    projects,
+    sign_in,
+    submitting,
+    tokens,
+)
 from services.jobs.pages.compare_routes import add_comparisons
 from services.jobs.pages.list_routes import add_list
 from services.jobs.pages.model_routes import add_models
@@ -42,7 +53,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
-    for add in (add_wordmaps, *adding, audit.add, _job, _actions, _submit, _cluster, _endpoint):
+    for add in (add_wordmaps, *adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -217,6 +228,7 @@ def _submit(router: APIRouter, site: Site) -> None:
             return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
         more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told, "presets": own, "kept": kept}
         more["choices"] = submitting.choices(site, visitor.person)
+        more["projects"] = [one.name for one in site.sharing.all(visitor.person)]
         return site.page(request, visitor, "submit.html", status, **more)
 
     @router.get("/submit")
@@ -250,7 +262,7 @@ def _submit(router: APIRouter, site: Site) -> None:
             if what == "submit":
                 job = site.operations.submit(visitor.person, body)
                 return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
-            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides)
+            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides, project=body.project)
             plan = site.operations.plan(visitor.person, request_only)
             return show(request, visitor, filled, plan, words=body.overrides)
         except (UserError, ServiceError, HTTPException, KeyError) as wrong:

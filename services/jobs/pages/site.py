@@ -31,6 +31,7 @@ from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
 from services.jobs.service.shard_folders import ShardFolders
+from services.jobs.service.sharing import Sharing
 from services.jobs.service.tracking import Tracking
 from services.jobs.service.vectors import VectorsProcess
 from services.jobs.states import ACTIVE, ENDED, QUEUED
@@ -84,9 +85,11 @@ class Site:
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
     shards: ShardFolders = field(init=False)
+    sharing: Sharing = field(init=False)
 
     def __post_init__(self) -> None:
         self.shards = ShardFolders(self.operations.loop.intake.places, self.home)
+        self.sharing = Sharing(self.sessions.access, self.operations.loop.intake.projects)
         self.templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,

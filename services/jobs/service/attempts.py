@@ -101,8 +101,10 @@ class Attempts:
         again: others may have made some, or been given the name, since the job was planned."""
         plan = job.plan or {}
         try:
-            granted = self.intake.places.check(job.owner, plan.get("places", ()))
-            owner = self.intake.ownership.claim(plan, job.owner, job.admin)
+            if job.project:
+                self.intake.projects.check_member(job.project, job.owner, job.admin)
+            granted = self.intake.places.check(job.owner, plan.get("places", ()), job.account)
+            owner = self.intake.ownership.claim(plan, job.owner, job.admin, job.account)
         except UserError as problem:
             with contextlib.suppress(ConflictError):  # its owner was faster: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))

@@ -10,8 +10,8 @@
 | dragoman_forecast_error_ratio              | time of jobs that succeeded at once / the forecast
 | dragoman_forecasts_total{inside}           | such jobs, by whether the time was in the forecast's range
 | dragoman_lost_tokens_total{cause}          | tokens trained and not saved
-| dragoman_quota_used{owner,resource}        | held by an owner's jobs
-| dragoman_quota_limit{owner,resource}       | an owner's quota, if there is one
+| dragoman_quota_used{owner,resource}        | held by an owner's or a project's jobs
+| dragoman_quota_limit{owner,resource}       | their quota, if there is one
 | dragoman_idle_gpus{owner}                  | that jobs hold and do not use, see `service.idle`
 | dragoman_cluster_up                        | 1 if the cluster answered the last look
 | dragoman_cluster_capacity{resource}        | available to jobs
@@ -46,7 +46,7 @@ RATIOS = (0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0)
 # Shown from the start: Prometheus sees no increase in a series that begins with its first event.
 CAUSES = ("end", "stop", "preemption", "shutdown", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
 Resources = Callable[[], dict[str, float] | None]
-NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
+NO_SLICES = {"cpu": 0.0, "gpu": 0.0, "jobs": 0.0}
 
 
 class Metrics:
@@ -137,8 +137,9 @@ class _State(Collector):
         for job in self.ledger.jobs(ACTIVE):
             if job.gpus:
                 idle[job.owner] += spell.gpus if (spell := self.idle(job)) else 0
-            held[job.owner]["cpu"] += job.workers * job.cpus
-            held[job.owner]["gpu"] += job.workers * job.gpus
+            held[job.account]["cpu"] += job.workers * job.cpus
+            held[job.account]["gpu"] += job.workers * job.gpus
+            held[job.account]["jobs"] += 1
         for owner, limits in self.access.quotas().items():
             held[owner]  # zeros are shown for an owner without running jobs
             for resource, limit in zip(NO_SLICES, limits, strict=True):

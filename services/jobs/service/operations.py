@@ -49,19 +49,31 @@ class Operations:
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
-        """Returns the owner whose jobs are shown; None: all. People who may not see all owners see their own."""
+        """Returns the owner whose rows are shown; None: all. People who may not see all owners see their own."""
         return owner if person.sees_all else person.owner
 
     def job(self, person: Person, name: str) -> Job:
         """Returns a job. Raises UnknownJobError if there is none, or, to reveal nothing, if it is another owner's."""
         job = self.ledger.job(name)
-        if not person.sees(job.owner):
+        if not person.sees_job(job):
             raise UnknownJobError(name)
+        return job
+
+    def own_job(self, person: Person, name: str) -> Job:
+        """Returns a job that the person may change.
+
+        Raises:
+            UnknownJobError: as `job`.
+            HTTPException: 403, it is another member's of their project.
+        """
+        job = self.job(person, name)
+        if not person.controls(job):
+            raise HTTPException(403, f"job {name} is {job.owner}'s: they and a maintainer of {job.project} may do it")
         return job
 
     def page(self, person: Person, asked: schemas.ListQuery) -> schemas.JobPage:
         """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
-        wanted = asked.filter(self.only(person, asked.owner), self.ledger.now())
+        wanted = asked.filter(asked.owner, self.ledger.now(), person.jobs())
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
         found, following = self.ledger.rows(("seq", *views.COLUMNS), wanted, asked.cursor, asked.limit)
         jobs = [views.job_view(row) for row in found]
@@ -81,7 +93,13 @@ class Operations:
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Returns the plan. Raises UserError if it is refused."""
         return self.loop.intake.plan(
-            person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by, admin=person.may("admin")
+            person.owner,
+            body.verb,
+            body.overrides,
+            self.loop.capacity,
+            deadline=body.by,
+            admin=person.may("admin"),
+            project=body.project,
         )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
@@ -91,6 +109,8 @@ class Operations:
             check_target(target, self.config.notify)
         for other in body.after:
             self.job(person, other)
+        if body.project:
+            self.loop.intake.projects.check_member(body.project, person.owner, person.may("admin"))
         try:
             return self.ledger.submit(
                 person.owner,
@@ -98,6 +118,7 @@ class Operations:
                 body.overrides,
                 priority=PRIORITIES[body.priority],
                 after=body.after,
+                project=body.project,
                 tags=body.tags,
                 notify=body.notify,
                 retries=body.retries,
@@ -136,7 +157,7 @@ class Operations:
             self.job(person, other)
         for line in _covering(lines):
             check_words(body.verb, line)
-            self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by))
+            self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by, project=body.project))
         unended = self.ledger.counts(Filter(state=UNENDED, owner=person.owner))
         if sum(unended.get(state, 0) for state in UNENDED) + len(lines) > self.config.waiting:
             raise HTTPException(429, f"{len(lines)} jobs more: at most {self.config.waiting} of yours may wait")
@@ -173,7 +194,10 @@ class Operations:
     def retry(self, person: Person, name: str) -> Job:
         """Queues a job again. Raises ConflictError if it has not ended."""
         # a person who lost an admin's rights does not keep them here, nor does an admin lend them to another's job
-        admin = self.job(person, name).admin and person.may("admin")
+        job = self.own_job(person, name)
+        admin = job.admin and person.may("admin")
+        if job.project:
+            self.loop.intake.projects.check_member(job.project, job.owner, admin)
         fresh = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
@@ -182,7 +206,9 @@ class Operations:
             wanted = state(job)
             if job.state == wanted and wanted in ACTIVE:
                 return job  # it was asked before
-            who = person.owner if person.owner == job.owner else "an admin"  # the owner reads the reason
+            shared = (job.project, "maintainer") in person.projects
+            other = f"{person.owner}, a maintainer of {job.project}" if shared else "an admin"
+            who = person.owner if person.owner == job.owner else other  # the owner reads the reason
             return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
 
         return self._repeat(person, name, change)
@@ -190,7 +216,7 @@ class Operations:
     def _repeat(self, person: Person, name: str, change: Callable[[Job], Job]) -> Job:
         """Makes a change to a job, again if others change it at the same time."""
         for last in [False] * (AGAIN - 1) + [True]:
-            job = self.job(person, name)
+            job = self.own_job(person, name)
             try:
                 return change(job)
             except ConflictError:
@@ -236,7 +262,7 @@ class Operations:
 
     def remove(self, person: Person, name: str) -> None:
         """Removes a job. Raises ConflictError if it has not ended."""
-        self.ledger.remove(self.job(person, name), person.owner)
+        self.ledger.remove(self.own_job(person, name), person.owner)
 
     def notes_of(self, person: Person, name: str) -> list[schemas.NoteView]:
         """Returns a job's notes, as the person may read them."""
@@ -340,10 +366,10 @@ class Operations:
             .group_by(Job.owner, Attempt.job, Attempt.cause)
             .order_by(func.sum(Attempt.lost_tokens).desc(), func.sum(Attempt.startup).desc(), Attempt.job)
             .limit(1000)
+            .where(*person.jobs())
         )
-        only = self.only(person, owner)
-        if only is not None:
-            query = query.where(Job.owner == only)
+        if owner is not None:
+            query = query.where(Job.owner == owner)
         with self.ledger.database.read() as session:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]

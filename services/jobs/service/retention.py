@@ -180,7 +180,7 @@ class Retention:
                 stays = "a process works on its run"
             elif spool.pending(run):
                 stays = "MLflow has not all of its run's records"
-            elif rules.runs and not siblings and self._ours(run) and place in (None, job.owner):
+            elif rules.runs and not siblings and self._ours(run) and place in (None, job.owner, job.account):
                 folders.append(run)
         return Due(job, [folder for folder in folders if folder.is_dir()], reason, stays)
 

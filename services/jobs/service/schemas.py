@@ -1,17 +1,19 @@
 """The types of the REST interface; OpenAPI and the client are made from them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from sqlalchemy import ColumnElement
 
 from model.errors import UserError
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
 from services.jobs.ledger.audit import STATUS, AuditFilter
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
+from services.jobs.ledger.projects import Rank
 from services.jobs.ledger.tables import Change, Note, Notice, Saved, Schedule
 from services.jobs.options import MOST_RUNS
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
@@ -27,6 +29,7 @@ JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
 Tag = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
 SavedName = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+ProjectOrNone = Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]*$")]  # empty: none
 Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
 
 
@@ -57,6 +60,7 @@ class Command(Strict):
 class PlanRequest(Command):
     """A command to be planned."""
 
+    project: ProjectOrNone = ""
     by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
 
 
@@ -64,6 +68,7 @@ class Options(Strict):
     """The options of jobs that are submitted once or by a schedule."""
 
     priority: Priority = "normal"
+    project: ProjectOrNone = ""
     tags: Annotated[list[Tag], Field(max_length=20)] = []
     notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
@@ -116,12 +121,34 @@ class QuotaRequest(Strict):
 
     cpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     gpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    jobs: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None  # that run at once
 
 
 class ModelRequest(Strict):
-    """The new owner of a registered model."""
+    """The new owner of a registered model: a person, or a project."""
 
-    owner: Owner
+    owner: Annotated[str, Field(max_length=160, pattern=r"^[\w.+-]*$")] = ""
+    project: ProjectOrNone = ""
+
+    @model_validator(mode="after")
+    def one_owner(self) -> "ModelRequest":
+        """Returns it if it names one of both."""
+        if bool(self.owner) == bool(self.project):
+            raise ValueError("give owner or project")
+        return self
+
+
+class ProjectRequest(Strict):
+    """A new project; people with the issuer's `group` become members when they sign in."""
+
+    name: SavedName
+    group: Annotated[str, Field(max_length=300)] = ""
+
+
+class MemberRequest(Strict):
+    """What a member may do."""
+
+    role: Rank = "member"
 
 
 class TokenRequest(Strict):
@@ -151,6 +178,7 @@ class JobQuery(Strict):
 
     state: Annotated[list[State], Field(max_length=20)] = []
     owner: Owner | None = None
+    project: SavedName | None = None
     verb: Annotated[str, Field(max_length=32)] | None = None
     name: Annotated[str, Field(max_length=200)] | None = None
     model: Owner | None = None
@@ -160,13 +188,13 @@ class JobQuery(Strict):
     note: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # a text in one of its notes
     sort: Annotated[str, Field(pattern=SORT)] = NEWEST_FIRST
 
-    def filter(self, owner: str | None, now: float) -> Filter:
-        """Returns it with the owner that the person may see. Raises UserError for an impossible moment."""
+    def filter(self, owner: str | None, now: float, seen: Sequence[ColumnElement[bool]] = ()) -> Filter:
+        """Returns it with the jobs that the person may see. Raises UserError for an impossible moment."""
         times = {key: moment_of(key, text, now) for key in ("since", "until") if (text := getattr(self, key))}
-        return Filter(**{**self.model_dump(include=KEYS), "owner": owner, **times})
+        return Filter(**{**self.model_dump(include=KEYS), "owner": owner, "seen": seen, **times})
 
 
-KEYS = {"state", "verb", "name", "model", "tag", "note", "sort"}  # the same in a query and a filter
+KEYS = {"state", "project", "verb", "name", "model", "tag", "note", "sort"}  # the same in a query and a filter
 
 
 class ListQuery(JobQuery):
@@ -398,11 +426,37 @@ class StatusView(BaseModel):
 
 
 class QuotaView(BaseModel):
-    """The quota of an owner's jobs together."""
+    """The quota of the jobs of an owner, or of a project (`project NAME`), together."""
 
     owner: str
     cpus: float | None
     gpus: float | None
+    jobs: int | None
+
+
+class MemberView(View):
+    """A member of a project."""
+
+    owner: str
+    role: str = Field(validation_alias="rank")
+    by_group: bool  # True if the issuer's group made them one
+
+
+class ProjectView(BaseModel):
+    """A project with its members, its quota and what its jobs hold now."""
+
+    name: str
+    group: str
+    created: float
+    members: list[MemberView]
+    cpus: float | None
+    gpus: float | None
+    jobs: int | None
+    held_cpus: float
+    held_gpus: float
+    running: int
+    waiting: int
+    models: list[str]
 
 
 class ModelView(View):

@@ -10,6 +10,8 @@ GET /v1/retention                GET /v1/audit
 POST /v1/login, /v1/login/token   GET /v1/people   PUT, DELETE /v1/people/{owner}
 GET /v1/me   GET, POST /v1/me/tokens   DELETE /v1/me/tokens/{name}
 POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
+GET, POST /v1/projects   GET, DELETE /v1/projects/{project}   PUT /v1/projects/{project}/quota
+PUT, DELETE /v1/projects/{project}/members/{owner}
 GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/{id}/pause, resume
 """
 
@@ -26,6 +28,7 @@ from services.jobs.http import (
     models,
     people,
     presets,
+    projects,
     schedules,
     sign_in,
     status,
@@ -59,7 +62,8 @@ def create_app(parts: Parts) -> FastAPI:
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
-    for resource in (status, jobs, logs, accounts, models, presets, schedules, tokens, me, people, sign_in, audit_rows):
+    own = (presets, schedules, tokens, me, people, projects, sign_in, audit_rows)
+    for resource in (status, jobs, logs, accounts, models, *own):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)

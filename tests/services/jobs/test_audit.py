@@ -65,11 +65,11 @@ def test_every_change_that_is_asked_for_says_who_whence_what_and_which_job_or_mo
     root.act(job["id"], "stop")
     assert last(served) == ("root", "r", "POST", f"{path}/stop", 200, f"{job['id']} stopped")
     anna.remove(job["id"])
-    assert last(served)[2:] == ("DELETE", path, 204, f"{job['id']} remove ")
+    assert last(served)[2:] == ("DELETE", path, 204, f"{job['id']} removed")
     root.give_model("demo", "ben")
     assert last(served)[2:] == ("PUT", "/v1/models/demo", 204, "gave demo to ben")
     root.set_quota("anna", 2)
-    assert last(served)[2:] == ("PUT", "/v1/quotas/anna", 204, "cpus=2.0 gpus=None")
+    assert last(served)[2:] == ("PUT", "/v1/quotas/anna", 204, "cpus=2.0 gpus=None jobs=None")
     anna.keep_preset("nightly", "train", [f"name={secret}"])
     assert last(served)[2:] == ("PUT", "/v1/presets/nightly", 200, "")
     made = anna.make_token("laptop", role="viewer")
@@ -123,6 +123,8 @@ def test_sign_ins_at_a_page_and_its_forms_are_there_too(served: Served, browser:
     assert browser.post("/tokens", data={"csrf": "x", "name": "n"}).status_code == 403
     assert last(served)[:5] == ("anna", "a", "POST", "/tokens", 403)
     sent = {"csrf": word, "verb": "train", "more": "\n".join(words(served.loop.home, "p", 3))}
+    form: dict[str, list[Any]] = {"groups": [], "general": [], "sections": []}
+    served.loop.intake.planner.fields = lambda *_: form  # type: ignore[method-assign, assignment]  # as far as asked
     before = len(rows(served))
     for planned in ({"do": "plan"}, {"do": "plan", "more": "steps=none"}):  # after each field; changes nothing
         browser.post("/submit", data={**sent, **planned})
@@ -162,7 +164,7 @@ def test_people_read_their_own_rows_and_an_admin_all_of_them(
             audit(JobsConfig(), root, [mistake])
     sign_in(browser, served.anna)
     for path in ("/audit", "/audit?person=ben", "/audit.csv", "/audit.csv?person=ben"):
-        assert "ben" not in browser.get(path).text.replace('value="ben"', "")
+        assert "ben" not in browser.get(path).text.replace('value="ben"', "").replace("person=ben", "")
     assert "What was asked for in your name" in browser.get("/tokens").text
     sign_in(browser, served.root)
     assert "ben" in browser.get("/audit?person=ben&status=2xx").text

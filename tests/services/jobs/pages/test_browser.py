@@ -46,6 +46,7 @@ def jobs(world: World) -> dict[str, Job]:
         "long": world.job(LONG, State.RUNNING, owner="ben"),
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
+        "shared": world.job("together", project="vision"),
     }
     words = [*ROYAL[:6], HOSTILE, RIGHT_TO_LEFT, LONG, *(f"word-{number}" for number in range(400))]
     table = np.random.default_rng(1).standard_normal((len(words), 12)).astype(np.float32)
@@ -92,6 +93,12 @@ def jobs(world: World) -> dict[str, Job]:
     )
     (world.home / "shards" / "damaged").mkdir()
     (world.home / "shards" / "damaged" / "manifest.json").touch()
+    kept = world.loop.intake.projects
+    for project in ("vision", "p" * 64):
+        kept.create(project, "/research/vision", "root")
+        for number, rank in enumerate(["member", "maintainer"] * 2):
+            kept.enter(project, f"{'o' * 40}{number}", rank, "root")
+    world.loop.scheduler.access.set_quota("project vision", 4, None, "root", 2)
     for name in ("anna", "o" * 100, ""):
         row = {"person": name, "token": f"{name}/laptop", "address": "2001:db8::1", "method": "POST", "detail": LONG}
         Audit(world.ledger).add(201, **row, resource=f"/v1/jobs/{LONG}")
@@ -134,6 +141,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "damaged": "/shards/damaged",
         },
         **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
+        **{"projects": "/projects", "shared": f"/jobs/{jobs['shared'].id}", "project": "/?q=project:vision"},
         **{"audit": "/audit", "nobody": "/audit?person=nobody"},
         **{"tokens": "/tokens", "device": "/login/device", "missing": "/jobs/none"},
     }
