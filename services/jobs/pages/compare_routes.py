@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -41,7 +41,7 @@ def add_comparisons(router: APIRouter, site: Site) -> None:
         if here is not None:
             names, gone = _split(site, visitor.person, here.content["jobs"])
         found = compare.comparison(site, visitor.person, names)
-        more = {"kept": own, "here": here, "gone": gone, "done": DONE.get(done, "")}
+        more: dict[str, Any] = {"kept": own, "here": here, "gone": gone, "done": DONE.get(done, "")}
         return site.page(request, visitor, "compare.html", **found, **more)
 
     @router.post("/comparisons")

@@ -67,7 +67,7 @@ class TrialPages:
         measure = self._measure(asked, found.measures)
         scores = {trial.job: trial.score(measure) for trial in found.rows}
         scored = [(trial, score) for trial in found.rows if (score := scores[trial.job]) is not None]
-        ranked = sorted(scored, key=lambda pair: _rank(*pair, measure))
+        ranked = sorted(scored, key=lambda pair: _rank(pair[0], pair[1], measure))
         best = ranked[0][0] if ranked else None
         rows = self._sorted(found.rows, scores, asked.sort, measure)
         rows = [trial for trial in rows if _fits(trial, asked.find)]

@@ -85,8 +85,15 @@ def pictures(scored: Sequence[tuple[Trial, float]], keys: Sequence[str], measure
         points = [(trial, axis.place(trial.settings.get(key)), _height(score, low, high)) for trial, score in scored]
         found.append(
             Chart(
-                **{"key": key, "title": key, "lines": [], "low": low, "high": high, "first": axis.low},
-                **{"end": axis.high, "ticks_y": [number(tick) for tick in ticks[::-1]], "ticks_x": axis.ticks()},
+                key=key,
+                title=key,
+                lines=[],
+                ticks_y=[number(tick) for tick in ticks[::-1]],
+                ticks_x=axis.ticks(),
+                low=low,
+                high=high,
+                first=axis.low,
+                end=axis.high,
                 caption=f"{measure} of {len(scored)} trials by {key}, {_range(axis)}",
                 dots=_dots(points, best),
                 centred=bool(axis.choices),
@@ -111,10 +118,15 @@ def over_time(scored: Sequence[tuple[Trial, float]], measure: str, best: str) ->
     drawn = " ".join(f"{x / wide * EDGE:.1f},{_height(y, low, high):.1f}" for x, y in _corners(line))
     points = [(trial, place / wide * EDGE, _height(score, low, high)) for place, (trial, score) in enumerate(ordered)]
     return Chart(
-        **{"key": measure, "title": "In the order of their ends; best so far", "low": low, "high": high},
-        **{"first": 1.0, "end": float(len(ordered)), "ticks_y": [number(tick) for tick in ticks[::-1]]},
-        ticks_x=[f"{1 + round(wide * part / 4):,}" for part in range(5)] if wide >= 4 else ["1", f"{len(ordered)}"],
+        key=measure,
+        title="In the order of their ends; best so far",
         lines=[Line("best so far", drawn, number(so_far), 0)],
+        ticks_y=[number(tick) for tick in ticks[::-1]],
+        ticks_x=[f"{1 + round(wide * part / 4):,}" for part in range(5)] if wide >= 4 else ["1", f"{len(ordered)}"],
+        low=low,
+        high=high,
+        first=1.0,
+        end=float(len(ordered)),
         caption=f"{measure} of {len(ordered)} trials in the order of their ends; the best is {number(so_far)}",
         dots=_dots(points, best),
     )

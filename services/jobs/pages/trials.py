@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import select
 
 from conf.again import key_of
 from model.runs import paths
@@ -106,7 +106,7 @@ class TrialReader:
         measures = sorted({name for one in trials for name in one.measures}, key=lambda name: (name != DEFAULT, name))
         return Trials(trials, keys, measures, len(found) > MOST)
 
-    def _measures(self, row: Row[Any]) -> Measures:
+    def _measures(self, row: Any) -> Measures:
         ended = row.state in ENDED
         version, known = self._ended.get(row.id, (0, {}))
         if ended and version == row.version:
