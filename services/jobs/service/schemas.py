@@ -146,7 +146,7 @@ class ProjectRequest(Strict):
 
 
 class MemberRequest(Strict):
-    """What a member may do."""
+    """The role of a member."""
 
     role: Rank = "member"
 

@@ -1,4 +1,4 @@
-"""What people ask of projects, each checked: who sees one, who chooses its members."""
+"""Requests of people about projects, each checked: who sees one, who chooses its members."""
 
 from fastapi import HTTPException
 from sqlalchemy import case, func, select
