@@ -462,6 +462,7 @@ def test_one_moves_in_a_map_of_words(world: World, chromium: Any, jobs: dict[str
     assert not said
     context.close()
     context = chromium.new_context(java_script_enabled=False)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     page.goto(address)
     page.fill("input[name=word]", "king")
