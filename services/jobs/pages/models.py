@@ -190,7 +190,7 @@ def _author(person: Person, by: str) -> str:
 
 @dataclass(frozen=True)
 class Answering:
-    """The models that the endpoint serves: by kind the model that answers, and name -> version of all; `trouble` if not all do."""
+    """The models that the endpoint serves: kind -> the one that answers, name -> version of all; or its `trouble`."""
 
     by_kind: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
