@@ -1,4 +1,4 @@
-"""What an evaluation left at a version's run in MLflow: sample outputs and pictures, each under a fixed name."""
+"""Reads what an evaluation left at a version's run in MLflow: sample outputs and pictures, each under a fixed name."""
 
 import json
 from collections.abc import Mapping, Sequence

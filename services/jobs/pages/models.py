@@ -192,7 +192,7 @@ def _author(person: Person, by: str) -> str:
 
 @dataclass(frozen=True)
 class Answering:
-    """What the endpoint serves: by kind the model that answers, and name -> version of all; `trouble` if not all do."""
+    """The models that the endpoint serves: kind -> the one that answers, name -> version of all; or its `trouble`."""
 
     by_kind: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -219,7 +219,7 @@ def ask_endpoint(site: Site) -> Answering:
         error = str(told.get("reload_error") or "")[:TROUBLE]
         trouble = f"the endpoint answers {answer.status_code}{f': {error}' if error else ''}"
     others = (told.get(key) for key in ("vectors", "encoder", "labels", "guesser"))
-    several = told.get("models") if isinstance(told.get("models"), list) else []
+    several: Any = told.get("models") if isinstance(told.get("models"), list) else []
     every = [told.get("model"), *several, *(one.get("model") for one in others if isinstance(one, dict))]
     loaded = [one for one in every if isinstance(one, dict) and one.get("name") and one.get("loaded", True)]
     vectors = told.get("vectors")

@@ -3,7 +3,7 @@
 /shards   /shards/NAME
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -35,7 +35,7 @@ def add_shards(router: APIRouter, site: Site) -> None:
     ) -> Response:
         visitor = site.visitor(request)
         folder = site.shards.find(visitor.person, name)
-        shown = {"folder": folder, "manifest": None, "address": shards.address(folder)}
+        shown: dict[str, Any] = {"folder": folder, "manifest": None, "address": shards.address(folder)}
         if folder.summary is None:
             return site.page(request, visitor, "shard.html", problem=shards.unfinished(folder), **shown)
         try:

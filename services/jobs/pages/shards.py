@@ -59,7 +59,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """What cleaning did to the training records, the strictest rule first; `chosen` stands beside the kept ones."""
+    """The result of cleaning the training records, by rule; `chosen` stands beside the kept ones."""
 
     kept: int
     samples: list[Sample]
