@@ -17,6 +17,8 @@ from services.jobs.planning.refusals import ELASTIC, VERBS
 from services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
+BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of these verbs, and no setting
+BOUNDED = ("quota", "projects")
 EVERY = "--every"  # of submit, with a cron expression
 CONNECTION = re.compile(r"[+~]*(jobs\.(service|key_file|owner)=|paths\.root=)")  # those that say which service
 OWN_OPTIONS = {"submit": (arrays.ARRAY,), "jobs": verbs.FOLLOW, "logs": verbs.FOLLOW} | dict.fromkeys(
@@ -43,14 +45,16 @@ def main(argv: Sequence[str]) -> int:
         saved, words = presets.take(presets.SAVE, words)
         words = _set_every(words)
     rest = (
-        [word for word in words if not OURS.match(word)]
+        [word for word in words if not _is_ours(verb, word)]
         if verb != "submit"
         else [word for word in words if not is_option(word)]
     )
     own = OWN_OPTIONS.get(verb, ())
     first = next((at for at, word in enumerate(words) if word.startswith("-") and word not in own), len(words))
     options = words[first:]  # --cfg job shows a submission's settings as the job would have them
-    settings = [word for word in words[:first] if OURS.match(word) or (options and verb == "submit" and "=" in word)]
+    settings = [
+        word for word in words[:first] if _is_ours(verb, word) or (options and verb == "submit" and "=" in word)
+    ]
 
     def ask(root: Root) -> int:
         if options:
@@ -80,6 +84,11 @@ def _submit_from(name: str, words: Sequence[str]) -> int:
 
     code = compose.run(look, Root, [word for word in words if CONNECTION.match(word)], "submit")
     return main(["submit", *found]) if found else code  # a rehearsal asks no service
+
+
+def _is_ours(verb: str, word: str) -> bool:
+    """Returns True if a word is a setting of the request itself."""
+    return OURS.match(word) is not None and not (verb in BOUNDED and BOUND.match(word))
 
 
 def _is_kept(word: str) -> bool:

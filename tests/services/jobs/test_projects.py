@@ -15,7 +15,7 @@ import pytest
 from conf import showing
 from model.errors import UserError
 from services.http.listening import bind
-from services.jobs.client import admin, schedules, verbs
+from services.jobs.client import admin, entries, schedules, verbs
 from services.jobs.client.client import JobClient
 from services.jobs.client.projects import projects
 from services.jobs.client.settings import JobsConfig
@@ -367,7 +367,11 @@ def test_a_schedule_submits_for_its_project_while_its_owner_is_a_member(
 
 def test_the_command_line_makes_shows_and_changes_projects(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
     root, anna = team.people["root"], team.people["anna"]
-    projects(JobsConfig(), root, ["create", "speech", "cpus=8", "gpus=0", "jobs=2", "group=/speech"])
+    (team.home / "key").write_text(team.tokens["root"])
+    service = [f"jobs.service={team.address}", f"jobs.key_file={team.home}/key"]
+    assert entries.main(["quota", "anna", "jobs=3", *service]) == 0  # a bound here, elsewhere a section
+    assert team.access.quotas() == {"anna": (None, None, 3)} and "anna" in capsys.readouterr().out
+    assert entries.main(["projects", "create", "speech", "cpus=8", "gpus=0", "jobs=2", "group=/speech", *service]) == 0
     said = capsys.readouterr().out
     assert "0 of 8" in said and "0 of 2 run" in said and "/speech" in said
     projects(JobsConfig(), root, ["add", "speech", "dora", "role=maintainer"])
