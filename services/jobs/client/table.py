@@ -50,7 +50,8 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
 
 
 def detail(job: Mapping[str, Any]) -> str:
-    """Returns the text of `dragoman job`."""
+    """Returns the text of `dragoman job`; `usage` of the job is shown if it was asked for."""
+    used = job.get("usage", {"machines": []})
     facts = [
         ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
@@ -59,7 +60,7 @@ def detail(job: Mapping[str, Any]) -> str:
     ]
     facts += [
         (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
-        for one in job["usage"]["machines"]
+        for one in used["machines"]
         if one["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
@@ -75,8 +76,8 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
-    if job["usage"]["machines"]:
-        parts.append(table(usage_rows(job["usage"])))
+    if used["machines"]:
+        parts.append(table(usage_rows(used)))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [
