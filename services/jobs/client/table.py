@@ -61,17 +61,17 @@ def _whose(job: Mapping[str, Any]) -> str:
 
 
 def detail(job: Mapping[str, Any]) -> str:
-    """Returns the text of `dragoman job`."""
+    """Returns the text of `dragoman job`; `usage` of the job is shown if it was asked for."""
+    used = job.get("usage", {"machines": []})
     facts = [
         ("job", f"{job['id']}, of {_whose(job)}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
     ]
-    usage = job.get("usage") or {"machines": []}  # a question of its own
     facts += [
         (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
-        for one in usage["machines"]
+        for one in used["machines"]
         if one["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
@@ -89,8 +89,8 @@ def detail(job: Mapping[str, Any]) -> str:
         parts.append(table(rows))
     if job["notes"]:
         parts.append(notes(job["notes"]))
-    if usage["machines"]:
-        parts.append(table(usage_rows(usage)))
+    if used["machines"]:
+        parts.append(table(usage_rows(used)))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [
