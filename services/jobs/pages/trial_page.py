@@ -53,7 +53,7 @@ class Asked:
 
 
 class TrialPages:
-    """What the pages of trials show; keeps what was read and computed."""
+    """The content of the pages of trials; keeps what was read and computed."""
 
     def __init__(self, site: Site) -> None:
         self.site, self.reader, self.cache = site, TrialReader(), ShareCache()
