@@ -68,9 +68,10 @@ def detail(job: Mapping[str, Any]) -> str:
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
     ]
+    usage = job.get("usage") or {"machines": []}  # a question of its own
     facts += [
         (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
-        for one in job["usage"]["machines"]
+        for one in usage["machines"]
         if one["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
@@ -88,8 +89,8 @@ def detail(job: Mapping[str, Any]) -> str:
         parts.append(table(rows))
     if job["notes"]:
         parts.append(notes(job["notes"]))
-    if job["usage"]["machines"]:
-        parts.append(table(usage_rows(job["usage"])))
+    if usage["machines"]:
+        parts.append(table(usage_rows(usage)))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [

@@ -63,9 +63,8 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
         assert answer.status_code == 200, path
         assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy, path
         assert HOSTILE not in answer.text, path
-        assert not re.search(r"<script(?! src=\"/static/)|\sstyle=|\son\w+=|https?://(?!127\.0\.0\.1)", answer.text), (
-            path
-        )
+        text = answer.text.replace("<wbr>", "")  # where a long word may break
+        assert not re.search(r"<script(?! src=\"/static/)|\sstyle=|\son\w+=|https?://(?!127\.0\.0\.1)", text), path
     assets = re.findall(r'(?:src|href)="(/static/[^"]+)"', browser.get("/").text)
     sizes = {path.partition("?")[0]: len(browser.get(path).content) for path in assets}
     assert sum(size for path, size in sizes.items() if path.endswith(".js")) <= 100_000
