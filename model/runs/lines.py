@@ -6,6 +6,7 @@ Another process may be writing them, or have torn them. So a damaged line is ski
 import io
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,10 +29,10 @@ class JournalReader:
     numbers. Other lines are left out and noted.
     """
 
-    def __init__(self, path: Path, most: int | None = JOURNAL, only: tuple[bytes, ...] = (b"",)) -> None:
+    def __init__(self, path: Path, most: int | None = JOURNAL, only: re.Pattern[bytes] | None = None) -> None:
         """`most`: of a larger file only so many of the newest bytes are read; None: all.
 
-        `only`: lines that hold none of these are left out before they are parsed."""
+        `only`: lines without it are left out before they are parsed."""
         self.path = path
         self._only = only
         self.offset = 0  # of the first unread byte
@@ -95,7 +96,7 @@ class JournalReader:
             left -= len(line) + 1
             if self.number is not None:
                 self.number += 1
-            if not any(text in line for text in self._only):
+            if self._only is not None and not self._only.search(line):
                 continue
             found = parse_line(line, self.path.name) if len(line) <= LINE else None
             if found is not None:

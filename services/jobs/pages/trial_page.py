@@ -18,6 +18,7 @@ from services.jobs.pages.words import iso
 from services.jobs.states import ENDED, State
 
 ROWS = 50
+LATELY = 600.0  # seconds since the last end in which the page still looks for news
 NAMES = {"valid_loss": "Validation loss", "valid_bleu": "Validation BLEU", "valid_perplexity": "Validation perplexity"}
 COLUMNS = ("score", "trial", "state", "time")  # that a table is sorted by, beside the settings
 
@@ -52,7 +53,7 @@ class Asked:
 
 
 class TrialPages:
-    """What the pages of trials show; keeps what was read and computed."""
+    """The content of the pages of trials; keeps what was read and computed."""
 
     def __init__(self, site: Site) -> None:
         self.site, self.reader, self.cache = site, TrialReader(), ShareCache()
@@ -78,6 +79,7 @@ class TrialPages:
         return {
             **{"asked": asked, "trials": found, "measure": measure, "names": NAMES, "scores": scores, "best": best},
             **{"shares": shares, "scored": len(ended), "lower": is_lower(measure), "title": _title(asked, found.rows)},
+            "live": shares is None or any(self._moves(trial) for trial in found.rows),
             "charts": [*([first] if first else []), *pictures(ended, found.keys, measure, top)],
             "rows": rows[asked.place : asked.place + ROWS],
             **{"found": len(rows), "more": asked.place + ROWS if asked.place + ROWS < len(rows) else 0},
@@ -85,6 +87,10 @@ class TrialPages:
             "compare": _together([trial for trial, _ in ranked]),
             "pictures": self.site.tracking.run_page(asked.filter.sweep, "artifacts") if asked.filter.sweep else "",
         }
+
+    def _moves(self, trial: Trial) -> bool:
+        """Returns True if a trial has not ended, or has lately: then the next one of its sweep may come."""
+        return trial.state not in ENDED or self.site.now - trial.changed < LATELY
 
     def as_csv(self, person: Person, asked: Asked) -> Iterator[str]:
         """Yields the wanted rows, in their order, as pieces of a CSV file.

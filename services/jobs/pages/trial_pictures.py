@@ -23,7 +23,7 @@ FAR = 4.0  # scores further from the best than this many times the best three qu
 
 @dataclass(frozen=True)
 class Axis:
-    """How the values of a setting are placed: numbers from `low` to `high`, or each of `choices`."""
+    """The places of a setting's values: numbers from `low` to `high`, or each of `choices`."""
 
     low: float = 0.0
     high: float = 0.0

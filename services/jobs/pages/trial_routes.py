@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -19,22 +20,25 @@ def add_trials(router: APIRouter, site: Site) -> None:
     """Adds them to the router."""
     pages = TrialPages(site)
 
-    def shown(person: Person, asked: Asked) -> tuple[str, Mapping[str, str]]:
-        found = pages.page(person, asked)
-        return found["title"], {"trials": site.render("_trials.html", **found, now=site.now, person=person)}
+    def shown(person: Person, found: Mapping[str, Any]) -> Mapping[str, str]:
+        return {"trials": site.render("_trials.html", **found, now=site.now, person=person)}
 
     @router.get("/trials")
     def trials(request: Request) -> Response:
         visitor, asked = site.visitor(request), Asked.read(request.query_params)
-        title, parts = shown(visitor.person, asked)
-        marked = {name: part(name, text) for name, text in parts.items()}
-        stream = f"/live/trials{asked.query()}"
-        return site.page(request, visitor, "trials.html", title=title, asked=asked, parts=marked, stream=stream)
+        found = pages.page(visitor.person, asked)
+        parts = {name: part(name, text) for name, text in shown(visitor.person, found).items()}
+        more = {"title": found["title"], "stream": f"/live/trials{asked.query()}" if found["live"] else ""}
+        return site.page(request, visitor, "trials.html", asked=asked, parts=parts, **more)
 
     @router.get("/live/trials")
     async def live_trials(request: Request) -> StreamingResponse:
         visitor, asked = await run_in_threadpool(site.visitor, request), Asked.read(request.query_params)
-        return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person, asked)[1]))
+
+        def fresh() -> Mapping[str, str]:
+            return shown(visitor.person, pages.page(visitor.person, asked))
+
+        return live.answer(site, visitor, live.parts(site.newest, fresh))
 
     @router.get("/trials.csv")
     def table(request: Request) -> Response:

@@ -32,6 +32,8 @@ class ShareCache:
         self, name: Hashable, scored: Sequence[tuple[Trial, float]], keys: Sequence[str], measure: str
     ) -> Shares | None:
         """Returns setting -> share; of fewer trials while those of all are computed, None before the first."""
+        if not keys or len(scored) < ENOUGH:
+            return {}
         mark = hash(tuple((trial.job, trial.state, score) for trial, score in scored))
         with self._lock:
             before = self._known.get(name)

@@ -4,6 +4,7 @@ The trials of a sweep, the jobs of an array, or the trainings of any other list.
 the runs' journals, so it needs neither MLflow nor the study's file.
 """
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from services.jobs.states import ENDED, State
 MOST = 5000  # trials on a page, the newest
 VALUES = 500  # validations of a trial that are kept
 REMEMBERED = 20_000  # ended trials whose measures stay in memory
-MEASURED = (b'"valid_', b'"epoch_loss"')  # lines of a journal with a measure
+MEASURED = re.compile(rb'"valid_|"epoch_loss"')  # in lines of a journal with a measure
 LOWER = ("loss", "perplexity")  # endings of measures that are better when lower
 DEFAULT = "valid_loss"
 COLUMNS = ("seq", "id", "version", "state", "words", "run", "changed", "started", "spent")

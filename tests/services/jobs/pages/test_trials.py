@@ -13,7 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.trial_pictures import Axis, over_time, pictures
@@ -146,6 +146,19 @@ def test_a_trial_that_is_tried_again_is_read_again(world: World, browser: httpx.
     assert score() == "2 (best)"
 
 
+def test_only_a_page_with_news_to_come_has_a_stream(world: World, browser: httpx.Client) -> None:
+    job = world.job("over-000", State.SUCCEEDED, words=["seed=1"], tags=["over"])
+    journal(world, "over-000", [1.0])
+
+    def page() -> str:
+        return browser.get("/trials?q=tag:over").text
+
+    assert 'data-stream="/live/trials?q=tag%3Aover"' in page()  # it ended a moment ago
+    with world.ledger.database.write() as session:
+        session.execute(update(Job).where(Job.id == job.id).values(changed=Job.changed - 3600))
+    assert "1 trial " in page() and "data-stream" not in page()
+
+
 def test_of_a_repeated_step_the_last_value_counts(tmp_path: Path) -> None:
     lines = [
         *({"step": 1, "valid_loss": 1.0, "valid_items": 7}, {"step": 2, "loss": 0.1}, {"step": 1, "valid_loss": 2.0}),
@@ -241,6 +254,6 @@ def test_nobody_sees_another_owners_trials(tmp_path: Path) -> None:
             for path in ("/trials", "/trials.csv"):
                 for asked in ({"sweep": RUN}, {"owner": "anna"}, {"q": "owner:anna"}):
                     text = client.get(path, params=asked).text
-                    assert "annas" not in text and ("bens-000" in text) == ("q" not in asked), (path, asked)
+                    assert "annas" not in text and ("bens-000" in text) == ("sweep" in asked), (path, asked)
     finally:
         world.close()
