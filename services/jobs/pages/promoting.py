@@ -19,7 +19,7 @@ from services.jobs.service.tracking import Model, Version
 from services.jobs.states import ENDED
 
 SHOWN = 10  # jobs
-GATES = 100  # shard folders to choose from
+READ = 500  # newest shard folders, of which those with a gate are offered
 LONGEST = 200  # characters of a reason
 PLAIN = re.compile(r"[\w./+-]+")
 
@@ -73,10 +73,10 @@ def gates(site: Site, person: Person, version: Version) -> list[Folder]:
     pair, digest = version.tags.get("pair", ""), version.tags.get("manifest_hash", "")
     found = [
         one
-        for one in site.shards.all(person)
+        for one in map(site.shards.read, site.shards.all(person)[:READ])
         if one.summary and "-".join(one.summary.languages) == pair and {"valid", "gate"} & one.summary.records.keys()
     ]
-    return sorted(found, key=lambda one: one.summary is None or one.summary.digest != digest)[:GATES]
+    return sorted(found, key=lambda one: one.summary is None or one.summary.digest != digest)
 
 
 def promote(site: Site, person: Person, model: Model, version: str, shards: str) -> Job:
