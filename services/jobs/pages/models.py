@@ -70,7 +70,9 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     kind = tags.get("bundle_kind", "translation")
     answering = ask_endpoint(site)
     served = answering.by_kind.get(kind, {})
+    mapped = version is not None and kind == "vectors" and sees_texts(site, person, found)
     return {
+        "map": f"/models/{quote(name, safe='')}/words?version={version.number}" if version and mapped else "",
         **{"model": model, "version": version, "lineage": _lineage(site, person, version) if version else []},
         **{"kind": KINDS.get(kind, kind), "facts": facts, "served": served, "trial": Trial()},
         **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
@@ -153,22 +155,22 @@ def _parents(tags: Mapping[str, str]) -> list[Link]:
 def _job_of(site: Site, person: Person, version: Version) -> str:
     """Returns the job that made the version: from its tag, or for older runs the job that trained its run."""
     with site.operations.ledger.database.read() as session:
-        query = select(Job.id, Job.owner).order_by(Job.seq.desc()).limit(1)
+        query = select(Job.id, Job.owner, Job.project).order_by(Job.seq.desc()).limit(1)
         named = version.tags.get("dragoman.job")
         if named:
             found = session.execute(query.where(Job.id == named)).first()
         else:
             found = session.execute(query.where(Job.run == f"run {version.tags.get('run_name')}")).first()
-    return str(found.id) if found and person.sees(found.owner) else ""
+    return str(found.id) if found and person.sees_job(found) else ""
 
 
 def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
     """Returns version -> the job that made it, empty if the user may not see it."""
     named = {one.number: one.tags.get("dragoman.job", "") for one in versions}
     with site.operations.ledger.database.read() as session:
-        query = select(Job.id, Job.owner).where(Job.id.in_(set(named.values())))
-        owners = {str(job): str(owner) for job, owner in session.execute(query)}
-    return {number: job if job in owners and person.sees(owners[job]) else "" for number, job in named.items()}
+        query = select(Job.id, Job.owner, Job.project).where(Job.id.in_(set(named.values())))
+        seen = {str(row.id) for row in session.execute(query) if person.sees_job(row)}
+    return {number: job if job in seen else "" for number, job in named.items()}
 
 
 def shown(person: Person, model: Model) -> Model:
@@ -185,7 +187,7 @@ def _hide_author(person: Person, tags: Mapping[str, str]) -> dict[str, str]:
 def _author(person: Person, by: str) -> str:
     """Returns `user@machine` of a move, without a hidden user."""
     user, _, machine = by.rpartition("@")
-    return by if person.sees(user) else f"{OTHERS}@{machine}"
+    return by if person.name_of(user) == user else f"{OTHERS}@{machine}"
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _makers(site: Site, person: Person, folders: list[Folder]) -> dict[str, Job]
     newest = select(func.max(Job.seq)).where(Job.verb == "shard", Job.run.in_(names)).group_by(Job.run)
     with site.operations.ledger.database.read() as session:
         found = session.scalars(select(Job).where(Job.seq.in_(newest))).all()
-    return {names[job.run]: job for job in found if person.sees(job.owner)}
+    return {names[job.run]: job for job in found if person.sees_job(job)}
 
 
 def card(
@@ -229,10 +229,7 @@ def _users(site: Site, person: Person, folder: Folder) -> list[Job]:
     """Returns the newest jobs whose plan reads the folder, of the newest LOOKED_AT that the user may see."""
     place = json.dumps(str(folder.path))  # as the plan's JSON has it
     query = select(Job).where(Job.verb.in_(USE), cast(Job.plan, String).contains(place, autoescape=True))
-    query = query.where(Job.seq > select(func.max(Job.seq)).scalar_subquery() - LOOKED_AT)
-    owner = site.operations.only(person, None)
-    if owner is not None:
-        query = query.where(Job.owner == owner)
+    query = query.where(Job.seq > select(func.max(Job.seq)).scalar_subquery() - LOOKED_AT, *person.jobs())
     with site.operations.ledger.database.read() as session:
         return list(session.scalars(query.order_by(Job.seq.desc()).limit(USERS)))
 
