@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from model.errors import UserError
 from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Job
+from services.jobs.ledger.tables import Job, account_of
 from services.jobs.pages.jobpage import log_end
 from services.jobs.pages.site import Site
 from services.jobs.pages.submitting import validated
@@ -40,8 +40,13 @@ def why_not(site: Site, person: Person, model: Model) -> str:
     if not person.may("submitter"):
         return f"This needs the role submitter; yours is {person.role}."
     owner = owner_of(site, model)
-    mine = person.may("admin") or owner in ("", person.owner)
-    return "" if mine else "Only the model's owner or an admin moves the alias."
+    mine = person.may("admin") or owner in ("", person.owner) or _project(person, owner)
+    return "" if mine else "Only the model's owner, members of its project, or an admin move the alias."
+
+
+def _project(person: Person, owner: str) -> str:
+    """Returns the project that owns a model, if the user is a member of it; else an empty text."""
+    return next((name for name, _ in person.projects if account_of("", name) == owner), "")
 
 
 def owner_of(site: Site, model: Model) -> str:
@@ -100,8 +105,11 @@ def roll_back(site: Site, person: Person, model: Model, reason: str) -> Job:
 
 
 def _submit(site: Site, person: Person, model: Model, verb: str, words: Sequence[str]) -> Job:
-    site.operations.loop.intake.ownership.check({"model": model.name, "verb": verb}, person.owner, person.may("admin"))
-    return site.operations.submit(person, validated(schemas.Submission, verb=verb, overrides=list(words)))
+    plan, project = {"model": model.name, "verb": verb}, _project(person, owner_of(site, model))
+    account = account_of(person.owner, project)
+    site.operations.loop.intake.ownership.check(plan, person.owner, person.may("admin"), account)
+    asked_for = validated(schemas.Submission, verb=verb, overrides=list(words), project=project)
+    return site.operations.submit(person, asked_for)
 
 
 def _quoted(text: str) -> str:
