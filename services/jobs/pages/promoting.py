@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from model.errors import UserError
 from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Job
+from services.jobs.ledger.tables import Job, account_of
 from services.jobs.pages.jobpage import log_end
 from services.jobs.pages.site import Site
 from services.jobs.pages.submitting import validated
@@ -19,7 +19,7 @@ from services.jobs.service.tracking import Model, Version
 from services.jobs.states import ENDED
 
 SHOWN = 10  # jobs
-GATES = 100  # shard folders to choose from
+READ = 500  # newest shard folders, of which those with a gate are offered
 LONGEST = 200  # characters of a reason
 PLAIN = re.compile(r"[\w./+-]+")
 
@@ -40,8 +40,13 @@ def why_not(site: Site, person: Person, model: Model) -> str:
     if not person.may("submitter"):
         return f"This needs the role submitter; yours is {person.role}."
     owner = owner_of(site, model)
-    mine = person.may("admin") or owner in ("", person.owner)
-    return "" if mine else "Only the model's owner or an admin moves the alias."
+    mine = person.may("admin") or owner in ("", person.owner) or _project(person, owner)
+    return "" if mine else "Only the model's owner, members of its project, or an admin move the alias."
+
+
+def _project(person: Person, owner: str) -> str:
+    """Returns the project that owns a model, if the user is a member of it; else an empty text."""
+    return next((name for name, _ in person.projects if account_of("", name) == owner), "")
 
 
 def owner_of(site: Site, model: Model) -> str:
@@ -70,10 +75,10 @@ def gates(site: Site, person: Person, version: Version) -> list[Folder]:
     pair, digest = version.tags.get("pair", ""), version.tags.get("manifest_hash", "")
     found = [
         one
-        for one in site.shards.all(person)
+        for one in map(site.shards.read, site.shards.all(person)[:READ])
         if one.summary and "-".join(one.summary.languages) == pair and {"valid", "gate"} & one.summary.records.keys()
     ]
-    return sorted(found, key=lambda one: one.summary is None or one.summary.digest != digest)[:GATES]
+    return sorted(found, key=lambda one: one.summary is None or one.summary.digest != digest)
 
 
 def promote(site: Site, person: Person, model: Model, version: str, shards: str) -> Job:
@@ -100,8 +105,11 @@ def roll_back(site: Site, person: Person, model: Model, reason: str) -> Job:
 
 
 def _submit(site: Site, person: Person, model: Model, verb: str, words: Sequence[str]) -> Job:
-    site.operations.loop.intake.ownership.check({"model": model.name, "verb": verb}, person.owner, person.may("admin"))
-    return site.operations.submit(person, validated(schemas.Submission, verb=verb, overrides=list(words)))
+    plan, project = {"model": model.name, "verb": verb}, _project(person, owner_of(site, model))
+    account = account_of(person.owner, project)
+    site.operations.loop.intake.ownership.check(plan, person.owner, person.may("admin"), account)
+    asked_for = validated(schemas.Submission, verb=verb, overrides=list(words), project=project)
+    return site.operations.submit(person, asked_for)
 
 
 def _quoted(text: str) -> str:

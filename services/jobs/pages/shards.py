@@ -84,8 +84,8 @@ def address(folder: Folder) -> str:
 def listing(site: Site, person: Person, text: str, start: int) -> dict[str, Any]:
     """Returns what the list shows: folders whose name, corpus or languages hold `text`, from number `start` on."""
     every = site.shards.all(person)
-    found = [one for one in every if text.lower() in _words(one)]
-    rows = found[start : start + ROWS]
+    found = [one for one in map(site.shards.read, every) if text.lower() in _words(one)] if text else every
+    rows = list(map(site.shards.read, found[start : start + ROWS]))
     makers = _makers(site, person, rows)
     more = start + ROWS
     return {

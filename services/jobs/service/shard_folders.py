@@ -9,7 +9,7 @@ import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fastapi import HTTPException
@@ -20,6 +20,7 @@ from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manife
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.places import Places
 from services.jobs.ledger.tables import Job
+from services.jobs.service.shardings import manifest_digest
 
 MOST = 2000  # folders that are listed
 KEPT = 2 * MOST  # summaries in memory
@@ -69,12 +70,21 @@ class ShardFolders:
         return (self.home / "shards").resolve()
 
     def all(self, person: Person) -> list[Folder]:
-        """Returns the folders that a user may see, the newest first."""
+        """Returns the folders that a user may see, the newest first; `read` gives them their summary."""
         root = self.root
         paths = dict.fromkeys([*_with_manifest(root), *self._written_by_jobs(root)])
         hidden = self.places.hidden(person, list(map(str, paths)))
-        found = [self._folder(root, path) for path in paths if str(path) not in hidden]
+        found = [_folder(root, path) for path in paths if str(path) not in hidden]
         return sorted(filter(None, found), key=lambda one: -one.made)
+
+    def read(self, folder: Folder) -> Folder:
+        """Returns a folder with the facts of its manifest, or why there are none; reads a changed manifest again."""
+        try:
+            at = (folder.path / MANIFEST).lstat()
+        except OSError:
+            return folder
+        found = self._summary(folder.path, (at.st_mtime_ns, at.st_size, at.st_ino))
+        return replace(folder, problem=found) if isinstance(found, str) else replace(folder, summary=found)
 
     def find(self, person: Person, name: str) -> Folder:
         """Returns a folder by its name. Raises HTTPException (404) if there is none, or it is another owner's."""
@@ -84,14 +94,14 @@ class ShardFolders:
         except (OSError, ValueError, RuntimeError):  # no file name, or a link to itself
             path = root
         if path != root and path.is_relative_to(root) and not self.places.hidden(person, [str(path)]):
-            found = self._folder(root, path)
+            found = _folder(root, path)
         if found is None:
             raise HTTPException(404, f"There are no shards {name}, or they are not yours.")
-        return found
+        return self.read(found)
 
     def with_digest(self, person: Person, digest: str) -> Folder | None:
         """Returns the folder whose manifest has this sha256, as far as a user may see it."""
-        return next((one for one in self.all(person) if digest and one.summary and one.summary.digest == digest), None)
+        return next((one for one in self.all(person) if digest and manifest_digest(one.path) == digest), None)
 
     def manifest(self, folder: Folder) -> Manifest:
         """Returns a folder's manifest.
@@ -106,24 +116,7 @@ class ShardFolders:
         except (OSError, RecursionError, TypeError, AttributeError, KeyError) as problem:
             raise UserError(f"{path}: not a manifest ({reason(problem)})") from None
 
-    def _folder(self, root: Path, path: Path) -> Folder | None:
-        name = str(path.relative_to(root))
-        try:
-            if not path.is_dir():
-                return None
-            at = (path / MANIFEST).lstat()
-        except OSError:
-            try:
-                return Folder(name, path, path.stat().st_mtime)
-            except OSError:
-                return None
-        found = self._summary(path, (at.st_mtime_ns, at.st_size, at.st_ino))
-        if isinstance(found, str):
-            return Folder(name, path, at.st_mtime, None, found)
-        return Folder(name, path, at.st_mtime, found)
-
     def _summary(self, path: Path, stamp: Stamp) -> Summary | str:
-        """Returns the facts of a manifest, or why it cannot be read; reads it again only if it has changed."""
         with self._lock:
             known = self._known.get(path)
         if known is not None and known[0] == stamp:
@@ -146,6 +139,18 @@ class ShardFolders:
         with self.places.ledger.database.read() as session:
             for run in session.scalars(query).all():
                 yield Path(run.removeprefix(MADE))
+
+
+def _folder(root: Path, path: Path) -> Folder | None:
+    """Returns a folder as old as its manifest, or as itself; None if it is none."""
+    try:
+        if not path.is_dir() or path.resolve() != path:  # a link in the place of what a job has made
+            return None
+        manifest = path / MANIFEST
+        made = (manifest.lstat() if os.path.lexists(manifest) else path.stat()).st_mtime
+    except OSError:
+        return None
+    return Folder(str(path.relative_to(root)), path, made)
 
 
 def check_own(path: Path, most: int) -> None:

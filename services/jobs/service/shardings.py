@@ -19,18 +19,25 @@ def sharding_run(job: Job) -> Path | None:
     folder = (job.plan or {}).get("run_dir")
     if not folder:
         return None
-    manifest = Path(job.run.partition(" ")[2]) / MANIFEST
-    try:
-        status = manifest.stat()
-        if status.st_size > LARGEST_MANIFEST:
-            return None
-        digest = _sha256(manifest, status.st_mtime_ns, status.st_size)
-    except OSError:
+    digest = manifest_digest(Path(job.run.partition(" ")[2]))
+    if digest is None:
         return None
     return next(iter(sorted(Path(folder).parent.glob(f"shard-*-{digest[:12]}"))), None)
 
 
-@lru_cache(maxsize=256)
+def manifest_digest(folder: Path) -> str | None:
+    """Returns the sha256 of a shard folder's manifest in hex; None if it cannot be read or is too large."""
+    manifest = folder / MANIFEST
+    try:
+        status = manifest.stat()
+        if status.st_size > LARGEST_MANIFEST:
+            return None
+        return _sha256(manifest, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return None
+
+
+@lru_cache(maxsize=4096)
 def _sha256(path: Path, _changed: int, _size: int) -> str:
     """Returns the sha256 of a file as it was at that change, in hex."""
     with open_regular(path) as file:

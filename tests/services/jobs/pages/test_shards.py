@@ -230,7 +230,7 @@ def test_nobody_sees_another_owners_shards(tmp_path: Path) -> None:
     write_text_shards(tmp_path / "shards" / "everybodys", SPLITS)
     world.start(keys=True)
     try:
-        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
+        with httpx.Client(base_url=world.address, follow_redirects=True, timeout=120) as client:
             assert client.get("/shards/bens").url.path == "/login"
             client.post("/login", data={"token": token})
             page = client.get("/shards").text
