@@ -71,10 +71,8 @@ def tell(what: str, seconds: float) -> float:
 def command(verb: str, archive: Path, home: Path, *words: str) -> float:
     """Seconds of `dragoman backup` or `dragoman restore`."""
     began = time.perf_counter()
-    subprocess.run(
-        [*COMMAND, verb, str(archive), *words],
-        **{"check": True, "cwd": REPOSITORY, "env": environment(home), "stdout": subprocess.DEVNULL},
-    )
+    line = [*COMMAND, verb, str(archive), *words]
+    subprocess.run(line, check=True, cwd=REPOSITORY, env=environment(home), stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
