@@ -3,8 +3,8 @@
     python -m bench pages [--quick]
 
 A real server over sqlite in a temporary folder, its loop at work, the cluster pretended (as in `jobs`). The figure is
-the 95th percentile of the slowest list in milliseconds, against the 200 that each should stay below; the pages of a job
-and of a log of 100,000 lines, CSV and others are printed.
+the 95th percentile of the slowest list in milliseconds, against the 200 that each should stay below; the pages of
+the trials, of a job and of a log of 100,000 lines, CSV and others are printed.
 """
 
 import tempfile
@@ -49,7 +49,12 @@ def run(quick: bool, args: Sequence[str]) -> Result:
             browser.headers.update(headers)
             newest = browser.get("/v1/jobs", params={"limit": 1, "state": "waiting"}).json()["jobs"][0]["id"]
             lists = measure(browser, LISTS, times)
-            others = {"job": f"/jobs/{newest}", "trial": f"/jobs/{trial}", "log": f"/jobs/{trial}/log"}
+            others = {
+                "trials": f"/trials?sweep={SWEEP}",
+                "job": f"/jobs/{newest}",
+                "trial": f"/jobs/{trial}",
+                "log": f"/jobs/{trial}/log",
+            }
             others |= {"log, line": f"/jobs/{trial}/log?line=50000", "log, search": f"/jobs/{trial}/log?q=loss+0.999"}
             measure(browser, {**others, "cluster": "/cluster", "submit": "/submit?verb=shard"}, times)
             measure(browser, {"CSV of the sweep": f"/jobs.csv?sweep={SWEEP}", "CSV of all": "/jobs.csv"}, 5)

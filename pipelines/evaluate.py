@@ -24,6 +24,7 @@ from model.runs import journal
 from pipelines.comparison.entries import label_of
 from pipelines.comparison.sets import evaluate_sets, page_of_split
 from pipelines.config import Config
+from pipelines.settings import LEARNED
 from pipelines.tasks.base import Measured, task_of
 from pipelines.tasks.openings import open_split
 
@@ -71,9 +72,9 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
         if not isinstance(bundle, TranslationBundle):
             raise UserError(f"evaluate.sets: sets of pairs are for models that translate; this one is of kind {kind}")
         return evaluate_sets(config, bundle, folder, run, named, say)
-    if "comet" in settings.metrics:
+    if learned := [name for name in settings.metrics if name in LEARNED]:
         raise UserError(
-            f"evaluate.metrics=[comet]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
+            f"evaluate.metrics=[{learned[0]}]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
         )
     opened = open_split(config, kind, folder, run)
     measured = row.evaluate(config, bundle)

@@ -9,7 +9,9 @@ from model.ranges import Amount, Count, Finite, Part, Positive, Probability, Sha
 from model.settings import EngineName, LossConfig, Precision, Side
 
 WORKERS = re.compile(r"\d{1,6}(\.\.\d{1,6})?")
-MetricName = Literal["bleu", "chrf", "ter", "comet"]
+MetricName = Literal["bleu", "chrf", "ter", "comet", "metricx"]
+MetricXForm = Literal["metricx-24", "metricx-24-qe", "metricx-23", "metricx-23-qe"]
+LEARNED: tuple[MetricName, ...] = ("comet", "metricx")  # metrics that are models
 CheckName = Literal["negation", "numbers", "names", "units", "short", "untranslated", "empty", "repeated"]
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
@@ -249,6 +251,8 @@ class EvaluateConfig:
     sets: dict[str, str | list[str]] = field(default_factory=dict)
     metrics: list[MetricName] = field(default_factory=lambda: ["bleu", "chrf", "ter"])  # of `sets`
     comet: str | None = None  # the folder of the model of the metric comet
+    metricx: str | None = None  # the folder of the model of the metric metricx
+    metricx_form: MetricXForm = "metricx-24"  # the text that this model reads; qe: without references
     stored: bool = True  # translation: use and keep translations in paths.root; false: translate anew
     engine: EngineName = "auto"
     sentences: Whole = 0  # use only this many first ones; 0: all

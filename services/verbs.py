@@ -148,6 +148,7 @@ VERBS: dict[str, Verb] = {
     "retry": _job("queue an ended job again"),
     "priority": _job("set a job's priority", "JOB low|normal|high"),
     "rm": _job("delete an ended job"),
+    "note": _job("add a note to a job, list its notes, or remove one", "JOB [TEXT | rm ID]"),
     "report": _job("write a report of a job as one HTML page", json=""),
     "sweep": _verb(
         "services.sweeps.entries",
@@ -170,9 +171,10 @@ VERBS: dict[str, Verb] = {
         "[FAULT...]",
         json=ROWS,
     ),
+    "endpoint": _job("show what the endpoint serves, and how it has fared in the last hour", ""),
     "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
-    "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none]"),
-    "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER]"),
+    "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
+    "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER|project=NAME]"),
     "token": _job(
         "manage the service's API tokens: list, issue, rotate, revoke",
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
@@ -197,6 +199,14 @@ VERBS: dict[str, Verb] = {
     "tokens": _job(
         "list the tokens that you made for yourself; make one with an end, or revoke one",
         "[create NAME ends=30d|DATE role=ROLE | revoke NAME]",
+    ),
+    "projects": _job(
+        "list projects; make or remove one, set its quota, choose its members",
+        "[show NAME | create NAME [cpus=N gpus=N jobs=N group=GROUP] | quota NAME cpus=N ... | "
+        "add NAME OWNER [role=maintainer] | remove NAME OWNER | rm NAME]",
+    ),
+    "audit": _job(
+        "list who asked for which change, and who was refused", "[person=NAME what=TEXT status=4xx since=2d]"
     ),
     "doctor": _verb(
         "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS

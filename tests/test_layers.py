@@ -71,6 +71,7 @@ INSIDE = {
     ),
     "dragoman.__main__": "the command line, which sets up what it starts first",
     "services.commands.attention": "matplotlib, where a picture is asked for",
+    "services.jobs.pages.trial_shares": "Optuna, which only pages of trials need",
     "services.commands.doctor": "torch, which may be what is missing",
 }
 HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by its name
@@ -88,7 +89,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "huggingface_hub": ["model/huggingface/hub.py", "services/clients/python_clients.py"],
-    "transformers": ["pipelines/evaluation/sets/comet.py"],
+    "transformers": ["pipelines/evaluation/sets/comet.py", "pipelines/evaluation/sets/metricx.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
         "services/endpoint",
@@ -97,7 +98,7 @@ DOORS = {
         "services/jobs/service",
         "services/jobs/up/app.py",
     ],
-    "optuna": ["services/sweeps"],
+    "optuna": ["services/sweeps", "services/jobs/service/importance.py", "services/jobs/pages/trial_shares.py"],
     "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/fitted_rules.py"],
     "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": [
@@ -126,6 +127,7 @@ BY_STRING = {
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields
     "services.jobs.runner": {"services.jobs.confined"},  # a process
     "services.jobs.service.outbox": {"services.cli"},  # a process
+    "services.jobs.service.vectors": {"services.jobs.service.vectors_worker"},  # a process
     "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli"},  # a process

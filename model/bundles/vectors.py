@@ -12,6 +12,7 @@ Nothing is pickled and nothing names code: the method is a row of a closed table
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,7 @@ class VectorsBundle(Bundle):
     counts: NDArray[np.int64]  # (V,)
     width: int  # d
     tokenizer: TokenizerPair
+    mapped: bool = False  # True if dense tables stay in their file, which must not change
 
     @cached_property
     def embeddings(self) -> Embeddings:
@@ -72,7 +74,7 @@ class VectorsBundle(Bundle):
     def _tables(self, *names: str) -> dict[str, Any]:
         path = self.directory / WEIGHTS
         try:
-            return read_tables(path, (len(self.words), self.width), names)
+            return read_tables(path, (len(self.words), self.width), names, self.mapped)
         except (KeyError, ValueError) as problem:
             raise UserError(f"{path}: not the tables that {CONFIG} describes ({problem})") from None
 
@@ -119,8 +121,8 @@ def save_vectors(
             write_format(work / EXPORTS, name, embeddings)
 
 
-def load_vectors(directory: Path) -> VectorsBundle:
-    """Reads and checks a bundle.
+def load_vectors(directory: Path, mapped: bool = False) -> VectorsBundle:
+    """Reads and checks a bundle. With `mapped` dense tables stay in their file, which must not change.
 
     Raises:
         UserError: not a bundle or that of a translation model, an unknown format version or method, a file that is
@@ -144,6 +146,7 @@ def load_vectors(directory: Path) -> VectorsBundle:
         width=table["width"],
         config=config,
         tokenizer=load_pair(directory, record["tokenizer"]),
+        mapped=mapped,
     )
 
 
@@ -162,8 +165,8 @@ def write_tables(path: Path, tables: Mapping[str, Table]) -> None:
     save_file(tensors, path)
 
 
-def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> dict[str, Table]:
-    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors.
+def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str], mapped: bool = False) -> dict[str, Table]:
+    """Reads those of `wanted` that the file holds; `shape` (V, d) of the vectors. With `mapped` dense ones stay there.
 
     Raises:
         ValueError: a table has another shape, or the file is no safetensors.
@@ -178,7 +181,7 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> di
             names = set(file.keys())
             for name in wanted:
                 if name in names:
-                    tables[name] = file.get_tensor(name)
+                    tables[name] = _map_tensor(path, name) if mapped else file.get_tensor(name)
                 elif f"{name}.data" in names:
                     parts = tuple(file.get_tensor(f"{name}.{part}") for part in CSR_PARTS)
                     tables[name] = csr_array(parts, shape=shape)
@@ -187,3 +190,19 @@ def read_tables(path: Path, shape: tuple[int, int], wanted: Sequence[str]) -> di
     if "vectors" in wanted and tables["vectors"].shape != shape:
         raise ValueError(f"vectors have the shape {tables['vectors'].shape}, not {shape}")
     return tables
+
+
+def _map_tensor(path: Path, name: str) -> NDArray[np.float32]:
+    """Returns a tensor as a view of its file, as safetensors lays it out: 8 bytes with the header's length, the header.
+
+    Raises:
+        ValueError: it is not float32, or does not fit its place.
+    """
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        entry = json.loads(file.read(length))[name]
+    begin, end = entry["data_offsets"]
+    shape = tuple(entry["shape"])
+    if entry["dtype"] != "F32" or end - begin != 4 * math.prod(shape):
+        raise ValueError(f"{name} is not float32 of the shape {shape}")
+    return np.memmap(path, np.float32, "r", 8 + length + begin, shape)

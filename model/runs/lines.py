@@ -28,9 +28,12 @@ class JournalReader:
     numbers. Other lines are left out and noted.
     """
 
-    def __init__(self, path: Path, most: int | None = JOURNAL) -> None:
-        """`most`: of a larger file only so many of the newest bytes are read; None: all."""
+    def __init__(self, path: Path, most: int | None = JOURNAL, only: tuple[bytes, ...] = (b"",)) -> None:
+        """`most`: of a larger file only so many of the newest bytes are read; None: all.
+
+        `only`: lines that hold none of these are left out before they are parsed."""
         self.path = path
+        self._only = only
         self.offset = 0  # of the first unread byte
         self.number: int | None = 0  # of the line that `lines` yields; None: the lines before it were not counted
         self._most = most
@@ -92,6 +95,8 @@ class JournalReader:
             left -= len(line) + 1
             if self.number is not None:
                 self.number += 1
+            if not any(text in line for text in self._only):
+                continue
             found = parse_line(line, self.path.name) if len(line) <= LINE else None
             if found is not None:
                 yield found

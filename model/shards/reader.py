@@ -127,19 +127,26 @@ class ShardReader:
             UserError: the file differs from the manifest, or holds ids outside the vocabulary.
         """
         number, within = self.places[index]
-        entry = self.entries[number]
-        cursor = _Cursor(self.directory / entry.name, self._map(number), entry, within)
+        view = self._map(number)
         checked = self._checked.setdefault(number, set())  # after the map, which forgets replaced shards
+        found = self._parse(index, view, 0, within not in checked)
+        checked.add(within)
+        return found
+
+    def _parse(self, index: int, view: mmap.mmap | bytes, start: int, check: bool) -> Chunk:
+        """Returns chunk `index` out of its shard's bytes from `start` on; `check`: compares the rows too."""
+        number, within = self.places[index]
+        entry = self.entries[number]
+        cursor = _Cursor(self.directory / entry.name, view, start, entry, within)
         cursor.json(chunk_record(self.first_ids[index], cursor.records, entry.part))
         sides = []
         vocabularies = self.manifest.vocabularies()
         for side, (name, offsets_name) in enumerate(side_members(self.manifest.kind)):
             ids = cursor.array(name, self._dtype, cursor.tokens[side])
             offsets = cursor.array(offsets_name, OFFSET_DTYPE, cursor.records + 1)
-            if within not in checked:
+            if check:
                 check_rows(f"{cursor.path}: {cursor.key}", ids, offsets, vocabularies[side])
             sides.append((ids, offsets))
-        checked.add(within)
         if len(sides) == 1:
             sides.append((np.zeros(0, self._dtype), np.zeros(cursor.records + 1, OFFSET_DTYPE)))
         (source, source_offsets), (target, target_offsets) = sides
@@ -202,9 +209,10 @@ class ShardReader:
 class _Cursor:
     """Walks the members of one chunk, and compares each header with the expected one."""
 
-    def __init__(self, path: Path, view: mmap.mmap, entry: ShardEntry, chunk: int) -> None:
+    def __init__(self, path: Path, view: mmap.mmap | bytes, start: int, entry: ShardEntry, chunk: int) -> None:
         self.path, self.view = path, view
-        self.position, self.records, *self.tokens = entry.chunks[chunk]
+        position, self.records, *self.tokens = entry.chunks[chunk]
+        self.position = position - start
         self.key = chunk_key(int(entry.name.rsplit("-", 1)[1].removesuffix(".tar")), chunk)
 
     def _expect(self, what: str, expected: bytes) -> None:

@@ -57,7 +57,7 @@ def verify_once(directory: Path, memory: Path) -> int:
         UserError: the first file that is missing or differs.
     """
     directory = directory.absolute()
-    note = memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
+    note = _note_of(directory, memory)
     files = listed_files(read_manifest(directory))
     places = _places(directory, files)
     facts = {name: [files[name], *_identity(path)] for name, path in places.items()}  # before the files are read
@@ -72,6 +72,27 @@ def verify_once(directory: Path, memory: Path) -> int:
         memory.mkdir(parents=True, exist_ok=True)
         atomic_write(note, json.dumps({"directory": str(directory), "files": facts}, indent=1))
     return len(new)
+
+
+def verified_at(directory: Path, manifest: Manifest, memory: Path) -> float | None:
+    """Returns when `verify_once` last compared every byte, in seconds since 1970; None if it has not, or files changed.
+
+    Reads no file of the directory.
+    """
+    directory = directory.absolute()
+    note = _note_of(directory, memory)
+    known = _read_note(note)
+    try:
+        for name, sha256 in listed_files(manifest).items():
+            if known.get(name) != [sha256, *_identity(directory / name)]:
+                return None
+        return note.stat().st_mtime if known else None
+    except OSError:
+        return None
+
+
+def _note_of(directory: Path, memory: Path) -> Path:
+    return memory / f"{hashlib.sha256(str(directory).encode()).hexdigest()[:16]}.json"
 
 
 def _places(directory: Path, names: Iterable[str]) -> dict[str, Path]:

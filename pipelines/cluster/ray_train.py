@@ -18,6 +18,7 @@ import torch
 from model.confinement import confine_worker
 from model.device import KERNELS, pick_device, use_cores
 from model.errors import UserError
+from model.usage.recorder import start_recorder
 from pipelines.cluster import embedded_ray
 from pipelines.cluster.ranks import Ranks
 from pipelines.settings import ClusterConfig
@@ -137,6 +138,7 @@ def _as_task(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
     """Returns a plain function, as Ray requires; its worker opens no more files than the job may."""
 
     def call(argument: Any) -> Result:
+        start_recorder()  # a thread from before stays free to write the job's files
         confine_worker()
         return function(argument)
 
@@ -326,6 +328,7 @@ def _worker(
     """Runs one training process: finds its place, then calls the function."""
     from ray import train
 
+    start_recorder()  # before it is confined
     confine_worker()
     context = train.get_context()
     chosen = pick_device(device, context.get_local_rank())

@@ -24,13 +24,14 @@ from pipelines.config import Config
 from pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
 from pipelines.evaluation.metrics import paired_bootstrap
 from pipelines.evaluation.sets.comet import Comet
+from pipelines.evaluation.sets.metricx import MetricX
 from pipelines.evaluation.sets.read import HeldOutSet, read_sets
 from pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
 from pipelines.evaluation.sets.stored import translate_once
 from pipelines.evaluation.sets.system import System
 from pipelines.evaluation.translation import held_out
 from pipelines.evaluation.tuning import settle_length_penalty
-from pipelines.settings import CheckName
+from pipelines.settings import CheckName, MetricName
 from pipelines.tasks.base import Measured
 from pipelines.tasks.openings import CHOSEN_ON, open_set, set_digest
 from pipelines.tasks.translation_release import stored_translations
@@ -141,12 +142,18 @@ def open_judges(config: Config) -> dict[str, Judge]:
     Raises:
         UserError: no folder is given for one, or it cannot be read.
     """
-    settings = config.evaluate
-    if "comet" not in settings.metrics:
-        return {}
-    if settings.comet is None:
-        raise UserError("evaluate.comet: the metric comet needs a model; evaluate.comet=FOLDER (docs/evaluation.md)")
-    return {"comet": Comet(config.paths.local(settings.comet), pick_device(config.cluster.device))}
+    settings, device = config.evaluate, pick_device(config.cluster.device)
+    openers: dict[MetricName, Callable[[Path], Judge]] = {
+        "comet": lambda folder: Comet(folder, device),
+        "metricx": lambda folder: MetricX(folder, settings.metricx_form, device),
+    }
+    folders = {name: getattr(settings, name) for name in openers if name in settings.metrics}
+    for name, folder in folders.items():
+        if folder is None:
+            raise UserError(
+                f"evaluate.{name}: the metric {name} needs a model; evaluate.{name}=FOLDER (docs/evaluation.md)"
+            )
+    return {name: openers[name](config.paths.local(folder)) for name, folder in folders.items()}
 
 
 def score_system(

@@ -131,8 +131,8 @@ def _negation(languages: Sequence[str]) -> Judge | str:
 
 
 def _numbers(source: str, references: Sequence[str], text: str) -> bool | None:
-    given, found = (set(pair_rules.numbers_in(one)) for one in (source, text))
-    kept = [set(pair_rules.numbers_in(reference)) for reference in references]
+    # 0 is left out: 22:00 is 10 p.m.
+    given, found, *kept = ({*pair_rules.numbers_in(one)} - {0} for one in (source, text, *references))
     wanted = {number for number in given.intersection(*kept) if number > SPELLED}
     known = given.union(*kept)
     if not known and not found:

@@ -7,6 +7,7 @@
 | dragoman_decode_seconds{kind}          | time of a batch
 | dragoman_characters_total{direction}   | characters of translated texts, in and out
 | dragoman_lost_sentences_total{what}    | sentences cut, with unknown words, with translations that repeat themselves
+| dragoman_not_kept_total{what}          | placeholders, tags, terms, unknown words that translations have not got once
 | dragoman_refused_total{reason}         | requests answered with an error
 | dragoman_model_info{kind,name,version} | 1 for each model that answers now
 | dragoman_model_loaded{name,version}    | 1 while a translation model is in memory, 0 while it is unloaded
@@ -50,6 +51,7 @@ REASONS = {
 }
 BY_KEY = {"characters": "quota", "requests": "rate"}  # limits of a key, whatever status the dialect has for them
 LOST = tuple(kind for kind in LOSSES if kind != "failed")
+NOT_KEPT = ("placeholders", "tags", "terms", "words")
 NOT_REFUSALS = frozenset({"/health", "/status", "/metrics"})  # a 503 here is an answer, not a refusal
 
 
@@ -88,6 +90,9 @@ class Metrics:
             ["what"],
             registry=registry,
         )
+        self.not_kept = Counter(
+            "dragoman_not_kept_total", "What translations lack of what must not change", ["what"], registry=registry
+        )
         self.refused = Counter(
             "dragoman_refused_total", "Requests that were not answered", ["reason"], registry=registry
         )
@@ -101,6 +106,8 @@ class Metrics:
             self.characters.labels(direction)
         for what in LOST:
             self.lost.labels(what)
+        for what in NOT_KEPT:
+            self.not_kept.labels(what)
         for reason in sorted({*REASONS.values(), *BY_KEY.values()}):
             self.refused.labels(reason)
 
@@ -118,8 +125,12 @@ class Metrics:
         state = _State({kind: queue for kind, queue in queues.items() if queue}, cache, models)
         self.telemetry.registry.register(state)
 
-    def lose(self, losses: Iterable[Losses]) -> None:
-        """Counts the losses of answers; an answer of which a sentence failed counts as a refusal."""
+    def lose(self, losses: Iterable[Losses], lost: Iterable[Mapping[str, int]] = ()) -> None:
+        """Counts the losses of answers, of sentences and of what must not change; an answer of which a sentence failed
+        counts as a refusal."""
+        for kinds in lost:
+            for what, number in kinds.items():
+                self.not_kept.labels(what).inc(number)
         for found in losses:
             for what, number in found.counts().items():
                 if number and what in LOST:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -89,8 +90,8 @@ class RouteTranslator:
         most = min(most, served.most_alternatives)
         await self._translate(prepared, texts, served, aligned, most + 1)
         found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
-        self.metrics.lose(losses for _, losses in found)
-        return [answer for answer, _ in found]
+        self.metrics.lose((losses for _, losses, _ in found), (lost for _, _, lost in found))
+        return [answer for answer, _, _ in found]
 
     async def _translate(
         self, texts: Sequence[Prepared], given: Sequence[str], served: LoadedModel, aligned: bool, nbest: int
@@ -130,8 +131,9 @@ class RouteTranslator:
         return aligning
 
 
-def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses]:
-    """Returns the answer that a translated text gives, with at most `most` alternatives, and what was lost."""
+def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses, Counter[str]]:
+    """Returns the answer that a translated text gives, with at most `most` alternatives, and what sentences and text
+    have lost."""
     losses = Losses("sentence")
     for line, translation in text.translations():
         losses.add(line, translation)
@@ -139,7 +141,7 @@ def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> t
     others = dict.fromkeys(text.rebuild(rank=rank).text for rank in range(1, most + 1))
     others.pop(best.text, None)
     maps = text.attention() if aligned else []
-    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses
+    return Answer(best.text, served.source, 0.0, list(others), losses.record(), maps, best.report), losses, best.lost
 
 
 def _without_terms(options: TextOptions, answer: Answer) -> TextOptions:

@@ -1,11 +1,12 @@
 """The section `service.notify`: how the service tells people about their jobs."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from model.ranges import Interval, Range
 
-Event = Literal["succeeded", "failed", "stuck", "preempted", "forecast"]  # forecast: it runs longer than was promised
+# forecast: it runs longer than was promised; idle: GPUs that it holds do not work
+Event = Literal["succeeded", "failed", "stuck", "preempted", "forecast", "idle"]
 
 
 @dataclass
@@ -25,7 +26,7 @@ class NotifyConfig:
     mailto:..."""
 
     owners: dict[str, list[str]] = field(default_factory=dict)  # owner: targets, for all jobs; beside jobs.notify
-    events: list[Event] = field(default_factory=lambda: ["succeeded", "failed", "stuck", "preempted", "forecast"])
+    events: list[Event] = field(default_factory=lambda: list(get_args(Event)))
     secret: str | None = None  # a file with the key that signs webhooks: whsec_ and base64; null: no webhooks
     hosts: list[str] = field(default_factory=list)  # private hosts that targets may name, also by http
     stuck: Interval = 14_400.0  # seconds of waiting in the queue

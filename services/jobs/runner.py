@@ -3,9 +3,9 @@
     python -m services.jobs.runner HOME JOB NUMBER VERB WORD...
 
 The child writes directly to the log, so nothing is lost if a process dies; new output is also copied to standard
-output, which Ray keeps, and its times are noted beside the log. A request or SIGTERM is passed to the child once, which
-then ends in order. If it was asked to make room, the exit code is 75. If this process is killed, the child gets
-SIGTERM.
+output, which Ray keeps, and its times are noted beside the log, as is what the job's processes use. A request or
+SIGTERM is passed to the child once, which then ends in order. If it was asked to make room, the exit code is 75. If
+this process is killed, the child gets SIGTERM.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 from conf.interrupts import end_with_parent, handled_by
 from model.confinement import read_grant, temporary_prefix
+from model.usage.recorder import start_recorder
 from services.jobs.log_times import Stamps
 from services.jobs.records import YIELDED, Attempt, attempt_of
 
@@ -76,6 +77,7 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
+        end_recorder = start_recorder()  # a thread, so after the fork
         asked = False
         while child.poll() is None:
             if not asked and (received or attempt.asked() is not None):
@@ -87,6 +89,7 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
                 child.wait(POLL)
         _pass_on(copied)
         stamps.note(copied.tell(), last=True)
+        end_recorder()
     code = child.returncode
     return code if code >= 0 else 128 - code
 

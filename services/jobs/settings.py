@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from model.errors import UserError
 from model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
+from services.jobs.idle_settings import IdleConfig
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.kueue_settings import KueueConfig
 from services.jobs.notify_settings import NotifyConfig
@@ -40,7 +41,7 @@ class ServiceConfig:
     environment: dict[str, str] = field(default_factory=dict)  # variables of every job
     url: str | None = None  # public address of the pages; null: where the service listens
     tracking_url: str | None = None  # of MLflow's pages; null: those of the MLflow started here
-    endpoint_url: str | None = None  # of the endpoint that model cards use; null: the endpoint started here
+    endpoint_url: str | None = None  # of the endpoint that pages ask; null: the endpoint started here
     tracking: bool = True  # start MLflow here
     endpoint: bool = True  # start the endpoint here
     ports: Port = 8310  # MLflow, the endpoint and Ray's dashboard take this one and the next two; 0: free ones
@@ -52,6 +53,7 @@ class ServiceConfig:
     patience: Amount = 86_400.0  # a job that has waited this long goes first, one at a time; 0: never
     fair_share: FairShareConfig = field(default_factory=FairShareConfig)
     notify: NotifyConfig = field(default_factory=NotifyConfig)
+    idle: IdleConfig = field(default_factory=IdleConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
     oidc: OidcConfig = field(default_factory=OidcConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`

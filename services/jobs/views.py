@@ -12,6 +12,7 @@ class Job(TypedDict):
 
     id: str
     owner: str
+    project: str  # whose members share it; empty: none
     verb: str
     words: list[str]
     state: State

@@ -12,7 +12,7 @@ from model.bundles.language import TextBundle, TextKind, load_text_bundle
 from model.bundles.translation import TranslationBundle, load_bundle
 from model.errors import UserError
 from model.inference.kinds import check_translates
-from model.runs.bundles import find_bundle
+from model.runs.bundles import bundles, find_bundle
 from model.settings import DecodeConfig
 from services.models.loaded_model import LoadedModel, load_model, load_several
 from services.models.registry import UNREGISTERED, ModelVersion, Registry
@@ -125,8 +125,19 @@ def bundle_directory(source: BundleSource, what: str) -> tuple[Path, str]:
 
 
 def named_folder(source: BundleSource, wanted: str) -> Path:
-    """Returns the folder of a bundle at a place or of a run; that of the place where there is neither."""
-    return find_bundle(wanted, Path(source.runs), Path(source.cache)) or bundle_folder(wanted, source.cache)
+    """Returns the folder of a bundle at a place or of a run; that of the place where there is a file of it.
+
+    Raises:
+        UserError: nothing has that name; with the runs that have a bundle.
+    """
+    runs = Path(source.runs)
+    found = find_bundle(wanted, runs, Path(source.cache)) or bundle_folder(wanted, source.cache)
+    if not found.exists():
+        known = sorted(path.parent.name for path in bundles(runs))
+        raise UserError(
+            f"{wanted}: not a bundle's directory, nor a run in {runs} with a bundle. Runs: {', '.join(known) or 'none'}"
+        )
+    return found
 
 
 def open_text_bundle(source: BundleSource, kind: TextKind) -> TextBundle:

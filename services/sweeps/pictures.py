@@ -10,15 +10,15 @@ from matplotlib import colormaps
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from optuna.distributions import CategoricalDistribution, FloatDistribution
-from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from model.files import atomic_path
+from services.jobs.service.importance import ENOUGH
+from services.jobs.service.importance import importance as importance_of
 from services.sweeps.study import finished
 
 LOSER, BEST = "#b8b8b8", "#c2410c"
 COLOURS = "viridis"
-ENOUGH = 4  # trials with a value that an estimate of importance needs
 
 
 def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
@@ -127,13 +127,8 @@ def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
         done = [one for one in study.trials if one.intermediate_values and one.state != TrialState.FAIL]
         after = min((max(one.intermediate_values) for one in done), default=0)
         values = [one.intermediate_values[after] for one in done]
-    if len(done) < ENOUGH or len(set(values)) < 2:
-        return {}, 0
-    compared = optuna.create_study(direction=study.direction)
-    for one, value in zip(done, values, strict=True):
-        compared.add_trial(optuna.create_trial(params=one.params, distributions=one.distributions, value=value))
-    found: dict[str, float] = get_param_importances(compared, evaluator=FanovaImportanceEvaluator(seed=1))
-    return found, after
+    found = importance_of([(one.params, one.distributions, value) for one, value in zip(done, values, strict=True)])
+    return found, after if found else 0
 
 
 def bars(weights: dict[str, Any], metric: str) -> Figure:

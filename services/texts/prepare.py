@@ -9,6 +9,7 @@ A line comes again in another form where the model lost what must not change. `r
 lines works too: what was lost is then put where it belongs by alignment, or by a guess, and the report says so.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +25,7 @@ from services.texts.markup import read_html, read_xml
 from services.texts.options import Format, TextOptions
 from services.texts.parts import Part, RunState
 from services.texts.plain import read_plain
-from services.texts.report import make_report
+from services.texts.report import count_lost, make_report
 from services.texts.runs import Mask, Node, Run, Tag
 from services.texts.short import NBEST, is_short
 from services.texts.stand_ins import StandIns, stand_ins_of
@@ -39,6 +40,7 @@ class Rebuilt:
 
     text: str
     report: dict[str, Any]
+    lost: Counter[str]  # placeholders, tags, terms, words
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class Prepared:
         report = make_report(self.states, written, text)
         if self.known is not None:
             report["memory"] = self.known.record()
-        return Rebuilt(text, report)
+        return Rebuilt(text, report, count_lost(self.states, written))
 
     def translations(self) -> Iterator[tuple[str, Translation]]:
         """Yields the lines that were translated, with their translations."""

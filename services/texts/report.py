@@ -1,12 +1,13 @@
 """The certificate of a translation: what became of everything that must not change. Plain values for JSON."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.texts.assembly import Written
 from services.texts.glossary import article_before
 from services.texts.parts import RunState
-from services.texts.runs import Mask, Run, Tag
+from services.texts.runs import Kept, Mask, Run, Tag
 
 JOINED = ("lost", "cut", "long", "loops", "untranslated")  # lists of texts
 
@@ -33,6 +34,23 @@ def terms_of(reports: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {term["text"]: term["text"] for report in reports for term in report.get("terms", ())}
 
 
+def count_lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> Counter[str]:
+    """Returns how many of a text's placeholders, tags, terms and words (that the model does not know) it has not got
+    once: in a report they are `lost`."""
+    return Counter(_kind(what) for what in _lost(states, written))
+
+
+def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Kept]:
+    times = Counter(one.what for _, one in written)
+    return [what for state in states for what in state.run.kept if times[what] != 1]
+
+
+def _kind(what: Kept) -> str:
+    if isinstance(what, Tag):
+        return "tags"
+    return {"term": "terms", "word": "words", "mark": "words"}.get(what.kind, "placeholders")
+
+
 def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written]], text: str = "") -> dict[str, Any]:
     """Returns what was kept and how, by placeholder, tag and term, and what else happened to the text.
 
@@ -42,9 +60,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
     the source has another form; `article` is what stands before it in `text`: the model's, which may not fit.
     """
     found: dict[str, list[dict[str, Any]]] = {"placeholders": [], "tags": [], "terms": [], "words": []}
-    times: dict[Mask | Tag, int] = {}
     for run, one in written:
-        times[one.what] = times.get(one.what, 0) + 1
         what = one.what
         entry: dict[str, Any] = {"how": one.how, "start": one.start, "end": one.end}
         if isinstance(what, Tag):
@@ -61,7 +77,7 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
         else:
             found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
-    lost = [what for state in states for what in state.run.kept if times.get(what) != 1]
+    lost = _lost(states, written)
     limited = [text for state in states for text in state.limited]
     report: dict[str, Any] = {
         "complete": not lost and not any(part.truncated for part in parts),

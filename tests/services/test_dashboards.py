@@ -174,4 +174,4 @@ def test_a_real_prometheus_draws_every_panel_and_reads_every_rule(
             missing = {one for one in missing if not draws(prometheus, one[1], began)}
     groups = prometheus.get("/rules").json()["data"]["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
-    assert len(rules) == 14 and {rule["health"] for rule in rules} == {"ok"}, rules
+    assert len(rules) == 15 and {rule["health"] for rule in rules} == {"ok"}, rules

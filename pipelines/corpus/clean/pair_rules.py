@@ -54,7 +54,7 @@ def numbers_differ(source: str, target: str) -> bool:
     left, right = left - right, right - left
     for number in list(left):
         for shift in (12, -12):
-            if right[number + shift] and 0 < min(number, number + shift) <= 12:
+            if right[number + shift] and 0 <= min(number, number + shift) <= 12:
                 left[number] -= 1
                 right[number + shift] -= 1
                 break
@@ -62,9 +62,8 @@ def numbers_differ(source: str, target: str) -> bool:
 
 
 def numbers_in(text: str) -> Counter[int]:
-    """Returns the numbers above 0 that a text writes in digits, without the marks between thousands."""
-    found = map(int, _DIGITS.findall(_THOUSANDS.sub("", text)))
-    return Counter(number for number in found if number)
+    """Returns the numbers that a text writes in digits, without the marks between thousands."""
+    return Counter(map(int, _DIGITS.findall(_THOUSANDS.sub("", text))))
 
 
 def addresses_differ(source: str, target: str) -> bool:

@@ -12,7 +12,7 @@ from pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
 from pipelines.evaluation.sets.read import HeldOutSet
 from pipelines.settings import MetricName
 
-LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET"}
+LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
 Rows = Sequence[int]
 
 
@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True)
 class SetScores:
-    """The scores of one system on one set; BLEU, chrF and TER from 0 to 100, TER better when lower."""
+    """The scores of one system on one set; BLEU, chrF and TER from 0 to 100; TER and MetricX better when lower."""
 
     name: str
     sentences: int

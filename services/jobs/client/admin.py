@@ -1,6 +1,7 @@
 """The commands for the administrator: quotas, model owners, tokens, the cost of faults, what is no longer kept."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from conf import compose, showing
 from model.durations import duration
@@ -13,32 +14,37 @@ ROLES = ("metrics", "viewer", "submitter", "admin")
 RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length
 TIMES = ("created", "expires", "used", "revoked")  # of a token
 NO_BOUND = ("none", "null")
+BOUNDS = ("cpus", "gpus", "jobs")  # of a quota
 
 
 def quota(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the quotas, or sets one: OWNER cpus=N gpus=N; a resource that is not named becomes unlimited."""
-    names, values = split("quota", words, ("cpus", "gpus"))
+    """Lists the quotas, or sets one: OWNER cpus=N gpus=N jobs=N; what is not named becomes unlimited."""
+    names, values = split("quota", words, BOUNDS)
     if names:
         if len(names) > 1 or not values:
             raise UserError("say whose and what: dragoman quota OWNER cpus=8 gpus=none")
-        bounds = {key: _bound(key, text) for key, text in values.items()}
-        service.set_quota(names[0], bounds.get("cpus"), bounds.get("gpus"))
+        service.set_quota(names[0], **bounds_of(values))
     elif values:
         raise UserError("say whose: dragoman quota OWNER cpus=8 gpus=none")
     found = service.quotas()
-    rows: list[Sequence[object]] = [("OWNER", "CPUS", "GPUS")]
-    rows += [(one["owner"], _shown(one["cpus"]), _shown(one["gpus"])) for one in found]
+    rows: list[Sequence[object]] = [("OWNER", "CPUS", "GPUS", "JOBS")]
+    rows += [(one["owner"], *(shown_bound(one[key]) for key in BOUNDS)) for one in found]
     showing.show(found, lambda: table.table(rows))
     return compose.OK
 
 
 def owner(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the owners of registered models, or gives one to an owner: MODEL OWNER."""
-    names, _values = split("owner", words, ())
-    if names:
-        if len(names) != 2:
-            raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER")
-        service.give_model(*names)
+    """Lists the owners of registered models, or gives one to an owner or a project: MODEL OWNER|project=NAME."""
+    names, values = split("owner", words, ("project",))
+    match names:
+        case [name] if values:
+            service.give_model(name, project=values["project"])
+        case [name, new] if not values:
+            service.give_model(name, new)
+        case [] if not values:
+            pass
+        case _:
+            raise UserError("say which model and whose it becomes: dragoman owner MODEL OWNER|project=NAME")
     found = service.models()
     rows: list[Sequence[object]] = [("MODEL", "OWNER", "SINCE")]
     rows += [(one["name"], one["owner"], table.clock(one["since"])) for one in found]
@@ -110,6 +116,15 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
+def endpoint(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Prints what the endpoint serves, and how it has fared in the last hour."""
+    if words:
+        raise UserError(f"dragoman endpoint takes no words: {words[0]}")
+    found = service.endpoint()
+    showing.show([found], lambda: table.endpoint(found))
+    return compose.OK
+
+
 def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Lists what `service.keep` would delete now, or other rules: succeeded=90 newest=10. Deletes nothing."""
     names, rules = split("retention", words, RULES)
@@ -156,6 +171,17 @@ def split(verb: str, words: Sequence[str], keys: Sequence[str]) -> tuple[list[st
     return names, values
 
 
+def bounds_of(values: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the limits of a quota. Raises UserError for a value that is no number and not `none`."""
+    found: dict[str, Any] = {key: _bound(key, values[key]) for key in BOUNDS if key in values}
+    jobs = found.get("jobs")
+    if jobs is not None:
+        if jobs != int(jobs):
+            raise UserError(f"jobs={values['jobs']}: a whole number, or none for no bound")
+        found["jobs"] = int(jobs)
+    return found
+
+
 def _bound(key: str, text: str) -> float | None:
     if text in NO_BOUND:
         return None
@@ -165,5 +191,5 @@ def _bound(key: str, text: str) -> float | None:
         raise UserError(f"{key}={text}: a number, or none for no bound") from None
 
 
-def _shown(bound: float | None) -> str:
+def shown_bound(bound: float | None) -> str:
     return "no bound" if bound is None else f"{bound:g}"

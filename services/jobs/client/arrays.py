@@ -20,7 +20,12 @@ logger = logging.getLogger(__name__)
 def options(config: JobsConfig) -> dict[str, Any]:
     """Returns how a job is queued, as the client takes it. Raises UserError for an impossible `jobs.by`."""
     return {
-        **{"priority": config.priority, "after": list(config.after), "tags": list(config.tags)},
+        **{
+            "priority": config.priority,
+            "project": config.project or "",
+            "after": list(config.after),
+            "tags": list(config.tags),
+        },
         **{"notify": list(config.notify), "retries": config.retries, "max_hours": config.max_hours or None},
         "by": table.moment(config.by) if config.by else None,
     }

@@ -30,12 +30,14 @@ class Wanted(TypedDict, total=False):
 
     state: Sequence[str]
     owner: str
+    project: str
     verb: str
     name: str  # of the run, with * for any characters
     model: str  # the registered model, or the network
     tag: Sequence[str]  # all of them
     since: str  # submitted then or later: an age (30min, 12h, 2d, 1w) or a date
     until: str
+    note: str  # a text in one of its notes
     sort: str  # submitted, changed, name, owner, model, state, priority, spent; - before it: the largest first
 
 
@@ -45,6 +47,7 @@ FILTERS = tuple(Wanted.__annotations__)
 class Detail(JobHistory):
     """A job with its history."""
 
+    notes: list[dict[str, Any]]
     notices: list[dict[str, Any]]
     attempts: list[dict[str, Any]]
     changes: list[dict[str, Any]]
@@ -63,14 +66,16 @@ class JobClient:
         owner: str | None = None,
         timeout: float = 60.0,
         trace: TraceParent | None = None,
+        project: str = "",
     ) -> None:
-        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to."""
+        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to;
+        `project` that of all submissions that name none."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if owner:
             headers["X-Dragoman-Owner"] = owner
         if trace is not None:
             headers["traceparent"] = str(trace)
-        self.address = address
+        self.address, self.project = address, project
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
 
     def __enter__(self) -> Self:
@@ -88,7 +93,7 @@ class JobClient:
 
     def plan(self, verb: str, overrides: Sequence[str], by: float | None = None) -> dict[str, Any]:
         """Returns the plan of a submission; queues nothing."""
-        body = {"verb": verb, "overrides": list(overrides), "by": by}
+        body = {"verb": verb, "overrides": list(overrides), "by": by, "project": self.project}
         return self._json("POST", "/v1/plans", json=body, timeout=180)
 
     def submit(
@@ -97,6 +102,7 @@ class JobClient:
         overrides: Sequence[str] = (),
         *,
         priority: str = "normal",
+        project: str | None = None,
         after: Sequence[str] = (),
         tags: Sequence[str] = (),
         notify: Sequence[str] = (),
@@ -108,6 +114,7 @@ class JobClient:
         """Submits a job. A lost connection makes no second job, and neither does the same `key` again."""
         body: dict[str, Any] = {"verb": verb, "overrides": list(overrides), "priority": priority, "after": list(after)}
         body |= {
+            "project": self.project if project is None else project,
             "tags": list(tags),
             "notify": list(notify),
             "retries": retries,
@@ -129,8 +136,9 @@ class JobClient:
     ) -> list[Job]:
         """Submits a job for each of `runs`, overrides that are added; all get a tag of their own, `array-...`.
 
-        `options`: priority, after, tags, notify, retries, max_hours, by, key."""
-        body = {"verb": verb, "overrides": list(overrides), "runs": [list(run) for run in runs], **options}
+        `options`: priority, project, after, tags, notify, retries, max_hours, by, key."""
+        body = {"verb": verb, "overrides": list(overrides), "runs": [list(run) for run in runs]}
+        body |= {"project": self.project, **options}
         body.setdefault("key", secrets.token_hex(16))
         return self._json("POST", "/v1/arrays", json=body, timeout=600)  # type: ignore[return-value]  # JSON is what it is
 
@@ -146,9 +154,18 @@ class JobClient:
         """Removes a preset."""
         self._ask("DELETE", f"/v1/presets/{_name(name)}")
 
+    def add_note(self, name: str, text: str) -> dict[str, Any]:
+        """Adds a note to a job and returns it."""
+        return self._json("POST", f"/v1/jobs/{_name(name)}/notes", json={"text": text})
+
+    def remove_note(self, name: str, number: int) -> None:
+        """Removes a note of a job."""
+        self._ask("DELETE", f"/v1/jobs/{_name(name)}/notes/{number}")
+
     def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
-        """Enters a schedule, a cron expression in UTC; `options`: priority, tags, notify, retries, max_hours."""
-        body = {"every": every, "verb": verb, "overrides": list(overrides), **options}
+        """Enters a schedule, a cron expression in UTC; `options`: priority, project, tags, notify, retries and
+        max_hours."""
+        body = {"every": every, "verb": verb, "overrides": list(overrides), "project": self.project, **options}
         return self._json("POST", "/v1/schedules", json=body, timeout=180)
 
     def schedules(self) -> list[dict[str, Any]]:
@@ -197,6 +214,14 @@ class JobClient:
         """Returns a training's `curves`, name -> (step, value) pairs, and `released` at its end."""
         return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
 
+    def usage(self, name: str, attempt: int = 0) -> dict[str, Any]:
+        """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
+        return self._json("GET", f"/v1/jobs/{_name(name)}/usage", params={"attempt": attempt})
+
+    def endpoint(self) -> dict[str, Any]:
+        """Returns what the endpoint serves, and its requests, latencies, refusals and losses of the last hour."""
+        return self._json("GET", "/v1/endpoint")
+
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
         return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
@@ -234,21 +259,65 @@ class JobClient:
         """Returns the owners' quotas."""
         return self._json("GET", "/v1/quotas")  # type: ignore[return-value]  # as above
 
-    def set_quota(self, owner: str, cpus: float | None = None, gpus: float | None = None) -> None:
+    def set_quota(
+        self, owner: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
+    ) -> None:
         """Sets an owner's quota; None: no limit."""
-        self._ask("PUT", f"/v1/quotas/{_name(owner)}", json={"cpus": cpus, "gpus": gpus})
+        self._ask("PUT", f"/v1/quotas/{_name(owner)}", json={"cpus": cpus, "gpus": gpus, "jobs": jobs})
+
+    def projects(self) -> list[dict[str, Any]]:
+        """Returns the asker's projects with members, quota and use; all for an admin."""
+        return self._json("GET", "/v1/projects")  # type: ignore[return-value]  # as above
+
+    def one_project(self, name: str) -> dict[str, Any]:
+        """Returns a project."""
+        return self._json("GET", f"/v1/projects/{_name(name)}")
+
+    def create_project(self, name: str, group: str = "") -> dict[str, Any]:
+        """Makes a project; people with the issuer's `group` become members when they sign in."""
+        return self._json("POST", "/v1/projects", json={"name": name, "group": group})
+
+    def remove_project(self, name: str) -> None:
+        """Removes a project whose jobs have ended, and that has no models."""
+        self._ask("DELETE", f"/v1/projects/{_name(name)}")
+
+    def set_project_quota(
+        self, name: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
+    ) -> None:
+        """Sets a project's quota; None: no limit."""
+        self._ask("PUT", f"/v1/projects/{_name(name)}/quota", json={"cpus": cpus, "gpus": gpus, "jobs": jobs})
+
+    def add_member(self, project: str, owner: str, role: str = "member") -> None:
+        """Makes somebody a member, or changes their role: member or maintainer."""
+        self._ask("PUT", f"/v1/projects/{_name(project)}/members/{_name(owner)}", json={"role": role})
+
+    def remove_member(self, project: str, owner: str) -> None:
+        """Ends a membership."""
+        self._ask("DELETE", f"/v1/projects/{_name(project)}/members/{_name(owner)}")
 
     def models(self) -> list[dict[str, Any]]:
         """Returns the owners of registered models' names."""
         return self._json("GET", "/v1/models")  # type: ignore[return-value]  # as above
 
-    def give_model(self, name: str, owner: str) -> None:
-        """Gives the name of a registered model to an owner."""
-        self._ask("PUT", f"/v1/models/{_name(name)}", json={"owner": owner})
+    def give_model(self, name: str, owner: str = "", project: str = "") -> None:
+        """Gives the name of a registered model to an owner, or to a project."""
+        self._ask("PUT", f"/v1/models/{_name(name)}", json={"owner": owner, "project": project})
 
     def retention(self, **rules: Any) -> dict[str, Any]:
         """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
         return self._json("GET", "/v1/retention", params=rules)
+
+    def every_audit_row(self, most: int | None = None, **wanted: str) -> Iterator[dict[str, Any]]:
+        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
+        cursor = None
+        while most is None or most > 0:
+            limit = LARGEST if most is None else min(most, LARGEST)
+            query = {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}
+            found = self._json("GET", "/v1/audit", params=query)
+            yield from found["rows"]
+            most = None if most is None else most - len(found["rows"])
+            if (cursor := found["next"]) is None:
+                return
 
     def tokens(self) -> list[dict[str, Any]]:
         """Returns all tokens' records; the tokens themselves are not stored."""

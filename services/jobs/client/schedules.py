@@ -22,6 +22,7 @@ def add(config: JobsConfig, service: JobClient, verb: str, overrides: Sequence[s
         verb,
         overrides,
         priority=config.priority,
+        project=config.project or "",
         tags=list(config.tags),
         notify=list(config.notify),
         retries=config.retries,

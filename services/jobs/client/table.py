@@ -3,11 +3,14 @@
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from model.columns import columns
 from model.durations import duration
 from model.errors import UserError
+from model.plural import plural
+from services.jobs.measures import MEASURES
 from services.jobs.states import PRIORITY_NAMES
 
 # strftime's names follow the locale
@@ -35,7 +38,14 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
         reason = job["why"] or reason_beyond(job["state"], job["reason"])
         rows.append(
             (
-                *(job["id"], job["state"], job["owner"], job["verb"], run, PRIORITY_NAMES.get(job["priority"], "-")),
+                *(
+                    job["id"],
+                    job["state"],
+                    _whose(job),
+                    job["verb"],
+                    run,
+                    PRIORITY_NAMES.get(job["priority"], "-"),
+                ),
                 *(
                     job["workers"] or "-",
                     duration(now - job["changed"]),
@@ -46,13 +56,23 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
     return rows
 
 
+def _whose(job: Mapping[str, Any]) -> str:
+    return f"{job['owner']} ({job['project']})" if job["project"] else str(job["owner"])
+
+
 def detail(job: Mapping[str, Any]) -> str:
     """Returns the text of `dragoman job`."""
     facts = [
-        ("job", f"{job['id']}, of {job['owner']}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
+        ("job", f"{job['id']}, of {_whose(job)}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),
+    ]
+    usage = job.get("usage") or {"machines": []}  # a question of its own
+    facts += [
+        (f"idle on {one['machine']}", f"{plural(one['idle'], 'GPU')}, since {clock(one['idle_since'])}")
+        for one in usage["machines"]
+        if one["idle"] and job["state"] == "running"
     ]
     parts = [table(facts)]
     if job.get("plan"):
@@ -67,6 +87,10 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
+    if job["notes"]:
+        parts.append(notes(job["notes"]))
+    if usage["machines"]:
+        parts.append(table(usage_rows(usage)))
     if job["notices"]:
         told: list[Sequence[object]] = [("TOLD", "OF", "WHEN", "TRIES", "ERROR")]
         told += [
@@ -78,6 +102,49 @@ def detail(job: Mapping[str, Any]) -> str:
         for one in job["changes"]
     ]
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
+
+
+def notes(found: Sequence[Mapping[str, Any]]) -> str:
+    """Returns notes as text."""
+    rows = [(one["id"], clock(one["at"]), one["author"], " ".join(one["text"].splitlines())) for one in found]
+    return table([("NOTE", "WHEN", "BY", "TEXT"), *rows])
+
+
+def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:
+    """Returns what the newest attempt uses: a row for each measure and machine."""
+    rows: list[Sequence[object]] = [(f"USE OF ATTEMPT {found['attempt']}", "MACHINE", "LAST", "MEAN", "MOST")]
+    for one in found["machines"]:
+        for name, measure in MEASURES.items():
+            if curve := one["curves"].get(name):
+                values = (curve[-1][1], _mean(curve), max(value for _, value in curve))
+                rows.append((measure.label, one["machine"], *map(measure.shown, values)))
+    return rows
+
+
+def _mean(curve: Sequence[tuple[float, float]]) -> float:
+    """Returns the mean over time; a point stands for the time since the one before."""
+    spans = [at - before for (before, _), (at, _) in pairwise(curve)] or [1.0]
+    return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
+
+
+def endpoint(found: Mapping[str, Any]) -> str:
+    """Returns the text of `dragoman endpoint`."""
+    if found["state"] == "none":
+        return "no endpoint is known: service.endpoint_url names one"
+    facts = [("endpoint", found["address"]), ("state", ": ".join(filter(None, (found["state"], found["trouble"]))))]
+    facts += [("serves", f"{one['name']} {one['version']} ({one['kind']})") for one in found["models"]]
+    facts += [("last answer", clock(found["answered"])), ("seen for", duration(found["seconds"]))]
+    rows: list[Sequence[object]] = [("ROUTE", "REQUESTS", "BY STATUS", "P50", "P95", "P99")]
+    for one in found["requests"]:
+        statuses = ", ".join(f"{status or 'left'}: {count:.0f}" for status, count in one["statuses"].items())
+        times = (
+            f"{1000 * value:.3g} ms" if value is not None else "-" for value in (one["p50"], one["p95"], one["p99"])
+        )
+        rows.append((one["route"], f"{one['count']:.0f}", statuses, *times))
+    counts: list[Sequence[object]] = [("LAST HOUR", "", "NUMBER")]
+    for title in ("refused", "not_kept", "characters"):
+        counts += [(title.replace("_", " "), what, f"{number:,.0f}") for what, number in found[title].items()]
+    return "\n\n".join([table(facts), table(rows), table(counts)])
 
 
 def plan(found: Mapping[str, Any]) -> str:

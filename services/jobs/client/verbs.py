@@ -12,7 +12,7 @@ from typing import Any
 from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
-from services.jobs.client import admin, arrays, own_tokens, presets, schedules, selecting, table
+from services.jobs.client import admin, arrays, audit, own_tokens, presets, projects, schedules, selecting, table
 from services.jobs.client.client import LARGEST, Detail, JobClient
 from services.jobs.client.saved import read_token
 from services.jobs.client.settings import JobsConfig
@@ -39,7 +39,13 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
             token = Path(config.key_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
-    return JobClient(address, token, owner or config.owner or getpass.getuser(), trace=read_environment())
+    return JobClient(
+        address,
+        token,
+        owner or config.owner or getpass.getuser(),
+        trace=read_environment(),
+        project=config.project or "",
+    )
 
 
 def submit(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
@@ -111,7 +117,8 @@ def jobs(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
 
 
 def job(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    found = service.job(_name("job", words))
+    name = _name("job", words)
+    found = {**service.job(name), "usage": service.usage(name)}
     showing.show([found], lambda: table.detail(found))
     return compose.OK
 
@@ -143,11 +150,9 @@ def stop(config: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         chosen = [one for one in chosen if one["state"] not in ENDED]
     if not selecting.confirm("stop", chosen, words):
         return _untouched("stop", chosen)
-    for one in chosen:
-        if one["state"] not in ENDED:
-            _try(partial(service.act, one["id"], "stop"))
-    deadline, done = time.monotonic() + config.stop_timeout, True
-    for one in chosen:
+    asked = [one for one in chosen if one["state"] in ENDED or _try(partial(service.act, one["id"], "stop"))]
+    deadline, done = time.monotonic() + config.stop_timeout, len(asked) == len(chosen)
+    for one in asked:
         while (found := service.job(one["id"]))["state"] not in ENDED and time.monotonic() < deadline:
             time.sleep(0.2)
         _show_state(found)
@@ -174,6 +179,22 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
         raise unknown("priority", plain[1], PRIORITIES)
     found = service.act(plain[0], "priority", priority=plain[1])
     showing.show([found], lambda: f"{found['id']}: {PRIORITY_NAMES[found['priority']]}")
+    return compose.OK
+
+
+def note(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
+    """Adds a note to a job, or removes one: JOB TEXT, JOB rm ID. Prints the job's notes."""
+    match list(words):
+        case [name]:
+            pass
+        case [name, "rm", number] if number.isdecimal():
+            service.remove_note(name, int(number))
+        case [name, text] if not text.startswith("-") and text != "rm":
+            service.add_note(name, text)
+        case _:
+            raise UserError("say dragoman note JOB, dragoman note JOB 'TEXT', or dragoman note JOB rm ID")
+    found = service.job(name)["notes"]
+    showing.show(found, lambda: table.notes(found) if found else f"{name} has no notes")
     return compose.OK
 
 
@@ -211,10 +232,11 @@ VERBS: dict[str, Verb] = {
         "token": admin.token,
         "bill": admin.bill,
         "retention": admin.retention,
+        "endpoint": admin.endpoint,
     },
     "schedules": schedules.schedules,
     **{"tokens": own_tokens.tokens, "people": admin.people},
-    "presets": presets.presets,
+    **{"presets": presets.presets, "note": note, "audit": audit.audit, "projects": projects.projects},
 }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from model.confinement import VARIABLE as GRANT
+from model.usage.recorder import VARIABLE as USAGE
 from services.jobs.records import Request
 from services.jobs.scheduling.entries import Capacity
 from services.telemetry.traceparent import VARIABLE
@@ -29,6 +30,7 @@ class Start:
     trace: str = ""  # W3C traceparent, the parent of its processes; empty: none
     model_owner: str = ""  # owner of the model that it registers or promotes; empty: none
     grant: str = ""  # files that its processes may open, for `model.confinement`; empty: all that the user may
+    usage: str = ""  # where samples of its use go, for `model.usage`; empty: none are taken
 
     @property
     def id(self) -> str:
@@ -38,7 +40,7 @@ class Start:
         """Returns its processes' variables that identify the job and its owner; no others may replace them."""
         found = {"DRAGOMAN_JOB": self.job, "DRAGOMAN_ATTEMPT": str(self.number), "DRAGOMAN_OWNER": self.owner}
         found["DRAGOMAN_MODEL_OWNER"] = self.model_owner
-        more = {VARIABLE: self.trace, GRANT: self.grant}
+        more = {VARIABLE: self.trace, GRANT: self.grant, USAGE: self.usage}
         return {**found, **{name: value for name, value in more.items() if value}}
 
 

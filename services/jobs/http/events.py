@@ -17,9 +17,10 @@ async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -
     """Yields the changes that `person` may see, with their number as id; for one job, until it has ended."""
     seen, looked, heartbeat = after, -1, Heartbeat()
     owner = None if person.sees_all else person.owner
+    projects = [name for name, _ in person.projects]
     while True:
         newest = ledger.newest
-        found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500) if newest > looked else []
+        found = await asyncio.to_thread(ledger.changes, seen, job, owner, 500, projects) if newest > looked else []
         if found:
             heartbeat.told()
             seen = found[-1].id

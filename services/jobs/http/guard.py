@@ -14,6 +14,7 @@ from collections import OrderedDict
 from fastapi import HTTPException, Request
 
 from services.jobs.ledger.access import Access, Person
+from services.jobs.ledger.asked import tell_person
 from services.jobs.service.people import Door, Unauthorized
 from services.jobs.service.schemas import NAME
 
@@ -75,6 +76,7 @@ class Guard:
             if not re.fullmatch(NAME, owner) or len(owner) > 160:
                 raise HTTPException(400, f"{OWNER_HEADER}: no name")
             found = Person(owner, "admin")
+            tell_person(owner)
         self.count(found.owner)
         return found
 

@@ -13,8 +13,10 @@ from services.jobs.http.guard import Guard, Rate
 from services.jobs.ledger.access import Access, Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.own_tokens import OwnTokens
+from services.jobs.ledger.projects import Projects
 from services.jobs.service import schemas
 from services.jobs.service.devices import Devices
+from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.issuer import Issuer
 from services.jobs.service.loop import Loop
@@ -23,6 +25,8 @@ from services.jobs.service.observer import Observer
 from services.jobs.service.operations import Operations
 from services.jobs.service.people import Door
 from services.jobs.service.retention import Retention
+from services.jobs.service.sharing import Sharing
+from services.jobs.service.vectors import VectorsProcess
 from services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -66,9 +70,25 @@ class Parts:
     def own_tokens(self) -> OwnTokens:
         return OwnTokens(self.access)
 
+    @property
+    def projects(self) -> Projects:
+        return self.loop.intake.projects
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        return Sharing(self.access, self.projects)
+
+    @cached_property
+    def vectors(self) -> VectorsProcess:
+        return VectorsProcess()
+
     @cached_property
     def devices(self) -> Devices:
         return Devices(self.own_tokens, self.config.oidc.session)
+
+    @cached_property
+    def endpoint_watch(self) -> EndpointWatch:
+        return EndpointWatch(self.endpoint, self.ledger.now)
 
     @cached_property
     def observer(self) -> Observer:

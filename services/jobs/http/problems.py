@@ -9,6 +9,8 @@ from starlette.exceptions import HTTPException
 
 from model.errors import ServiceError, UserError, reason
 from services.endpoint.answer import refusal
+from services.jobs.http.audit import REFUSED
+from services.jobs.ledger.asked import tell_change
 from services.jobs.ledger.ledger import ConflictError, UnknownJobError
 from services.jobs.service import schemas
 
@@ -38,6 +40,8 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refuse(_request: Request, problem: HTTPException) -> Response:
+        if problem.status_code in REFUSED:
+            tell_change(str(problem.detail))
         return refusal(problem.status_code, str(problem.detail), problem.headers)
 
     @app.exception_handler(RequestValidationError)

@@ -34,7 +34,9 @@ def add(here: Here, person: Submitter, body: schemas.ScheduleRequest) -> schemas
     options = body.model_dump(include=set(schemas.Options.model_fields))
     command = body.every, body.verb, body.overrides, options
     first = here.loop.schedules.check(*command)
-    here.loop.intake.plan(person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False)
+    here.loop.intake.plan(
+        person.owner, body.verb, first, here.loop.capacity, deadline=None, admin=False, project=body.project
+    )
     return schemas.ScheduleView.of(here.loop.schedules.add(person.owner, *command))
 
 

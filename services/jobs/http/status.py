@@ -1,10 +1,11 @@
-"""The health of the service, and its metrics."""
+"""The health of the service and of the endpoint, and metrics."""
 
 from fastapi import APIRouter, Response
 
-from services.jobs.http.parts import Here, Scraper
+from services.jobs.http.parts import Here, Scraper, Viewer
 from services.jobs.http.problems import PROBLEMS
 from services.jobs.service import schemas
+from services.jobs.service.endpoint_view import endpoint_view
 from services.telemetry.telemetry import FORMAT
 from services.version import version
 
@@ -26,6 +27,12 @@ def status(here: Here) -> schemas.StatusView:
         issuer="none" if here.issuer is None else "away" if here.issuer.trouble else "ok",
         pass_seconds=loop.scheduler.seconds,
     )
+
+
+@router.get("/v1/endpoint", responses=PROBLEMS)
+def endpoint(here: Here, person: Viewer) -> schemas.EndpointView:
+    """Returns what the endpoint serves, and how it has fared in the last hour."""
+    return endpoint_view(here.endpoint_watch.view())
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -8,14 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from model.errors import UserError, unknown
 from model.names import check_name
+from services.jobs.ledger.asked import tell_person
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import IssuerAccount, Quota, Token
+from services.jobs.ledger.projects import memberships
+from services.jobs.ledger.statements import JOBS
+from services.jobs.ledger.tables import PROJECT, IssuerAccount, Quota, Token, account_of
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -25,6 +28,7 @@ SYSTEM = ("scheduler", "service", "planner", "up")  # actors of the audit trail 
 FROM_FILE = "file-"  # prefix of the names of tokens from files
 SHORTEST = 32  # characters of a token that was made elsewhere
 ISSUED = "issued"  # the kind of an administrator's tokens
+Bounds = tuple[float | None, float | None, int | None]  # CPUs, GPUs, jobs; None: no limit
 USED_EVERY = 60.0  # seconds between two records of a token's last use
 
 
@@ -43,6 +47,8 @@ class Person:
     role: Role
     proof: str = field(default="", compare=False, repr=False)  # hash of their token in the ledger; empty: it has none
     until: float | None = field(default=None, compare=False)  # end of a token that the issuer signed
+    projects: tuple[tuple[str, str], ...] = ()  # (name, rank), and
+    colleagues: frozenset[str] = field(default=frozenset(), compare=False)  # their members
 
     def may(self, role: Role) -> bool:
         """Returns True if the role includes `role`."""
@@ -54,12 +60,28 @@ class Person:
         return self.role in SEES_ALL
 
     def sees(self, owner: str | None) -> bool:
-        """Returns True if this user may see the owner's jobs, and so the owner's name."""
-        return self.sees_all or owner == self.owner
+        """Returns True if this user may see the jobs of an owner or of a project's account, and so the name."""
+        return self.sees_all or owner == self.owner or any(account_of("", name) == owner for name, _ in self.projects)
+
+    def sees_job(self, job: Any) -> bool:
+        """Returns True if this user may see a job; `job` has an owner and a project."""
+        return self.sees(job.owner) or self.sees(account_of(job.owner, job.project))
+
+    def controls(self, job: Any) -> bool:
+        """Returns True if this user may change a job: its owner, a maintainer of its project, an admin."""
+        return self.sees_all or job.owner == self.owner or (job.project, "maintainer") in self.projects
+
+    def jobs(self) -> list[ColumnElement[bool]]:
+        """Returns the conditions of the jobs that this user may see."""
+        if self.sees_all:
+            return []
+        names = [name for name, _ in self.projects]
+        mine = JOBS.c.owner == self.owner
+        return [or_(mine, JOBS.c.project.in_(names)) if names else mine]
 
     def name_of(self, owner: str) -> str:
-        """Returns the owner's name as this user may see it."""
-        return owner if self.sees(owner) or owner in SYSTEM else OTHERS
+        """Returns the name of an owner or an account as this user may see it: members know each other."""
+        return owner if self.sees(owner) or owner in self.colleagues or owner in SYSTEM else OTHERS
 
 
 class Access:
@@ -182,6 +204,9 @@ class Access:
         """Returns the user of the token with this hash, as `person`."""
         with self.ledger.database.read() as session:
             found = session.get(Token, digest)
+            projects = memberships(session, found.owner) if found is not None else ((), frozenset[str]())
+        if found is not None:
+            tell_person(found.owner, found.name)
         if found is None or found.revoked is not None or found.role not in ROLES:
             return None
         now = self.ledger.now()
@@ -194,12 +219,15 @@ class Access:
         if now - (found.used or 0.0) >= USED_EVERY:
             with contextlib.suppress(SQLAlchemyError), self.ledger.database.write() as session:  # tried again later
                 session.execute(update(Token).where(Token.digest == digest).values(used=now))
-        return Person(found.owner, found.role, digest)
+        return Person(found.owner, found.role, digest, None, *projects)
 
     def admits(self, person: Person) -> bool:
         """Returns True if what let this user in still does: open streams ask it."""
         if person.until is not None:
-            return self.ledger.now() < person.until and self._role_at_issuer(person.owner) == person.role
+            with self.ledger.database.read() as session:
+                role = session.scalar(select(IssuerAccount.role).where(IssuerAccount.owner == person.owner))
+                projects, _ = memberships(session, person.owner)
+            return self.ledger.now() < person.until and (role, projects) == (person.role, person.projects)
         if not person.proof:
             return not self.issued
         try:
@@ -207,24 +235,23 @@ class Access:
         except TokenExpiredError:
             return False
 
-    def _role_at_issuer(self, owner: str) -> str | None:
+    def quotas(self) -> dict[str, Bounds]:
+        """Returns account -> the CPUs and GPUs that its jobs may hold together, and the jobs that may run at once."""
         with self.ledger.database.read() as session:
-            return session.scalar(select(IssuerAccount.role).where(IssuerAccount.owner == owner))
+            return {row.owner: (row.cpus, row.gpus, row.jobs) for row in session.scalars(select(Quota))}
 
-    def quotas(self) -> dict[str, tuple[float | None, float | None]]:
-        """Returns owner -> the CPUs and GPUs that their jobs may hold together; None: no limit."""
-        with self.ledger.database.read() as session:
-            return {row.owner: (row.cpus, row.gpus) for row in session.scalars(select(Quota))}
-
-    def set_quota(self, owner: str, cpus: float | None, gpus: float | None, actor: str) -> None:
-        """Raises UserError for a limit below 0."""
-        check_name("owner", owner)
-        for name, value in (("cpus", cpus), ("gpus", gpus)):
+    def set_quota(
+        self, owner: str, cpus: float | None, gpus: float | None, actor: str, jobs: int | None = None
+    ) -> None:
+        """Sets the quota of an owner, or of a project's account. Raises UserError for a limit below 0."""
+        if not owner.startswith(PROJECT):
+            check_name("owner", owner)
+        for name, value in (("cpus", cpus), ("gpus", gpus), ("jobs", jobs)):
             if value is not None and not value >= 0:
                 raise UserError(f"{name}={value}: must be at least 0, or null for no bound")
         with self.ledger.database.write() as session:
-            session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus))
-        self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus}", owner)
+            session.merge(Quota(owner=owner, cpus=cpus, gpus=gpus, jobs=jobs))
+        self.ledger.note(actor, "quota", f"cpus={cpus} gpus={gpus} jobs={jobs}", owner)
 
 
 def _set_valid(session: Session, name: str, **values: Any) -> None:

@@ -1,15 +1,15 @@
 """Chooses and orders jobs: the one definition for the command line, the REST interface and the Python client."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
-from sqlalchemy import ColumnElement, String, cast, or_
+from sqlalchemy import ColumnElement, String, cast, or_, select
 
 from model.errors import UserError
-from services.jobs.ledger.statements import JOBS
+from services.jobs.ledger.statements import JOBS, NOTES
 from services.jobs.states import State
 
 SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "priority", "spent"]
@@ -27,12 +27,15 @@ class Filter:
 
     state: Collection[State] = ()
     owner: str | None = None
+    project: str | None = None
     verb: str | None = None
     name: str | None = None  # of the run or the shards; * stands for any characters
     model: str | None = None  # the registered model, or the network of the submission
     tag: Collection[str] = ()  # all of them
     since: float | None = None  # submitted then or later, seconds since 1970
     until: float | None = None  # submitted then or earlier
+    note: str | None = None  # a text in one of its notes
+    seen: Sequence[ColumnElement[bool]] = ()  # conditions of the jobs that whoever asks may see
     sort: str = NEWEST_FIRST  # a key of SORT_KEYS; with - before it the largest come first
 
     @property
@@ -46,10 +49,10 @@ class Filter:
 
     def conditions(self, state: bool = True) -> list[ColumnElement[bool]]:
         """Returns the conditions; without that of the state if `state` is False."""
-        found: list[ColumnElement[bool]] = []
+        found: list[ColumnElement[bool]] = [*self.seen]
         if state and self.state:
             found.append(JOBS.c.state.in_(sorted(self.state)))
-        for key in ("owner", "verb"):
+        for key in ("owner", "project", "verb"):
             if (value := getattr(self, key)) is not None:
                 found.append(JOBS.c[key] == value)
         if self.name is not None:  # `run` is a kind, a blank and the name or the folder
@@ -64,6 +67,9 @@ class Filter:
             found.append(JOBS.c.submitted >= self.since)
         if self.until is not None:
             found.append(JOBS.c.submitted <= self.until)
+        if self.note is not None:
+            noted = select(NOTES.c.job).where(NOTES.c.text.icontains(self.note, autoescape=True))
+            found.append(JOBS.c.id.in_(noted))
         return found
 
     def order(self) -> list[ColumnElement[object]]:

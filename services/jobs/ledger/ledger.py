@@ -8,20 +8,24 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Row, delete, func, select, update
+from sqlalchemy import Row, delete, func, or_, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
+from conf.again import key_of
+from services.jobs.ledger.asked import tell_change
 from services.jobs.ledger.database import Database
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
-from services.jobs.ledger.tables import Attempt, Change, Job, Notice
+from services.jobs.ledger.tables import Attempt, Change, Job, Note, Notice
 from services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
 AT_ONCE = 500  # names per query
-NOTED = "noted"  # key of a session for the number of its last row in the audit trail
+NOTED = "noted"  # key of a session for the number of its last row in the audit trail, and
+TOLD = "told"  # for its rows as texts
+NAMES = ("name", "registry.name", "promote.version", "promote.force")  # keys of a submission that the audit names
 SHORT = (defer(Job.plan, raiseload=True),)  # a plan is larger than the rest of a job
 REST = [column.name for column in JOBS.columns if column.name != "plan"]
 
@@ -58,6 +62,8 @@ class Ledger:
     def committed(self, session: Session) -> None:
         """Announces what a transaction of this process has changed."""
         self._learn(session.info.get(NOTED, 0))
+        for text in session.info.pop(TOLD, ()):
+            tell_change(text)
         self.changed()
 
     def _learn(self, newest: int) -> None:
@@ -72,6 +78,7 @@ class Ledger:
         *,
         priority: int = 0,
         after: Sequence[str] = (),
+        project: str = "",
         tags: Sequence[str] = (),
         notify: Sequence[str] = (),
         retries: int = 0,
@@ -93,6 +100,7 @@ class Ledger:
         values |= {
             "after": list(after),
             "follows": bool(after),
+            "project": project,
             "tags": list(tags),
             "notify": list(notify),
             "retries": retries,
@@ -224,7 +232,8 @@ class Ledger:
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
         with self.database.write() as session:
-            session.execute(delete(Attempt).where(Attempt.job == job.id))
+            for table in (Attempt, Note):
+                session.execute(delete(table).where(table.job == job.id))
             statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")
@@ -303,14 +312,22 @@ class Ledger:
             return list(session.scalars(select(Notice).where(Notice.job == name).order_by(Notice.created, Notice.id)))
 
     def changes(
-        self, after: int = 0, job: str | None = None, owner: str | None = None, limit: int = 1000
+        self,
+        after: int = 0,
+        job: str | None = None,
+        owner: str | None = None,
+        limit: int = 1000,
+        projects: Collection[str] = (),
     ) -> list[Change]:
-        """Returns the audit trail from an id on, oldest first."""
+        """Returns the audit trail from an id on, oldest first: all of it, or the part of `owner` and `projects`."""
         query = select(Change).where(Change.id > after).order_by(Change.id).limit(limit)
         if job is not None:
             query = query.where(Change.job == job)
         if owner is not None:
-            query = query.where(Change.owner == owner)
+            shared = select(Job.id).where(Job.project.in_(projects))
+            query = query.where(
+                or_(Change.owner == owner, Change.job.in_(shared)) if projects else Change.owner == owner
+            )
         with self.database.read() as session:
             return list(session.scalars(query))
 
@@ -319,10 +336,11 @@ class Ledger:
         with self.database.read() as session:
             return session.scalar(NEWEST) or 0
 
-    def note(self, actor: str, action: str, reason: str, owner: str | None = None) -> None:
-        """Adds a row to the audit trail that belongs to no job."""
+    def note(self, actor: str, action: str, reason: str, owner: str | None = None, job: str | None = None) -> None:
+        """Adds a row to the audit trail that is no change of a job."""
+        row = {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason, "job": job}
         with self.database.write() as session:
-            _add(session, {"at": self.now(), "actor": actor, "action": action, "owner": owner, "reason": reason})
+            _add(session, row, reason)
         self.committed(session)
 
 
@@ -350,10 +368,20 @@ def _note(
     """Adds a row about a job to the audit trail."""
     told = {"before": None if before is None else str(before), "after": None if after is None else str(after)}
     told |= {"actor": actor, "action": action, "job": job.id, "owner": job.owner, "reason": reason}
-    _add(session, {"at": at, **told, "attempt": job.attempt or None})
+    _add(session, {"at": at, **told, "attempt": job.attempt or None}, _text(job, before, after, reason, action))
 
 
-def _add(session: Session, row: Mapping[str, Any]) -> None:
-    """Adds a row at once, so that its number gives its order."""
+def _text(job: Job, before: object, after: object, reason: str, action: str) -> str:
+    """Returns a change of a job in a few words; of a submission those that say what it will change."""
+    if action == "state" and before is None:
+        return " ".join([f"{job.id} {after}:", job.verb, *(word for word in job.words if key_of(word) in NAMES)])
+    if action in ("state", "remove"):
+        return f"{job.id} {after or 'removed'}"
+    return f"{job.id} {action} {reason if after is None else after}"
+
+
+def _add(session: Session, row: Mapping[str, Any], text: str) -> None:
+    """Adds a row at once, so that its number gives its order; `text` is for the audit of a request."""
     added: Any = session.execute(NOTE, row)
     session.info[NOTED] = int(added.inserted_primary_key[0])
+    session.info.setdefault(TOLD, []).append(text)

@@ -1,10 +1,10 @@
-"""The owners of registered models' names: one row per name, kept when jobs are removed."""
+"""The owners of registered models' names, people or projects: one row per name, kept when jobs are removed."""
 
 from sqlalchemy import select
 
 from model.names import check_name
 from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Model
+from services.jobs.ledger.tables import PROJECT, Model
 
 
 class Models:
@@ -23,24 +23,24 @@ class Models:
         with self.ledger.database.read() as session:
             return list(session.scalars(select(Model).order_by(Model.name)))
 
-    def claim(self, name: str, owner: str) -> str:
-        """Enters the owner of a name without one, and returns its owner afterwards."""
+    def claim(self, name: str, owner: str, actor: str | None = None) -> str:
+        """Enters the owner of a name without one, and returns its owner afterwards; `actor`: if it is a project."""
         with self.ledger.database.write() as session:
             found = session.get(Model, name)
             if found is not None:
                 return found.owner
             session.add(Model(name=name, owner=owner, since=self.ledger.now()))
-        self.ledger.note(owner, "model", f"owns {name}", owner)
+        self.ledger.note(actor or owner, "model", f"{owner} owns {name}" if actor else f"owns {name}", owner)
         return owner
 
     def give(self, name: str, owner: str, actor: str) -> None:
-        """Gives a name to `owner`, whoever had it.
+        """Gives a name to `owner`, or to a project's account, whoever had it.
 
         Raises:
             UserError: the model or the owner is no valid name.
         """
         check_name("model", name)
-        check_name("owner", owner)
+        check_name("owner", owner.removeprefix(PROJECT))
         with self.ledger.database.write() as session:
             session.merge(Model(name=name, owner=owner, since=self.ledger.now()))
         self.ledger.note(actor, "model", f"gave {name} to {owner}", owner)

@@ -15,6 +15,7 @@ from model.errors import UserError
 from model.names import check_name
 from services.jobs.ledger.access import ISSUED, OTHERS, ROLES, SYSTEM, Access, Person, Role
 from services.jobs.ledger.own_tokens import ISSUER
+from services.jobs.ledger.projects import enter_by_groups, memberships
 from services.jobs.ledger.tables import IssuerAccount, Job, Token
 from services.jobs.oidc_settings import ANYBODY, OidcConfig
 
@@ -37,7 +38,9 @@ class People:
         Raises:
             NotAdmittedError: no name, another's name, or no group that is let in.
         """
-        owner, role, subject = self._owner(claims), self._role(claims), f"{self.config.issuer} {claims['sub']}"
+        groups = self._groups(claims)
+        owner, role, subject = self._owner(claims), self._role(groups), f"{self.config.issuer} {claims['sub']}"
+        changed: list[str] = []
         now = self.ledger.now()
         with self.ledger.database.read() as session:
             found = session.get(IssuerAccount, owner)
@@ -45,11 +48,15 @@ class People:
             try:
                 with self.ledger.database.write() as session:
                     self._enter(session, owner, subject, role, now)
+                    changed = enter_by_groups(session, owner, groups)
             except IntegrityError:  # another account came at the same moment
                 raise NotAdmittedError(f"the name {owner!r} was taken just now; sign in again") from None
         if found is not None and found.role not in ("", role):
             self.ledger.note(owner, "role", f"{found.role} became {role} by the issuer's groups", owner)
-        return Person(owner, role, until=until)
+        for one in changed:
+            self.ledger.note(owner, "project", one, owner)
+        with self.ledger.database.read() as session:
+            return Person(owner, role, "", until, *memberships(session, owner))
 
     def all(self) -> list[IssuerAccount]:
         """Returns the accounts, by owner."""
@@ -116,14 +123,15 @@ class People:
             raise NotAdmittedError(f"the name {name!r} is the service's own")
         return name
 
-    def _role(self, claims: Mapping[str, Any]) -> Role:
-        """Returns the greatest role of the person's groups. Raises NotAdmittedError if none has one."""
+    def _groups(self, claims: Mapping[str, Any]) -> set[str]:
+        """Returns the person's groups."""
         found: Any = claims
         for key in self.config.groups.split("."):
             found = found.get(key) if isinstance(found, Mapping) else None
-        groups = (
-            {found} if isinstance(found, str) else set(filter(_is_text, found)) if isinstance(found, list) else set()
-        )
+        return {found} if isinstance(found, str) else set(filter(_is_text, found)) if isinstance(found, list) else set()
+
+    def _role(self, groups: set[str]) -> Role:
+        """Returns the greatest role of the person's groups. Raises NotAdmittedError if none has one."""
         for role in reversed(ROLES):
             wanted = self.config.roles.get(role, [])
             if ANYBODY in wanted or groups & set(wanted):

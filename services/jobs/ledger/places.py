@@ -1,4 +1,5 @@
-"""The owners of folders: runs, shards and other folders belong to the owner of the first job that wrote them.
+"""The owners of folders: runs, shards and other folders belong to the account of the first job that wrote them: its
+project, or its owner.
 
 A place is owned until it is removed from the disk and no job of its owner is going to write it. What no job made has no
 owner: everybody may read it; only an admin's jobs may change it, or anybody's if the service requires no token.
@@ -12,6 +13,7 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from model.errors import UserError
+from services.jobs.ledger.access import Person
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job, Place, Token
 from services.jobs.states import UNENDED
@@ -25,10 +27,10 @@ class Places:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def check(self, owner: str, places: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    def check(self, owner: str, places: Sequence[Mapping[str, str]], account: str = "") -> dict[str, list[str]]:
         """Returns the paths that a job of `owner` may read and write, of those that its plan names.
 
-        Folders of their own are writable even if the command only reads them.
+        Folders of their own, and of the job's `account`, are writable even if the command only reads them.
 
         Raises:
             UserError: a place belongs to another owner, or has no owner and may not be changed.
@@ -36,6 +38,7 @@ class Places:
         with self.ledger.database.read() as session:
             known = _related(session, [one["path"] for one in places])
             tokens = session.execute(select(Token.owner, Token.role).where(Token.revoked.is_(None))).all()
+        names = {owner, account}
         admin = (owner, "admin") in {(one.owner, one.role) for one in tokens}
         free = admin or not tokens
         granted: dict[str, list[str]] = {"read": [], "write": [], "record": []}
@@ -44,14 +47,14 @@ class Places:
             if use in ("cache", "record"):
                 granted["write" if use == "cache" else use].append(path)
                 if use == "record":  # the same shards made again continue the record
-                    granted["write"] += [one for one in _records(path) if _is_theirs(known, one, owner, free)]
+                    granted["write"] += [one for one in _records(path) if _is_theirs(known, one, names, free)]
                 continue
-            others = [one for one in known if one.owner != owner and _touch(one.path, path)]
+            others = [one for one in known if one.owner not in names and _touch(one.path, path)]
             if use == "maybe" and not os.path.lexists(path):
                 continue
             if others and (use in ("write", "all") or not admin):
                 raise _belongs(place)
-            mine = any(one.owner == owner and PurePosixPath(path).is_relative_to(one.path) for one in known)
+            mine = any(one.owner in names and PurePosixPath(path).is_relative_to(one.path) for one in known)
             if use == "write" and not (mine or free) and _holds(path):
                 raise UserError(
                     f"{place['key']}={place['value']}: was made by no job of the service, so a job may read it and not "
@@ -64,13 +67,24 @@ class Places:
         """Records what the job is going to write as its owner's, in the transaction that plans it."""
         for place in places:
             if place["use"] == "write":
-                session.merge(Place(path=place["path"], owner=job.owner, job=job.id))
+                session.merge(Place(path=place["path"], owner=job.account, job=job.id))
+
+    def hidden(self, person: Person, paths: Sequence[str]) -> set[str]:
+        """Returns those of the real `paths` that another owner's job has written, in whole or in part."""
+        with self.ledger.database.read() as session:
+            theirs = [one.path for one in _related(session, paths) if not person.sees(one.owner)]
+        above = {str(folder) for path in theirs for folder in PurePosixPath(path).parents}
+        return {
+            path
+            for path in paths
+            if path in above or not {path, *map(str, PurePosixPath(path).parents)}.isdisjoint(theirs)
+        }
 
     def take(self, job: Job, path: Path) -> None:
         """Records a folder that a job has made as its owner's, unless it has an owner."""
         with self.ledger.database.write() as session:
             if not _related(session, [str(path)]):
-                session.merge(Place(path=str(path), owner=job.owner, job=job.id))
+                session.merge(Place(path=str(path), owner=job.account, job=job.id))
 
 
 def _records(folder: str) -> list[str]:
@@ -78,10 +92,10 @@ def _records(folder: str) -> list[str]:
     return [str(path) for path in Path(folder).glob("shard-*") if path.is_dir() and not path.is_symlink()]
 
 
-def _is_theirs(known: Sequence[Place], path: str, owner: str, free: bool) -> bool:
-    """Returns True if `path` is the owner's, or has no owner and everybody is `free` to change it."""
+def _is_theirs(known: Sequence[Place], path: str, names: set[str], free: bool) -> bool:
+    """Returns True if `path` is an owner's of `names`, or has no owner and everybody is `free` to change it."""
     owners = {one.owner for one in known if PurePosixPath(path).is_relative_to(one.path)}
-    return owner in owners or (free and not owners)
+    return bool(names & owners) or (free and not owners)
 
 
 def _related(session: Session, paths: Sequence[str]) -> list[Place]:

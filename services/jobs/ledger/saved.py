@@ -1,4 +1,4 @@
-"""Items that users keep under names of their own: submissions as presets, and lists of jobs as views."""
+"""Items that users keep under names of their own: submissions as presets, lists of jobs as views, comparisons."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from model.errors import UserError
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Saved
 
-Kind = Literal["preset", "view"]
+Kind = Literal["preset", "view", "comparison"]
 MOST = 100  # of a kind and an owner
 
 

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from services.jobs.ledger.tables import Base, Change, Job
+from services.jobs.ledger.tables import Base, Change, Job, Note
 from services.jobs.states import UNENDED
 
-JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
+JOBS, CHANGES, NOTES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change, Note))
 NEWEST = select(func.max(CHANGES.c.id))
 NOTE, ENTER = insert(CHANGES), insert(JOBS)
 SET = (  # updates a job of the version that was read; sets the columns of its parameters

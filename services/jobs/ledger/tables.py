@@ -13,6 +13,14 @@ CONVENTION = {  # so that migrations can name what they change
 }
 
 
+PROJECT = "project "  # begins the account of a project; no owner's name has a blank
+
+
+def account_of(owner: str, project: str) -> str:
+    """Returns what a job is counted for, and what owns what it makes: its project, or its owner if it has none."""
+    return f"{PROJECT}{project}" if project else owner
+
+
 class Base(DeclarativeBase):
     """The base of all tables."""
 
@@ -37,6 +45,7 @@ class Job(Base):
         Index("ix_jobs_state_seq_version", "state", "seq", "version"),
         Index("ix_jobs_owner_seq", "owner", "seq"),
         Index("ix_jobs_owner_state_seq", "owner", "state", "seq"),
+        Index("ix_jobs_project_seq", "project", "seq"),
         Index("ix_jobs_run", "run"),
         Index("ix_jobs_owner_key", "owner", "key", unique=True),
     )
@@ -44,6 +53,7 @@ class Job(Base):
     seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     id: Mapped[str] = mapped_column(String(40), unique=True)
     owner: Mapped[str] = mapped_column(String(160))
+    project: Mapped[str] = mapped_column(String(64), default="")  # whose members share it; empty: none
     admin: Mapped[bool] = mapped_column(default=False)  # True if it was submitted with an admin's rights
     key: Mapped[str | None] = mapped_column(String(64))  # from the client: the same key again returns the same job
     verb: Mapped[str] = mapped_column(String(32))
@@ -82,6 +92,11 @@ class Job(Base):
     losses: Mapped[int] = mapped_column(default=0)  # lost ones, since the owner's last action
     spent: Mapped[float] = mapped_column(default=0.0)  # seconds of ended attempts
 
+    @property
+    def account(self) -> str:
+        """Returns what it is counted for, and what owns what it makes."""
+        return account_of(self.owner, self.project)
+
 
 class Attempt(Base):
     """One start of a job. Its submission id at the executor is JOB-aNUMBER."""
@@ -116,7 +131,7 @@ class Change(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     at: Mapped[float]
     actor: Mapped[str] = mapped_column(String(160))
-    action: Mapped[str] = mapped_column(String(32))  # state, priority, remove, token, quota, model
+    action: Mapped[str] = mapped_column(String(32))  # state, priority, remove, note, token, quota, model
     job: Mapped[str | None] = mapped_column(String(40))
     owner: Mapped[str | None] = mapped_column(String(160))
     before: Mapped[str | None] = mapped_column(String(160))
@@ -125,12 +140,33 @@ class Change(Base):
     reason: Mapped[str] = mapped_column(Text, default="")
 
 
+class AuditRow(Base):
+    """A request that changed something, or was refused; see `audit`. Never altered (the database refuses)."""
+
+    __tablename__ = "audit"
+    __table_args__ = (
+        Index("ix_audit_person_id", "person", "id"),
+        Index("ix_audit_at", "at"),
+        {"sqlite_autoincrement": True},
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    at: Mapped[float]
+    person: Mapped[str] = mapped_column(String(160))  # empty: unknown
+    token: Mapped[str] = mapped_column(String(160))  # its name
+    address: Mapped[str] = mapped_column(String(64))
+    method: Mapped[str] = mapped_column(String(8))
+    resource: Mapped[str] = mapped_column(String(300))  # the path
+    status: Mapped[int]
+    detail: Mapped[str] = mapped_column(Text)
+
+
 class Notice(Base):
     """A message to one target about a job; see `notifier`. It outlives the job."""
 
     __tablename__ = "notices"
     __table_args__ = (
-        Index("uq_notices_job", "job", "attempt", "event", "target", unique=True),
+        Index("uq_notices_job", "job", "attempt", "event", "target", "spell", unique=True),
         Index("ix_notices_due", "due"),
     )
 
@@ -138,6 +174,7 @@ class Notice(Base):
     job: Mapped[str] = mapped_column(String(40))
     attempt: Mapped[int]
     event: Mapped[str] = mapped_column(String(16))
+    spell: Mapped[float] = mapped_column(default=0.0)  # its start, for events that may come again in an attempt
     target: Mapped[str] = mapped_column(String(500))
     owner: Mapped[str] = mapped_column(String(160))
     verb: Mapped[str] = mapped_column(String(32))
@@ -148,6 +185,19 @@ class Notice(Base):
     tries: Mapped[int] = mapped_column(default=0)
     sent: Mapped[float | None]
     error: Mapped[str] = mapped_column(Text, default="")  # of the last try
+
+
+class Note(Base):
+    """A note of a person on a job; see `notes`."""
+
+    __tablename__ = "notes"
+    __table_args__ = (Index("ix_notes_job", "job"), {"sqlite_autoincrement": True})  # no id comes again
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    at: Mapped[float]
+    author: Mapped[str] = mapped_column(String(160))
+    text: Mapped[str] = mapped_column(Text)
 
 
 class Schedule(Base):
@@ -169,14 +219,14 @@ class Schedule(Base):
 
 
 class Saved(Base):
-    """A submission or a list of jobs that a user keeps under a name; see `saved`."""
+    """A submission, a list of jobs or a comparison that a user keeps under a name; see `saved`."""
 
     __tablename__ = "saved"
 
     owner: Mapped[str] = mapped_column(String(160), primary_key=True)
-    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # preset, view
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # preset, view, comparison
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
-    content: Mapped[dict[str, Any]]  # preset: verb, words; view: query
+    content: Mapped[dict[str, Any]]  # preset: verb, words; view: query; comparison: jobs, note
     changed: Mapped[float]
 
 
@@ -208,8 +258,30 @@ class IssuerAccount(Base):
     seen: Mapped[float | None]
 
 
+class Project(Base):
+    """Owners who share jobs, models, folders and a quota; see `projects`."""
+
+    __tablename__ = "projects"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    issuer_group: Mapped[str] = mapped_column(Text)  # whose people become members when they sign in; empty: none
+    created: Mapped[float]
+
+
+class Member(Base):
+    """A member of a project."""
+
+    __tablename__ = "members"
+    __table_args__ = (Index("ix_members_owner", "owner"),)
+
+    project: Mapped[str] = mapped_column(String(64), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
+    rank: Mapped[str] = mapped_column(String(16))  # member, maintainer
+    by_group: Mapped[bool]  # True if the issuer's group made them one
+
+
 class Model(Base):
-    """The owner of a registered model's name."""
+    """The owner of a registered model's name: an owner, or the account of a project."""
 
     __tablename__ = "models"
 
@@ -219,13 +291,14 @@ class Model(Base):
 
 
 class Quota(Base):
-    """The limits of an owner's jobs together; null: no limit."""
+    """The limits of the jobs of an owner, or of a project's account, together; null: no limit."""
 
     __tablename__ = "quotas"
 
     owner: Mapped[str] = mapped_column(String(160), primary_key=True)
     cpus: Mapped[float | None]
     gpus: Mapped[float | None]
+    jobs: Mapped[int | None]  # that run at once
 
 
 class Measurement(Base):

@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.jobs.ledger.access import OTHERS, Person
+from services.jobs.ledger.access import OTHERS, Bounds, Person
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import EDGE
 from services.jobs.pages.site import Site
+from services.jobs.pages.usecharts import MACHINE_CHARTS, use_charts
+from services.jobs.service.usage import read_machines
 from services.jobs.states import ACTIVE
 
 FAULTS = 12  # rows of the bill
@@ -47,7 +49,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Share:
-    """An owner's use and quota."""
+    """The use and quota of an owner, or of a project's account."""
 
     owner: str
     cpus: float
@@ -55,6 +57,7 @@ class Share:
     most_cpus: float | None
     most_gpus: float | None
     jobs: int
+    most_jobs: int | None
 
 
 def cluster(site: Site, person: Person) -> dict[str, Any]:
@@ -71,7 +74,9 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
     ]
     quotas = site.operations.loop.scheduler.access.quotas()
     bill = site.operations.bill(person, None)[:FAULTS]
+    machines = read_machines(site.home, site.operations.ledger)
     return {
+        **{"usage": use_charts(machines, MACHINE_CHARTS), "machines": machines},
         **{"nodes": nodes, "resources": resources, "holdings": holdings, "bill": bill, "known": capacity is not None},
         **{"shares": _shares(holdings, quotas, person), "now": site.now},
         "pass_seconds": site.operations.loop.scheduler.seconds,
@@ -81,7 +86,7 @@ def cluster(site: Site, person: Person) -> dict[str, Any]:
 
 def _holding(job: Job, person: Person, index: int) -> Holding:
     latest = job.started + job.seconds_high if job.started and job.seconds_high else None
-    return Holding(job, person.sees(job.owner), job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
+    return Holding(job, person.sees_job(job), job.workers * job.cpus, job.workers * job.gpus, index % 8, latest)
 
 
 def _held(name: str, holdings: Sequence[Holding]) -> float:
@@ -101,15 +106,13 @@ def _resource(name: str, total: float, holdings: Sequence[Holding]) -> Resource:
     return Resource(name, total, used, parts)
 
 
-def _shares(
-    holdings: Sequence[Holding], quotas: dict[str, tuple[float | None, float | None]], person: Person
-) -> list[Share]:
-    owners = sorted({one.job.owner for one in holdings} | quotas.keys())
+def _shares(holdings: Sequence[Holding], quotas: dict[str, Bounds], person: Person) -> list[Share]:
+    owners = sorted({one.job.account for one in holdings} | quotas.keys())
     found = []
     for owner in owners:
         if not person.sees(owner):
             continue
-        mine = [one for one in holdings if one.job.owner == owner]
-        cpus, gpus = quotas.get(owner, (None, None))
-        found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine)))
+        mine = [one for one in holdings if one.job.account == owner]
+        cpus, gpus, most = quotas.get(owner, (None, None, None))
+        found.append(Share(owner, _held("CPU", mine), _held("GPU", mine), cpus, gpus, len(mine), most))
     return found

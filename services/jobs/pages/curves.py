@@ -6,6 +6,7 @@ readable on a phone. Nothing has an inline style: the content security policy fo
 
 import math
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 from model.runs import paths
 from model.runs.lines import JournalReader
 from model.untrusted import finite
-from services.jobs.pages.words import number
+from services.jobs.pages.words import hour, number
 from services.jobs.service.curves import POINTS, thinned
 
 KEPT = 64  # journals kept in memory
@@ -104,6 +105,19 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Dots:
+    """Points of a chart without a line: `place` is the SVG's path, `kind` a class of the style sheet."""
+
+    kind: str
+    place: str
+
+    @classmethod
+    def of(cls, kind: str, points: Points) -> "Dots":
+        """Returns dots at these points, each from 0 to EDGE."""
+        return cls(kind, "".join(f"M{x:.0f} {y:.0f}h0" for x, y in points))
+
+
+@dataclass(frozen=True)
 class Chart:
     """The values that the template draws."""
 
@@ -117,6 +131,9 @@ class Chart:
     first: float
     end: float
     caption: str
+    dots: Sequence[Dots] = ()
+    centred: bool = False  # True if each tick of the x axis stands in the middle of its part
+    clock: int | None = None  # the horizontal axis is time: seconds that local time is ahead of UTC
 
 
 def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES)) -> list[Chart]:
@@ -125,13 +142,20 @@ def charts(journals: Mapping[str, Journal], keys: Sequence[str] = tuple(CURVES))
     for key in keys:
         lines = {name: journal.points.get(key, []) for name, journal in journals.items()}
         if any(len(points) > 1 for points in lines.values()):
-            found.append(_chart(key, lines))
+            found.append(_chart(key, CURVES[key], lines))
     return found
 
 
-def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
+def time_chart(title: str, lines: Mapping[str, Points]) -> Chart | None:
+    """Returns a chart of lines over time, in seconds since 1970, from zero on; None if none has two points."""
+    if not any(len(points) > 1 for points in lines.values()):
+        return None
+    return _chart("", title, lines, timed=True)
+
+
+def _chart(key: str, title: str, lines: Mapping[str, Points], timed: bool = False) -> Chart:
     points = [point for line in lines.values() for point in line]
-    low, high, ticks = _nice(min(y for _, y in points), max(y for _, y in points))
+    low, high, ticks = round_bounds(min(y for _, y in points) if not timed else 0.0, max(y for _, y in points))
     first, end = min(x for x, _ in points), max(x for x, _ in points)
     drawn = [
         Line(name, _place(thinned(line), first, end, low, high), number(line[-1][1]), index % 8)
@@ -139,18 +163,20 @@ def _chart(key: str, lines: Mapping[str, Points]) -> Chart:
         if line
     ]
     said = "; ".join(f"{name}: {number(line[0][1])} to {number(line[-1][1])}" for name, line in lines.items() if line)
-    steps = [first + (end - first) * part / 4 for part in range(5)]
+    places = [first + (end - first) * part / 4 for part in range(5)]
+    shown = [hour(place) if timed else f"{round(place):,}" for place in places]
     return Chart(
         key=key,
-        title=CURVES[key],
+        title=title,
         lines=drawn,
         ticks_y=[number(tick) for tick in ticks[::-1]],
-        ticks_x=[f"{round(step):,}" for step in steps],
+        ticks_x=[one[:5] for one in shown] if timed and end - first > 600 else shown,  # without seconds
         low=low,
         high=high,
         first=first,
         end=end,
-        caption=f"{CURVES[key]}, steps {round(first):,} to {round(end):,}: {said}",
+        caption=f"{title}, {'' if timed else 'steps '}{shown[0]} to {shown[-1]}: {said}",
+        clock=time.localtime(end).tm_gmtoff if timed else None,
     )
 
 
@@ -165,7 +191,7 @@ def _place(points: Points, first: float, end: float, low: float, high: float) ->
     return " ".join(f"{(x - first) / wide * EDGE:.1f},{(high - y) / tall * EDGE:.1f}" for x, y in points)
 
 
-def _nice(low: float, high: float) -> tuple[float, float, list[float]]:
+def round_bounds(low: float, high: float) -> tuple[float, float, list[float]]:
     """Returns round bounds around the values, and evenly spaced ticks."""
     if high <= low:
         low, high = (low - 0.5, high + 0.5) if low else (0.0, 1.0)

@@ -1,8 +1,8 @@
-"""A list of jobs as CSV. A spreadsheet must not take a text for a formula, so such a text begins with an apostrophe."""
+"""Lists as CSV. A spreadsheet must not take a text for a formula, so such a text begins with an apostrophe."""
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from services.jobs.ledger.access import Person
 from services.jobs.pages.listing import Filter, older
@@ -10,7 +10,20 @@ from services.jobs.pages.site import Site
 from services.jobs.pages.words import iso, priority
 
 AT_ONCE = 500
-HEAD = ("job", "owner", "command", "run", "model", "tags", "state", "reason", "priority", "workers", "attempts")
+HEAD = (
+    "job",
+    "owner",
+    "project",
+    "command",
+    "run",
+    "model",
+    "tags",
+    "state",
+    "reason",
+    "priority",
+    "workers",
+    "attempts",
+)
 TIMES = ("submitted", "changed", "seconds")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, CSV injection
 
@@ -21,22 +34,30 @@ def as_csv(site: Site, person: Person, asked: Filter) -> Iterator[str]:
     Raises:
         UserError: the search cannot be read.
     """
-    yield _lines([(*HEAD, *TIMES)])
+    yield csv_lines([(*HEAD, *TIMES)])
     before = None
     while found := older(site, person, asked, before, AT_ONCE):
         rows = (
             (
-                *(job.id, job.owner, " ".join([job.verb, *job.words]), job.run.partition(" ")[2], job.model),
+                *(
+                    job.id,
+                    job.owner,
+                    job.project,
+                    " ".join([job.verb, *job.words]),
+                    job.run.partition(" ")[2],
+                    job.model,
+                ),
                 *(" ".join(job.tags), job.state, job.reason, priority(job.priority), job.workers, job.attempt),
                 *(iso(job.submitted), iso(job.changed), round(job.spent, 1)),
             )
             for job in found
         )
-        yield _lines(rows)
+        yield csv_lines(rows)
         before = found[-1].seq
 
 
-def _lines(rows: Iterator[Sequence[object]] | Sequence[Sequence[object]]) -> str:
+def csv_lines(rows: Iterable[Sequence[object]]) -> str:
+    """Returns rows as lines of a CSV file, without formulas."""
     made = io.StringIO()
     csv.writer(made).writerows([[_safe(cell) for cell in row] for row in rows])
     return made.getvalue()

@@ -13,11 +13,14 @@ from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
 from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.site import Link, Site
+from services.jobs.pages.usecharts import JOB_CHARTS, use_charts
+from services.jobs.pages.wordmap import bundle_of
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import PIECE, Piece, cut
 from services.jobs.service.schemas import ChangeView, NoticeView, WhyView
 from services.jobs.service.shardings import sharding_run
 from services.jobs.service.targets import shown
+from services.jobs.service.usage import read_use
 from services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
 BARS = 40  # attempts in the drawing; the table has all of them
@@ -29,6 +32,8 @@ DONE = {  # word of the address after an action -> its message
     "retry": "It is queued again.",
     "priority": "Its priority is changed.",
     "submit": "It is handed in.",
+    "note": "The note is added.",
+    "unnote": "The note is removed.",
     "after": "The jobs that it comes after are changed.",
 }
 
@@ -80,6 +85,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
     notes = [*journal.notes, *site.operations.loop.notes(job)]
     links = _links(site, job, plan, notes)
+    used = read_use(site.home, name, job.attempt)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
         **{"job": job, "plan": plan, "attempts": attempts, "bars": _bars(job, attempts, site.now), "now": site.now},
@@ -89,9 +95,11 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
             "error": site.operations.first_error(job),
             "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
             "told": [shown(target) for target in site.operations.targets(job)],
+            "idle": site.operations.idle(job),
             "lost": sum(one.lost_seconds for one in attempts),
             "promise": _promise(job, plan, attempts),
         },
+        **{"usage": use_charts(used, JOB_CHARTS), "machines": list(used)},
         "ran": job.spent + (max(0.0, site.now - job.started) if job.started else 0.0),
     }
 
@@ -185,7 +193,8 @@ def _bars(job: Job, attempts: Sequence[Attempt], now: float) -> list[Bar]:
 
 def _may(person: Person, job: Job) -> dict[str, bool]:
     """Returns the actions that the page offers; none to those who may not submit jobs."""
-    able = person.may("submitter")
+    submits = person.may("submitter")
+    able = submits and person.controls(job)
     return {
         "stop": able and job.state not in ENDED and job.state != State.STOPPING,
         "yield": able and job.state in (State.STARTING, State.RUNNING),
@@ -193,7 +202,7 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
         "priority": able and job.state not in ENDED,
         "after": able and job.state in QUEUED,
         "remove": able and job.state in ENDED,
-        "again": able,
+        "again": submits,
     }
 
 
@@ -212,7 +221,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
-        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
+        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/trials?sweep={above}"))
+    found += [Link("Array", tag, f"/trials?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     maker = _maker(site, job, str(released.get("shards") or ""))
     if maker is not None:
@@ -226,6 +236,8 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         found.append(
             Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
         )
+    if bundle_of(job) is not None:
+        found.append(Link("Word vectors", "map, neighbours, analogies", f"/jobs/{job.id}/words"))
     if released.get("bleu"):
         signature, _, value = str(released["bleu"]).partition(" = ")
         found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))

@@ -92,7 +92,6 @@ DONE = {
 
 def _keep(site: Site, person: Person, name: str, asked: listing.Filter) -> None:
     """Keeps a list under a name. Raises UserError for a name or a search that cannot be read."""
-    if not schemas.is_saved_name(name):
-        raise UserError(f"{name!r}: a name has letters, digits and . + - _, at most 64")
+    schemas.check_saved_name(name)
     asked.search.conditions(site.now)
     site.operations.views.put(person.owner, name, {"query": asked.query(before=None, place=0)})

@@ -117,23 +117,23 @@ class Listing:
 
 def listing(site: Site, person: Person, asked: Filter) -> Listing:
     """Returns the requested jobs that a user may see."""
-    ledger, owner = site.operations.ledger, site.operations.only(person, asked.owner or None)
+    ledger = site.operations.ledger
     forecasts = site.forecaster.view().forecasts
     active: list[Job] = []
     if asked.group in ("all", "waiting") and asked.before is None and not asked.place:
-        active = _jobs(ledger, asked, owner, _among(ACTIVE), ACTIVE_ROWS)
+        active = _jobs(ledger, asked, person, _among(ACTIVE), ACTIVE_ROWS)
     if asked.group == "waiting":
-        found = _queue(ledger, asked, owner, list(forecasts))
+        found = _queue(ledger, asked, person, list(forecasts))
     else:
         # the newest of all jobs are read in order; an index of states does not help here
         wanted = _among(GROUPS[asked.group][1]) if asked.group != "all" else Job.state.not_in(sorted(ACTIVE))
-        found = _jobs(ledger, asked, owner, wanted)
+        found = _jobs(ledger, asked, person, wanted)
     shown, more = found[:ROWS], ""
     if len(found) > ROWS:
         cursor = {"place": asked.place + ROWS} if asked.group == "waiting" else {"before": shown[-1].seq}
         more = f"/{asked.query(**cursor)}"
     rows, above = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in (shown, active))
-    by_state = _counts(ledger, asked, owner)
+    by_state = _counts(ledger, asked, person)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
     return Listing(above, rows, counts, asked, more, _sweep(site, asked, [*active, *shown]))
 
@@ -155,11 +155,9 @@ def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:
     return Row(job, None, min(1.0, step / max(1, steps)), step, steps)
 
 
-def _jobs(
-    ledger: Ledger, asked: Filter, owner: str | None, state: ColumnElement[bool], most: int = ROWS + 1
-) -> list[Job]:
+def _jobs(ledger: Ledger, asked: Filter, person: Person, state: ColumnElement[bool], most: int = ROWS + 1) -> list[Job]:
     """Returns jobs in these states, newest first."""
-    query = select(Job).order_by(Job.seq.desc()).limit(most).where(*_wanted(asked, owner), state)
+    query = select(Job).order_by(Job.seq.desc()).limit(most).where(*wanted_jobs(asked, person), state)
     if asked.before is not None:
         query = query.where(Job.seq < asked.before)
     with ledger.database.read() as session:
@@ -168,13 +166,12 @@ def _jobs(
 
 def older(site: Site, person: Person, asked: Filter, before: int | None, most: int) -> list[Job]:
     """Returns the wanted jobs older than `before`, newest first. Raises UserError if the search cannot be read."""
-    owner = site.operations.only(person, asked.owner or None)
-    return _jobs(site.operations.ledger, replace(asked, before=before), owner, _among(GROUPS[asked.group][1]), most)
+    return _jobs(site.operations.ledger, replace(asked, before=before), person, _among(GROUPS[asked.group][1]), most)
 
 
-def _queue(ledger: Ledger, asked: Filter, owner: str | None, order: Sequence[str]) -> list[Job]:
+def _queue(ledger: Ledger, asked: Filter, person: Person, order: Sequence[str]) -> list[Job]:
     """Returns waiting jobs in the scheduler's `order`, then those that are not in it yet, by priority and age."""
-    wanted = [*_wanted(asked, owner), _among(QUEUED)]
+    wanted = [*wanted_jobs(asked, person), _among(QUEUED)]
     names = list(order[asked.place : asked.place + AHEAD])
     with ledger.database.read() as session:
         if len(wanted) > 1 or len(names) < AHEAD:  # not all jobs, or the end of the queue: their places among all
@@ -190,16 +187,16 @@ def _among(states: Collection[State]) -> ColumnElement[bool]:
     return Job.state.in_(sorted(states))
 
 
-def _counts(ledger: Ledger, asked: Filter, owner: str | None) -> dict[str, int]:
+def _counts(ledger: Ledger, asked: Filter, person: Person) -> dict[str, int]:
     """Returns the number of requested jobs in each state."""
-    query = select(Job.state, func.count()).where(*_wanted(asked, owner)).group_by(Job.state)
+    query = select(Job.state, func.count()).where(*wanted_jobs(asked, person)).group_by(Job.state)
     with ledger.database.read() as session:
         return {str(state): count for state, count in session.execute(query)}
 
 
-def _wanted(asked: Filter, owner: str | None) -> list[ColumnElement[bool]]:
-    """Returns the conditions for the requested jobs, in any state."""
-    wanted: list[ColumnElement[bool]] = [] if owner is None else [Job.owner == owner]
+def wanted_jobs(asked: Filter, person: Person) -> list[ColumnElement[bool]]:
+    """Returns the conditions for the requested jobs that a person may see, in any state."""
+    wanted = [*person.jobs(), *([Job.owner == asked.owner] if asked.owner else [])]
     search = asked.search
     wanted += search.conditions(time.time())
     words = cast(Job.words, String)

@@ -1,8 +1,8 @@
 """The routes of the pages, each a few lines.
 
-/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /compare   /cluster
-/models/NAME   /login   /logout   /tokens   /live/... (server-sent events)   /static/...
-The list has its own in `list_routes`, schedules in `schedule_routes`.
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
+/endpoint   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
+The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,11 +16,27 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from model.errors import ServiceError, UserError
 from services.http.static_files import KeptStaticFiles
 from services.jobs.ledger.access import Person
-from services.jobs.pages import cluster, compare, jobpage, live, logpage, models, sign_in, submitting, tokens
+from services.jobs.pages import (
+    audit,
+    cluster,
+    endpointpage,
+    jobpage,
+    live,
+    logpage,
+    projects,
+    sign_in,
+    submitting,
+    tokens,
+)
+from services.jobs.pages.compare_routes import add_comparisons
 from services.jobs.pages.list_routes import add_list
+from services.jobs.pages.model_routes import add_models
 from services.jobs.pages.schedule_routes import add_schedules
 from services.jobs.pages.sessions import Visitor
+from services.jobs.pages.shard_routes import add_shards
 from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
+from services.jobs.pages.trial_routes import add_trials
+from services.jobs.pages.wordmap_routes import add_wordmaps
 from services.jobs.planning.refusals import VERBS
 from services.jobs.service import schemas
 from services.jobs.service.report import report
@@ -29,14 +45,15 @@ from services.jobs.states import ENDED, PRIORITIES, QUEUED
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
 Context = dict[str, Any]
-JOB_PARTS = ("head", "attempts", "curves", "links", "notices", "changes")
+JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "notes", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    for add in (sign_in.add, tokens.add, add_list, add_schedules, _job, _actions, _submit, _compare, _cluster, _models):
+    adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
+    for add in (add_wordmaps, *adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -58,6 +75,7 @@ def _marked(found: Parts) -> dict[str, dict[str, str]]:
 
 def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
     found = {**jobpage.overview(site, visitor.person, name), "csrf": visitor.csrf, "person": visitor.person}
+    found["noted"] = site.operations.notes_of(visitor.person, name)
     found["changes"] = jobpage.history(site, visitor.person, name)
     return {part: site.render(f"_job_{part}.html", **found) for part in JOB_PARTS}
 
@@ -163,6 +181,8 @@ def _actions(router: APIRouter, site: Site) -> None:
             "yield": lambda: operations.make_room(person, id),
             "retry": lambda: operations.retry(person, id),
             "remove": lambda: operations.remove(person, id),
+            "note": lambda: operations.add_note(person, id, str(sent.get("text", ""))),
+            "unnote": lambda: operations.remove_note(person, id, _number(sent.get("note"))),
             "priority": lambda: operations.set_priority(person, id, _priority(sent.get("priority"))),
             "after": lambda: operations.set_after(
                 person, id, submitting.find_jobs(site, person, str(sent.get("after", "")))
@@ -179,6 +199,12 @@ def _priority(word: object) -> int:
         if name == word:
             return number
     raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
+
+
+def _number(word: object) -> int:
+    if isinstance(word, str) and word.isdecimal() and len(word) < 10:
+        return int(word)
+    raise UserError(f"{word!r} is no number")
 
 
 def _submit(router: APIRouter, site: Site) -> None:
@@ -202,6 +228,7 @@ def _submit(router: APIRouter, site: Site) -> None:
             return HTMLResponse(site.render("_plan.html", **told), status, headers=HEADERS)
         more: Context = {"asked": asked, "filled": filled, "verbs": VERBS, **told, "presets": own, "kept": kept}
         more["choices"] = submitting.choices(site, visitor.person)
+        more["projects"] = [one.name for one in site.sharing.all(visitor.person)]
         return site.page(request, visitor, "submit.html", status, **more)
 
     @router.get("/submit")
@@ -235,20 +262,12 @@ def _submit(router: APIRouter, site: Site) -> None:
             if what == "submit":
                 job = site.operations.submit(visitor.person, body)
                 return RedirectResponse(f"/jobs/{job.id}?done=submit", 303)
-            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides)
+            request_only = schemas.PlanRequest(verb=body.verb, overrides=body.overrides, project=body.project)
             plan = site.operations.plan(visitor.person, request_only)
             return show(request, visitor, filled, plan, words=body.overrides)
         except (UserError, ServiceError, HTTPException, KeyError) as wrong:
             found = refusal_of(wrong)
             return show(request, visitor, filled, problem=found.text, status=found.status)
-
-
-def _compare(router: APIRouter, site: Site) -> None:
-    @router.get("/compare")
-    def together(request: Request, job: Annotated[list[str] | None, Query(max_length=50)] = None) -> Response:
-        visitor = site.visitor(request)
-        found = compare.comparison(site, visitor.person, job or [])
-        return site.page(request, visitor, "compare.html", **found)
 
 
 def _cluster(router: APIRouter, site: Site) -> None:
@@ -267,33 +286,16 @@ def _cluster(router: APIRouter, site: Site) -> None:
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
 
 
-def _models(router: APIRouter, site: Site) -> None:
-    @router.get("/models")
-    def every(request: Request) -> Response:
+def _endpoint(router: APIRouter, site: Site) -> None:
+    def shown() -> Parts:
+        return {"endpoint": site.render("_endpoint.html", **endpointpage.overview(site))}
+
+    @router.get("/endpoint")
+    def page(request: Request) -> Response:
         visitor = site.visitor(request)
-        try:
-            found, problem = [models.shown(visitor.person, one) for one in site.tracking.models()], ""
-        except ServiceError as wrong:
-            found, problem = [], str(wrong)
-        served = {str(one.get("name")): str(one.get("version")) for one in models.serving(site).values()}
-        return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
+        return site.page(request, visitor, "endpoint.html", parts=_marked(shown()), stream="/live/endpoint")
 
-    def show(request: Request, visitor: Any, name: str, version: str, trial: models.Trial | None = None) -> Response:
-        try:
-            found = models.card(site, visitor.person, name, version)
-        except UserError as wrong:
-            raise HTTPException(404, str(wrong)) from None
-        return site.page(request, visitor, "model.html", **{**found, **({"trial": trial} if trial else {})})
-
-    @router.get("/models/{name}")
-    def card(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
-        return show(request, site.visitor(request), name, version)
-
-    @router.post("/models/{name}")
-    async def attempt(request: Request, name: Annotated[str, Path(max_length=300)], version: str = "") -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        kind, pair, text = (str(sent.get(key, "")) for key in ("kind", "pair", "text"))
-        trial = await run_in_threadpool(models.attempt, site, kind, pair, text)
-        if request.headers.get("x-part") == "trial":
-            return HTMLResponse(site.render("_trial.html", trial=trial), headers=HEADERS)
-        return await run_in_threadpool(show, request, visitor, name, version, trial)
+    @router.get("/live/endpoint")
+    async def live_endpoint(request: Request) -> StreamingResponse:
+        visitor = await run_in_threadpool(site.visitor, request)
+        return live.answer(site, visitor, live.parts(site.newest, shown))

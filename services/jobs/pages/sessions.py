@@ -19,6 +19,7 @@ from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
 from services.jobs.http.guard import ANONYMOUS, Guard
 from services.jobs.ledger.access import Person, TokenExpiredError, digest_of
+from services.jobs.ledger.asked import tell_person
 from services.jobs.service.schemas import NAME
 
 COOKIE = "dragoman_session"
@@ -114,6 +115,7 @@ class Sessions:
 
     def _person(self, session: dict[str, object]) -> Person:
         if not self.keys:
+            tell_person(_login_name())
             return Person(_login_name(), "admin")
         digest = session["token"]
         try:

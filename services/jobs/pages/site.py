@@ -27,9 +27,13 @@ from services.jobs.pages import words
 from services.jobs.pages.curves import Journals
 from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from services.jobs.service.devices import Devices
+from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.forecaster import Forecaster
 from services.jobs.service.operations import Operations
+from services.jobs.service.shard_folders import ShardFolders
+from services.jobs.service.sharing import Sharing
 from services.jobs.service.tracking import Tracking
+from services.jobs.service.vectors import VectorsProcess
 from services.jobs.states import ACTIVE, ENDED, QUEUED
 from services.version import version
 
@@ -76,10 +80,16 @@ class Site:
     endpoint: str  # its address; empty: there is none
     home: Path
     devices: Devices  # command lines that wait to be let in
+    vectors: VectorsProcess
+    endpoint_watch: EndpointWatch
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
+    shards: ShardFolders = field(init=False)
+    sharing: Sharing = field(init=False)
 
     def __post_init__(self) -> None:
+        self.shards = ShardFolders(self.operations.loop.intake.places, self.home)
+        self.sharing = Sharing(self.sessions.access, self.operations.loop.intake.projects)
         self.templates = Environment(
             loader=FileSystemLoader(FOLDER / "templates"),
             autoescape=True,

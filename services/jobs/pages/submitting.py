@@ -29,7 +29,7 @@ SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with
 GROUPS = ("experiment", "corpus", "tokenizer", "model", "train", "cluster", "registry")
 RESUMES = "train"  # the command that resumes the run of its name
-QUEUING = ("priority", "after", "retries", "max_hours", "by", "tags", "notify")  # how the job is queued
+QUEUING = ("priority", "project", "after", "retries", "max_hours", "by", "tags", "notify")  # how the job is queued
 LISTS = ("after", "tags", "notify")  # of these several, with blanks between them
 Body = TypeVar("Body", bound=BaseModel)
 OFFERED = 100  # jobs to come after
@@ -67,6 +67,7 @@ def repeat_job(site: Site, job: Job) -> Filled:
     if job.verb == RESUMES and job.run:
         given["name"] = _new_name(site, job)
     queuing = dict.fromkeys(QUEUING, "") | {key: " ".join(getattr(job, key)) for key in LISTS}
+    queuing["project"] = job.project
     queuing["priority"] = PRIORITY_NAMES.get(job.priority, "normal")
     if job.retries:
         queuing["retries"] = str(job.retries)
@@ -113,12 +114,12 @@ def change_preset(site: Site, person: Person, what: str, name: str, filled: Fill
         if value and (key, value) != ("priority", "normal"):
             items = ",".join(json.dumps(item) for item in _items(key, value))
             options.append(f"jobs.{key}=[{items}]" if key in LISTS else f"jobs.{key}={value}")
-    site.operations.keep(person, name, _validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
+    site.operations.keep(person, name, validated(schemas.PresetRequest, verb=filled.verb, words=[*words, *options]))
 
 
 def choices(site: Site, person: Person) -> list[tuple[str, str]]:
     """Returns (id, description) of the newest jobs that another may come after."""
-    wanted = Filter(owner=site.operations.only(person, None), state=UNENDED | {State.SUCCEEDED})
+    wanted = Filter(seen=person.jobs(), state=UNENDED | {State.SUCCEEDED})
     found, _ = site.operations.ledger.rows(("seq", "id", "run", "verb", "state"), wanted, limit=OFFERED)
     return [(row.id, f"{row.run.partition(' ')[2].rpartition('/')[2] or row.verb}, {row.state}") for row in found]
 
@@ -134,7 +135,7 @@ def find_jobs(site: Site, person: Person, text: str) -> list[str]:
         if site.operations.ledger.states([word]) and site.operations.job(person, word):
             found.append(word)
             continue
-        wanted = Filter(owner=site.operations.only(person, None), name=word)
+        wanted = Filter(seen=person.jobs(), name=word)
         rows, _ = site.operations.ledger.rows(("seq", "id"), wanted, limit=1)
         if not rows:
             raise UserError(f"after: there is no job {word!r}: give an id, or the name of a run")
@@ -218,6 +219,7 @@ def submission(site: Site, person: Person, filled: Filled, words: Sequence[str])
         "verb": filled.verb,
         "overrides": list(words),
         "priority": how.get("priority") or "normal",
+        "project": how.get("project", ""),
     }
     values["after"] = find_jobs(site, person, how.get("after", ""))
     values |= {key: _items(key, how.get(key, "")) for key in ("tags", "notify")}
@@ -229,10 +231,10 @@ def submission(site: Site, person: Person, filled: Filled, words: Sequence[str])
             values[key] = float(text) if key == "max_hours" else int(float(text))
     if how.get("by"):
         values["by"] = moment(how["by"])
-    return _validated(schemas.Submission, **values)
+    return validated(schemas.Submission, **values)
 
 
-def _validated(kind: type[Body], **values: Any) -> Body:
+def validated(kind: type[Body], **values: Any) -> Body:
     """Returns a body of the REST interface. Raises UserError for a field that is out of its bounds."""
     try:
         return kind.model_validate(values)

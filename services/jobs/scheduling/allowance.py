@@ -1,6 +1,6 @@
-"""The rest of owners' quotas, and the part reserved for an owner's first job that cannot start.
+"""The rest of the quotas of accounts (owners or projects), and the part reserved for the first job that cannot start.
 
-That job gets a reservation within the quota. Younger jobs of the same owner start only if they end before it, or use
+That job gets a reservation within the quota. Younger jobs of the same account start only if they end before it, or use
 only what it leaves even then.
 """
 
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from services.jobs.scheduling.entries import Entry, Quota, Wait
 from services.jobs.scheduling.room import TINY, Needs
 
-NAMES = ("CPU", "GPU")
+NAMES = ("CPU", "GPU", "job")
+NONE = (0.0, 0.0, 0.0)
 ALL = 1 << 30  # workers, without a limit
 
 
@@ -20,7 +21,7 @@ class Kept:
 
     job: str
     at: float  # when the owner's jobs will have released enough; -inf: nothing starts before it
-    spare: list[float]  # CPUs and GPUs that it leaves then
+    spare: list[float]  # CPUs, GPUs and jobs that it leaves then
 
 
 class Allowances:
@@ -33,39 +34,39 @@ class Allowances:
 
     def hold(self, owner: str, needs: Needs, workers: int) -> None:
         """Counts a job's resources."""
-        used = self._used.setdefault(owner, [0.0, 0.0])
-        for number, amount in enumerate(needs.total(workers)):
+        used = self._used.setdefault(owner, [*NONE])
+        for number, amount in enumerate(_total(needs, workers)):
             used[number] += amount
 
     def start(self, job: Entry, workers: int) -> None:
         """Counts a job that this pass starts."""
-        self.hold(job.owner, job.needs, workers)
-        kept = self.kept.get(job.owner)
+        self.hold(job.account, job.needs, workers)
+        kept = self.kept.get(job.account)
         if kept is not None and self._now + job.high > kept.at:
             _take(kept.spare, job.needs, workers)
 
     def most(self, job: Entry) -> tuple[int, Wait | None]:
         """Returns the most workers with which a job can start, and the reason if there are none."""
-        bounds = self._bounds(job.owner)
+        bounds = self._bounds(job.account)
         if bounds is None:
             return job.needs.choices[-1], None
-        used = self._used.get(job.owner, (0.0, 0.0))
+        used = self._used.get(job.account, NONE)
         left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
         least = job.needs.choices[0]
         allowed, short = _fits(left, job.needs)
         if allowed < least:
-            return 0, Wait("quota", NAMES[short], job.needs.total(least)[short], max(0.0, left[short]), job.owner)
-        kept = self.kept.get(job.owner)
+            return 0, Wait("quota", NAMES[short], _total(job.needs, least)[short], max(0.0, left[short]), job.account)
+        kept = self.kept.get(job.account)
         if kept is not None and kept.job != job.id and self._now + job.high > kept.at:
             both = [min(pair) for pair in zip(left, kept.spare, strict=True)]
             allowed, short = _fits(both, job.needs)
             if allowed < least:
-                return 0, Wait("held", NAMES[short], job.needs.total(least)[short], max(0.0, left[short]), kept.job)
+                return 0, Wait("held", NAMES[short], _total(job.needs, least)[short], max(0.0, left[short]), kept.job)
         return min(allowed, job.needs.choices[-1]), None
 
     def possible(self, job: Entry) -> bool:
         """Returns True if the whole quota is enough for a job."""
-        bounds = self._bounds(job.owner)
+        bounds = self._bounds(job.account)
         return bounds is None or _fits(list(bounds), job.needs)[0] >= job.needs.choices[0]
 
     def open(self, owner: str) -> bool:
@@ -82,36 +83,42 @@ class Allowances:
             strict: no job of the owner starts before it, however short.
             leaving: returns times and the jobs that will have ended by then, in order.
         """
-        bounds = self._bounds(job.owner)
+        bounds = self._bounds(job.account)
         if bounds is None or not self.possible(job):
             return
-        least, kept = job.needs.choices[0], self.kept.get(job.owner)
+        least, kept = job.needs.choices[0], self.kept.get(job.account)
         if kept is not None:  # the quota is reserved for another job of this owner; this one takes part of the rest
             _take(kept.spare, job.needs, least)
             return
-        used = self._used.get(job.owner, (0.0, 0.0))
+        used = self._used.get(job.account, NONE)
         left = [bound - taken for bound, taken in zip(bounds, used, strict=True)]
         at = until
         if _fits(left, job.needs)[0] < least:
             for moment, one in leaving():
                 if _fits(left, job.needs)[0] >= least:
                     break
-                if one.owner == job.owner:
-                    left = [free + amount for free, amount in zip(left, one.needs.total(one.workers), strict=True)]
+                if one.account == job.account:
+                    left = [free + amount for free, amount in zip(left, _total(one.needs, one.workers), strict=True)]
                     at = moment
         _take(left, job.needs, least)
-        self.kept[job.owner] = Kept(job.id, float("-inf") if strict else at, left)
+        self.kept[job.account] = Kept(job.id, float("-inf") if strict else at, left)
 
-    def _bounds(self, owner: str) -> tuple[float, float] | None:
+    def _bounds(self, owner: str) -> tuple[float, float, float] | None:
         quota = self._quotas.get(owner)
         if quota is None:
             return None
         unbound = float("inf")
-        return (unbound if quota.cpus is None else quota.cpus, unbound if quota.gpus is None else quota.gpus)
+        cpus, gpus, jobs = (unbound if one is None else one for one in (quota.cpus, quota.gpus, quota.jobs))
+        return cpus, gpus, jobs
+
+
+def _total(needs: Needs, workers: int) -> tuple[float, float, float]:
+    """Returns the CPUs and GPUs of a job with so many workers, and 1 for itself."""
+    return (*needs.total(workers), 1.0)
 
 
 def _take(amounts: list[float], needs: Needs, workers: int) -> None:
-    for number, amount in enumerate(needs.total(workers)):
+    for number, amount in enumerate(_total(needs, workers)):
         amounts[number] -= amount
 
 
@@ -119,6 +126,7 @@ def _fits(left: list[float], needs: Needs) -> tuple[int, int]:
     """Returns for how many workers `left` is enough, and the limiting resource."""
     found = [
         int((free + TINY) / each) if each > 0 and free < float("inf") else ALL
-        for free, each in zip(left, (needs.cpus, needs.gpus), strict=True)
+        for free, each in zip(left, (needs.cpus, needs.gpus), strict=False)
     ]
+    found.append(ALL if left[2] >= 1 else 0)
     return max(0, min(found)), found.index(min(found))

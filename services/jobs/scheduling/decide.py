@@ -1,5 +1,7 @@
 """One pass of the scheduler: a pure function of jobs, quotas, capacity, rules (with the owners' usage) and time.
 
+Quotas and shares are of accounts: of the project that a job belongs to, or of its owner if it has none.
+
 Jobs come by priority, then by their owner's share, then by age. Each starts if its owner's quota and the free resources
 allow it; an elastic job gets as many workers as fit. The first that does not fit may make jobs of lower priority yield.
 If that is not enough it gets a reservation: the time when enough of the running jobs will have ended. Later jobs start
@@ -96,9 +98,9 @@ def decide_queue(
             continue
         if wait.kind == "drivers":
             break
-        group = (job.owner, job.needs)
+        group = (job.account, job.needs)
         if wait.kind == "held":
-            walk.keep_short(group, now, one.allowances.kept[job.owner].at)
+            walk.keep_short(group, now, one.allowances.kept[job.account].at)
         elif wait.kind == "reserved" and one.reservation is not None:
             walk.keep_short(job.needs, now, one.reservation.at)
         else:
@@ -131,7 +133,7 @@ class _Pass:
         self.refused: dict[tuple[Needs, str], Wait] = {}
         self.possible: dict[Needs, int] = {}
         for job in active:
-            self.allowances.hold(job.owner, job.needs, job.workers)
+            self.allowances.hold(job.account, job.needs, job.workers)
             self._hold(job, job.workers)
 
     def outcome(self) -> Outcome:
@@ -180,7 +182,7 @@ class _Pass:
         if wait is None:
             return None
         head = self.reservation is not None and self.reservation.job == job.id
-        if head or self.allowances.open(job.owner):
+        if head or self.allowances.open(job.account):
             # Otherwise a younger job of its owner would take the head's quota, and with it its reservation.
             until = self.now if self.reservation is None else self.reservation.at
             self.allowances.keep(job, until, head or job.id == self.first, self._leaving)

@@ -32,6 +32,11 @@ class Entry:
     stepped: float | None = None  # when the running attempt began its first step; None: not seen yet
     kept: float = 0.0  # time of its newest checkpoint
     preempted: int = 0  # number of its preemptions
+    account: str = ""  # whose quota and share it counts for: its project's, or its owner's
+
+    def __post_init__(self) -> None:
+        if not self.account:
+            object.__setattr__(self, "account", self.owner)
 
     @property
     def active(self) -> bool:
@@ -57,10 +62,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The limits of an owner's jobs together."""
+    """The limits of an account's jobs together."""
 
     cpus: float | None = None
     gpus: float | None = None
+    jobs: int | None = None  # that run at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +110,10 @@ class Wait:
     """The reason why a job does not start in this pass."""
 
     kind: Kind
-    resource: str = ""  # CPU or GPU, if one of them is short
+    resource: str = ""  # CPU or GPU, if one of them is short; job, if too many run
     needed: float = 0.0
     free: float = 0.0
-    behind: str = ""  # the job with the reservation or the run, the owner of the quota, or the yielding jobs
+    behind: str = ""  # the job with the reservation or the run, the account of the quota, or the yielding jobs
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def place(job: Entry) -> Place:
 
 def turn(job: Entry, share: Share) -> Turn:
     """Returns a job's turn: by priority, then by its owner's share, then by age."""
-    return -job.priority, share(job.owner), job.age, job.id
+    return -job.priority, share(job.account), job.age, job.id
 
 
 class Queue:
@@ -54,7 +54,7 @@ class Queue:
         if job.active:
             self.active[job.id] = job
         elif _has_turn(job):
-            insort(self._groups.setdefault((job.owner, job.needs), []), place(job))
+            insort(self._groups.setdefault((job.account, job.needs), []), place(job))
             insort(self._since, (job.since, job.age, job.id))
 
     def remove(self, name: str) -> None:
@@ -64,7 +64,7 @@ class Queue:
             return
         self.active.pop(name, None)
         if not job.active and _has_turn(job):
-            group = (job.owner, job.needs)
+            group = (job.account, job.needs)
             places = self._groups[group]
             del places[bisect_left(places, place(job))]
             if not places:
@@ -73,7 +73,7 @@ class Queue:
 
     def before(self, job: Entry, share: Share) -> list[Entry]:
         """Returns the jobs whose turn is before a job's while nothing more starts."""
-        found, own = list[Entry](), share(job.owner)
+        found, own = list[Entry](), share(job.account)
         for (owner, _), places in self._groups.items():
             # one owner's places are in the order of turns; another owner's come first or last within a priority
             first = share(owner)

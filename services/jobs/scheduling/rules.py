@@ -64,7 +64,7 @@ class Rules:
     def charge(self, job: Entry, now: float) -> None:
         """Counts what an active job has held, which ends now."""
         if self.usage is not None:
-            self.usage.charge(job.owner, *job.needs.total(job.workers), job.started, now)
+            self.usage.charge(job.account, *job.needs.total(job.workers), job.started, now)
 
 
 class Shares:
@@ -78,7 +78,7 @@ class Shares:
         if rules.usage is not None:
             for job in active:
                 factor = 1.0 + rules.usage.weigh_active(now - job.started)
-                self._add(job.owner, *(factor * amount for amount in job.needs.total(job.workers)))
+                self._add(job.account, *(factor * amount for amount in job.needs.total(job.workers)))
 
     def of(self, owner: str) -> float:
         """Returns an owner's share; 0 for all without fair share."""
@@ -93,7 +93,7 @@ class Shares:
     def start(self, job: Entry, workers: int) -> None:
         """Counts a job that this pass starts."""
         if self._rules.usage is not None:
-            self._add(job.owner, *job.needs.total(workers))
+            self._add(job.account, *job.needs.total(workers))
 
     def _add(self, owner: str, cpus: float, gpus: float) -> None:
         amounts = self._of(owner)

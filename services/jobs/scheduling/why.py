@@ -83,7 +83,7 @@ def _holds(one: Entry, job: Entry, wait: Wait) -> bool:
         case "after" | "run":
             return one.id == wait.behind
         case "quota" | "held":
-            return one.active and one.owner == job.owner
+            return one.active and one.account == job.account
         case "room" | "reserved" | "preempting" | "ripening":
             return one.active and _amount(one, wait.resource) > 0
         case "drivers":
@@ -102,7 +102,7 @@ def _holder(one: Entry, wait: Wait, now: float) -> Holder:
 
 def _amount(one: Entry, resource: str) -> float:
     cpus, gpus = one.needs.total(one.workers)
-    return {"CPU": cpus, "GPU": gpus}.get(resource, 0.0)
+    return {"CPU": cpus, "GPU": gpus, "job": 1.0}.get(resource, 0.0)
 
 
 def sentence(job: Entry, wait: Wait, ahead: int) -> str:
@@ -117,6 +117,8 @@ def sentence(job: Entry, wait: Wait, ahead: int) -> str:
             return f"job {wait.behind} works on the same run {job.run!r}"
         case "never":
             return f"{needs}; the cluster has {wait.free:g} in all"
+        case "quota" if wait.resource == "job":
+            return f"as many jobs run as the quota of {wait.behind} allows at once"
         case "quota":
             return f"{needs}, of the quota of {wait.behind} {wait.free:g} {verb} left"
         case "drivers":
@@ -124,7 +126,7 @@ def sentence(job: Entry, wait: Wait, ahead: int) -> str:
         case "reserved":
             return f"{lacks}, and reserved for job {wait.behind}, which it would delay"
         case "held":
-            words = f"{needs}, of the quota of {job.owner} {wait.free:g} {verb} left"
+            words = f"{needs}, of the quota of {job.account} {wait.free:g} {verb} left"
             return f"{words} and kept for job {wait.behind}, which it would delay"
         case "preempting":
             return f"{lacks}; asked to make room: job {wait.behind}"

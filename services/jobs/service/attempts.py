@@ -10,6 +10,7 @@ from pathlib import Path
 from sqlalchemy import update
 
 from model.errors import ServiceError, UserError
+from model.usage.recorder import Order
 from services.jobs.executors.base import Executor, Observation
 from services.jobs.executors.base import Start as Handed
 from services.jobs.ledger.ledger import ConflictError, Ledger
@@ -100,8 +101,10 @@ class Attempts:
         again: others may have made some, or been given the name, since the job was planned."""
         plan = job.plan or {}
         try:
-            granted = self.intake.places.check(job.owner, plan.get("places", ()))
-            owner = self.intake.ownership.claim(plan, job.owner, job.admin)
+            if job.project:
+                self.intake.projects.check_member(job.project, job.owner, job.admin)
+            granted = self.intake.places.check(job.owner, plan.get("places", ()), job.account)
+            owner = self.intake.ownership.claim(plan, job.owner, job.admin, job.account)
         except UserError as problem:
             with contextlib.suppress(ConflictError):  # its owner was faster: the next look sees it
                 self._end(job, Verdict(State.FAILED, "failed", "mistake", str(problem)))
@@ -113,7 +116,9 @@ class Attempts:
                 session.execute(update(Attempt).where(*where).values(incarnation=incarnation))
         planner = self.intake.planner
         grant = json.dumps({"roots": planner.roots, "secrets": planner.secrets, **granted})
-        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant))
+        path = str(attempt_of(self.home, job.id, job.attempt).usage.absolute())
+        usage = str(Order(path, bool(job.gpus), self.config.idle.share))
+        self.executor.submit(replace(describe_attempt(job), model_owner=owner, grant=grant, usage=usage))
 
     def _incarnation(self, job: Job) -> str | None:
         """Returns the life of the cluster that the running attempt belongs to."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from services.jobs.ledger.access import Bounds
 from services.jobs.ledger.tables import Job
 from services.jobs.scheduling.entries import UNKNOWN, Entry, Quota
 from services.jobs.scheduling.room import Needs
@@ -31,12 +32,13 @@ def entry(job: Job, states: Mapping[str, str]) -> Entry:
         next((other for other in job.after if states.get(other) != State.SUCCEEDED), ""),
         job.verb in YIELDING_VERBS,
         job.waiting_since or job.submitted,
+        account=job.account,
     )
 
 
-def quotas(found: Mapping[str, tuple[float | None, float | None]]) -> dict[str, Quota]:
+def quotas(found: Mapping[str, Bounds]) -> dict[str, Quota]:
     """Returns the ledger's quotas for the scheduler."""
-    return {owner: Quota(cpus, gpus) for owner, (cpus, gpus) in found.items()}
+    return {account: Quota(*bounds) for account, bounds in found.items()}
 
 
 def rules(config: ServiceConfig) -> Rules:

@@ -15,7 +15,8 @@ from model.errors import ServiceError, UserError
 from model.plural import plural
 from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.places import Places
-from services.jobs.ledger.tables import Job, Measurement
+from services.jobs.ledger.projects import Projects
+from services.jobs.ledger.tables import Job, Measurement, account_of
 from services.jobs.planning.estimate import Estimate, estimate
 from services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
 from services.jobs.scheduling.entries import Capacity
@@ -44,7 +45,7 @@ class Intake:
         """`cluster` names the cluster of the measurements; jobs register models in `tracking`."""
         self.ledger, self.planner, self.cluster = ledger, planner, cluster
         self.ownership = Ownership(ledger, tracking or Tracking("", ""))
-        self.places = Places(ledger)
+        self.places, self.projects = Places(ledger), Projects(ledger)
         self._lock = threading.Lock()
         self._making: dict[str, str] = {}  # job -> its owner
         self._pool = ThreadPoolExecutor(THREADS, "plan")
@@ -87,6 +88,7 @@ class Intake:
         early: bool = False,
         deadline: float | None = None,
         admin: bool = False,
+        project: str = "",
     ) -> dict[str, Any]:
         """Returns the plan of a submission with its time for each number of workers.
 
@@ -95,18 +97,20 @@ class Intake:
         holds and that train the same as one.
 
         Raises:
-            UserError: it is refused, the cluster can never hold it, a file or the model is another owner's, or it is
-            too
-                late.
+            UserError: it is refused, the cluster can never hold it, a file or the model is another owner's, it is too
+                late, or `owner` is no member of the project.
         """
+        if project:
+            self.projects.check_member(project, owner, admin)
+        account = account_of(owner, project)
         gpus = sum(node.gpus for node in capacity.nodes) if capacity else 0.0
-        plan = self._asked(owner, verb, words, gpus, early)
+        plan = self._asked(owner, account, verb, words, gpus, early)
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
-            plan = self._asked(owner, verb, [*words, *_range_of(plan, capacity)], gpus, early)
+            plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early)
         if capacity is not None and capacity.nodes:
             self._check_room(plan, capacity)
-        self.ownership.check(plan, owner, admin)
+        self.ownership.check(plan, owner, admin, account)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
             most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
@@ -145,8 +149,8 @@ class Intake:
             try:
                 states = self.ledger.states(job.after)
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
-                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, job.admin)
-                self.ownership.claim(plan, job.owner, job.admin)
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, job.admin, job.project)
+                self.ownership.claim(plan, job.owner, job.admin, job.account)
             except PlannerClosedError:
                 raise
             except (UserError, ServiceError) as problem:
@@ -192,7 +196,9 @@ class Intake:
                 f"CPUs and {room.gpus:g} GPUs in all. Ask for fewer workers, or join more nodes to it"
             )
 
-    def _asked(self, owner: str, verb: str, words: Sequence[str], gpus: float, early: bool) -> dict[str, Any]:
+    def _asked(
+        self, owner: str, account: str, verb: str, words: Sequence[str], gpus: float, early: bool
+    ) -> dict[str, Any]:
         """Returns the planner's answer, without what it says about another owner's files, even in a refusal.
 
         Raises:
@@ -201,9 +207,9 @@ class Intake:
         try:
             plan = self.planner.plan(verb, words, gpus, early, owner)
         except RefusedPlanError as problem:
-            self.places.check(owner, problem.places)
+            self.places.check(owner, problem.places, account)
             raise UserError(str(problem)) from None
-        self.places.check(owner, plan.get("places", ()))
+        self.places.check(owner, plan.get("places", ()), account)
         return plan
 
 

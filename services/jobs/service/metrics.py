@@ -10,8 +10,9 @@
 | dragoman_forecast_error_ratio              | time of jobs that succeeded at once / the forecast
 | dragoman_forecasts_total{inside}           | such jobs, by whether the time was in the forecast's range
 | dragoman_lost_tokens_total{cause}          | tokens trained and not saved
-| dragoman_quota_used{owner,resource}        | held by an owner's jobs
-| dragoman_quota_limit{owner,resource}       | an owner's quota, if there is one
+| dragoman_quota_used{owner,resource}        | held by an owner's or a project's jobs
+| dragoman_quota_limit{owner,resource}       | their quota, if there is one
+| dragoman_idle_gpus{owner}                  | that jobs hold and do not use, see `service.idle`
 | dragoman_cluster_up                        | 1 if the cluster answered the last look
 | dragoman_cluster_capacity{resource}        | available to jobs
 | dragoman_deleted_jobs_total, _bytes_total | by `service.keep`
@@ -33,6 +34,7 @@ from sqlalchemy import func, select
 from services.jobs.ledger.access import Access
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.tables import Job
+from services.jobs.service.idle import Spell
 from services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
 from services.telemetry.disk import disks
 from services.telemetry.telemetry import Telemetry
@@ -43,7 +45,8 @@ RECOVERIES = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0
 RATIOS = (0.125, 0.25, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 4.0, 8.0)
 # Shown from the start: Prometheus sees no increase in a series that begins with its first event.
 CAUSES = ("end", "stop", "preemption", "shutdown", "signal", "mistake", "cluster", "vanished", "exit 1", "exit 137")
-NO_SLICES = {"cpu": 0.0, "gpu": 0.0}
+Resources = Callable[[], dict[str, float] | None]
+NO_SLICES = {"cpu": 0.0, "gpu": 0.0, "jobs": 0.0}
 
 
 class Metrics:
@@ -83,19 +86,21 @@ class Metrics:
         """Counts a refused connection."""
         self.refused.labels(status).inc()
 
-    def show(self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path) -> None:
+    def show(
+        self, ledger: Ledger, access: Access, cluster: Resources, home: Path, idle: Callable[[Job], Spell | None]
+    ) -> None:
         """Reads the ledger's state whenever metrics are fetched. `cluster` returns what jobs may use, by resource;
-        None if it does not answer."""
-        self.telemetry.registry.register(_State(ledger, access, cluster, home))
+        None if it does not answer. `idle` returns the spell in which a job's GPUs idle."""
+        self.telemetry.registry.register(_State(ledger, access, cluster, home, idle))
 
 
 class _State(Collector):
     """The values that are read when metrics are fetched."""
 
     def __init__(
-        self, ledger: Ledger, access: Access, cluster: Callable[[], dict[str, float] | None], home: Path
+        self, ledger: Ledger, access: Access, cluster: Resources, home: Path, idle: Callable[[Job], Spell | None]
     ) -> None:
-        self.ledger, self.access, self.cluster, self.home = ledger, access, cluster, home
+        self.ledger, self.access, self.cluster, self.home, self.idle = ledger, access, cluster, home, idle
 
     def describe(self) -> Iterable[Metric]:
         """Returns nothing: registering must not read the ledger."""
@@ -128,9 +133,13 @@ class _State(Collector):
         used = GaugeMetricFamily("dragoman_quota_used", "What owners' jobs hold", labels=["owner", "resource"])
         bound = GaugeMetricFamily("dragoman_quota_limit", "What they may hold", labels=["owner", "resource"])
         held: dict[str, dict[str, float]] = defaultdict(NO_SLICES.copy)
+        idle: dict[str, int] = defaultdict(int)
         for job in self.ledger.jobs(ACTIVE):
-            held[job.owner]["cpu"] += job.workers * job.cpus
-            held[job.owner]["gpu"] += job.workers * job.gpus
+            if job.gpus:
+                idle[job.owner] += spell.gpus if (spell := self.idle(job)) else 0
+            held[job.account]["cpu"] += job.workers * job.cpus
+            held[job.account]["gpu"] += job.workers * job.gpus
+            held[job.account]["jobs"] += 1
         for owner, limits in self.access.quotas().items():
             held[owner]  # zeros are shown for an owner without running jobs
             for resource, limit in zip(NO_SLICES, limits, strict=True):
@@ -141,3 +150,7 @@ class _State(Collector):
                 used.add_metric([owner, resource], amount)
         yield used
         yield bound
+        lazy = GaugeMetricFamily("dragoman_idle_gpus", "GPUs that jobs hold and do not use", labels=["owner"])
+        for owner, count in idle.items():
+            lazy.add_metric([owner], count)
+        yield lazy

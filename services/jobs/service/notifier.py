@@ -1,6 +1,7 @@
 """Tells people what becomes of their jobs.
 
-A notice is a row of the ledger before it is sent, one for each job, attempt, event and target. However often the
+A notice is a row of the ledger before it is sent, one for each job, attempt, event and target; of idle GPUs one for
+each spell. However often the
 service is killed, and however many services share the ledger, a delivered notice is not sent again. One whose answer
 was lost is tried again under the same id, by which the receiver knows it (Standard Webhooks, `webhook-id`).
 """
@@ -8,7 +9,7 @@ was lost is tried again under the same id, by which the receiver knows it (Stand
 import logging
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -18,9 +19,11 @@ from sqlalchemy.orm import Session
 
 from model.durations import duration
 from model.errors import ServiceError, reason
+from model.plural import plural
 from services.jobs.ledger.ledger import SHORT, Ledger
 from services.jobs.ledger.tables import Change, Job, Meta, Notice
 from services.jobs.notify_settings import Event, NotifyConfig
+from services.jobs.service.idle import Spell
 from services.jobs.service.targets import Message, RefusedError, send, shown
 from services.jobs.states import State
 
@@ -40,8 +43,11 @@ logger = logging.getLogger(__name__)
 class Notifier:
     """The notices of one ledger. `pages` is the address of the service's pages."""
 
-    def __init__(self, ledger: Ledger, config: NotifyConfig, pages: str) -> None:
-        self.ledger, self.config, self.pages = ledger, config, pages.rstrip("/")
+    def __init__(
+        self, ledger: Ledger, config: NotifyConfig, pages: str, idle: Callable[[Job], Spell | None] = lambda _: None
+    ) -> None:
+        """`idle` returns the spell in which a job's GPUs idle."""
+        self.ledger, self.config, self.pages, self.idle = ledger, config, pages.rstrip("/"), idle
         self._next_check = 0.0
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
@@ -74,6 +80,8 @@ class Notifier:
 
     def _enter(self) -> None:
         """Writes the notices of what has happened since the last look."""
+        checks = self.ledger.now() >= self._next_check
+        idle = self._idle() if checks else []  # files are read before the ledger is locked
         with self.ledger.database.write() as session:
             if not self.ledger.database.alone(session, LOCK):
                 return
@@ -85,8 +93,11 @@ class Notifier:
             if not self.ledger.database.is_sqlite:  # a change of a lower number may be committed later
                 query = query.where(Change.at < self.ledger.now() - SETTLED)
             changes = session.scalars(query).all()
-            for job, event, attempt, text in [*_told(session, changes), *self._overdue(session)]:
+            for job, event, attempt, text in [*_told(session, changes), *(self._overdue(session) if checks else ())]:
                 self._add(session, job, event, attempt, text)
+            for job, spell in idle:
+                text = f"leaves {plural(spell.gpus, 'GPU')} idle, for {duration(self.ledger.now() - spell.since)}"
+                self._add(session, job, "idle", job.attempt, text, spell.since)
             if changes:
                 cursor.value = str(changes[-1].id)
             session.execute(delete(Notice).where(Notice.created < self.ledger.now() - KEPT))
@@ -94,8 +105,6 @@ class Notifier:
     def _overdue(self, session: Session) -> Iterator[tuple[Job, Event, int, str]]:
         """Yields jobs that wait for long, or run for longer than was promised."""
         now = self.ledger.now()
-        if now < self._next_check:
-            return
         self._next_check = now + CHECK_EVERY
         stuck = Job.state == State.WAITING, Job.waiting_since < now - self.config.stuck
         for job in session.scalars(self._untold("stuck").where(*stuck)):
@@ -106,18 +115,29 @@ class Notifier:
             ran, promised = duration(now - (job.started or now)), duration(job.seconds_high or 0)
             yield job, "forecast", job.attempt, f"has run for {ran}; at most {promised} were expected"
 
+    def _idle(self) -> list[tuple[Job, Spell]]:
+        """Returns running jobs with targets whose GPUs idle."""
+        query = self._asked().where(Job.state == State.RUNNING, Job.gpus > 0)
+        with self.ledger.database.read() as session:
+            found = [(job, self.idle(job)) for job in session.scalars(query)]
+        return [(job, spell) for job, spell in found if spell is not None]
+
+    def _asked(self) -> Select[Job]:
+        """Returns the query for jobs with targets."""
+        asked = or_(cast(Job.notify, String) != "[]", Job.owner.in_(self.config.owners))
+        return select(Job).options(*SHORT).where(asked).limit(BATCH)
+
     def _untold(self, event: Event) -> Select[Job]:
         """Returns the query for jobs with targets, and without a notice of this event."""
         told = exists().where(Notice.job == Job.id, Notice.attempt == Job.attempt, Notice.event == event)
-        asked = or_(cast(Job.notify, String) != "[]", Job.owner.in_(self.config.owners))
-        return select(Job).options(*SHORT).where(asked, ~told).limit(BATCH)
+        return self._asked().where(~told)
 
-    def _add(self, session: Session, job: Job, event: Event, attempt: int, text: str) -> None:
+    def _add(self, session: Session, job: Job, event: Event, attempt: int, text: str, spell: float = 0.0) -> None:
         if event not in self.config.events:
             return
         now = self.ledger.now()
         for target in dict.fromkeys([*job.notify, *self.config.owners.get(job.owner, ())]):
-            key = {"job": job.id, "attempt": attempt, "event": event, "target": target}
+            key = {"job": job.id, "attempt": attempt, "event": event, "spell": spell, "target": target}
             if session.scalars(select(Notice.id).filter_by(**key)).first() is None:
                 name = job.run.partition(" ")[2].rpartition("/")[2]
                 what = f"{job.owner}'s {job.verb} {name}".rstrip()

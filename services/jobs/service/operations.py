@@ -13,10 +13,12 @@ from conf.again import key_of
 from model.errors import ServiceError, UserError
 from services.jobs import views
 from services.jobs.ledger.access import Person
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.filters import Filter
 from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
+from services.jobs.ledger.notes import Notes
 from services.jobs.ledger.saved import SavedItems
-from services.jobs.ledger.tables import Attempt, Job, Saved
+from services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from services.jobs.options import KEPT, OPTION, is_option, merge_words
 from services.jobs.planning.refusals import check_words
 from services.jobs.records import attempt_of
@@ -24,6 +26,7 @@ from services.jobs.scheduling.why import explain
 from services.jobs.service import schemas
 from services.jobs.service.attempts import describe_attempt
 from services.jobs.service.forecaster import Forecaster
+from services.jobs.service.idle import Spell, idle_spell
 from services.jobs.service.log_index import FirstError, LogIndexes
 from services.jobs.service.loop import Loop
 from services.jobs.service.targets import check_target
@@ -40,23 +43,37 @@ class Operations:
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
         self.indexes = LogIndexes()
+        self.audit = Audit(ledger)
         self.presets, self.views = SavedItems(ledger, "preset"), SavedItems(ledger, "view")
+        self.comparisons, self.notes = SavedItems(ledger, "comparison"), Notes(ledger)
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
-        """Returns the owner whose jobs are shown; None: all. People who may not see all owners see their own."""
+        """Returns the owner whose rows are shown; None: all. People who may not see all owners see their own."""
         return owner if person.sees_all else person.owner
 
     def job(self, person: Person, name: str) -> Job:
         """Returns a job. Raises UnknownJobError if there is none, or, to reveal nothing, if it is another owner's."""
         job = self.ledger.job(name)
-        if not person.sees(job.owner):
+        if not person.sees_job(job):
             raise UnknownJobError(name)
+        return job
+
+    def own_job(self, person: Person, name: str) -> Job:
+        """Returns a job that the person may change.
+
+        Raises:
+            UnknownJobError: as `job`.
+            HTTPException: 403, it is another member's of their project.
+        """
+        job = self.job(person, name)
+        if not person.controls(job):
+            raise HTTPException(403, f"job {name} is {job.owner}'s: they and a maintainer of {job.project} may do it")
         return job
 
     def page(self, person: Person, asked: schemas.ListQuery) -> schemas.JobPage:
         """Returns the wanted jobs, and the number of jobs in each state. Raises UserError for an impossible moment."""
-        wanted = asked.filter(self.only(person, asked.owner), self.ledger.now())
+        wanted = asked.filter(asked.owner, self.ledger.now(), person.jobs())
         newest = self.ledger.newest  # before the jobs are read, so that no change is missed
         found, following = self.ledger.rows(("seq", *views.COLUMNS), wanted, asked.cursor, asked.limit)
         jobs = [views.job_view(row) for row in found]
@@ -76,7 +93,13 @@ class Operations:
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Returns the plan. Raises UserError if it is refused."""
         return self.loop.intake.plan(
-            person.owner, body.verb, body.overrides, self.loop.capacity, deadline=body.by, admin=person.may("admin")
+            person.owner,
+            body.verb,
+            body.overrides,
+            self.loop.capacity,
+            deadline=body.by,
+            admin=person.may("admin"),
+            project=body.project,
         )
 
     def submit(self, person: Person, body: schemas.Submission, trace: str | None = None) -> Job:
@@ -86,6 +109,8 @@ class Operations:
             check_target(target, self.config.notify)
         for other in body.after:
             self.job(person, other)
+        if body.project:
+            self.loop.intake.projects.check_member(body.project, person.owner, person.may("admin"))
         try:
             return self.ledger.submit(
                 person.owner,
@@ -93,6 +118,7 @@ class Operations:
                 body.overrides,
                 priority=PRIORITIES[body.priority],
                 after=body.after,
+                project=body.project,
                 tags=body.tags,
                 notify=body.notify,
                 retries=body.retries,
@@ -131,7 +157,7 @@ class Operations:
             self.job(person, other)
         for line in _covering(lines):
             check_words(body.verb, line)
-            self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by))
+            self.plan(person, schemas.PlanRequest(verb=body.verb, overrides=line, by=body.by, project=body.project))
         unended = self.ledger.counts(Filter(state=UNENDED, owner=person.owner))
         if sum(unended.get(state, 0) for state in UNENDED) + len(lines) > self.config.waiting:
             raise HTTPException(429, f"{len(lines)} jobs more: at most {self.config.waiting} of yours may wait")
@@ -168,7 +194,10 @@ class Operations:
     def retry(self, person: Person, name: str) -> Job:
         """Queues a job again. Raises ConflictError if it has not ended."""
         # a person who lost an admin's rights does not keep them here, nor does an admin lend them to another's job
-        admin = self.job(person, name).admin and person.may("admin")
+        job = self.own_job(person, name)
+        admin = job.admin and person.may("admin")
+        if job.project:
+            self.loop.intake.projects.check_member(job.project, job.owner, admin)
         fresh = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
@@ -177,7 +206,9 @@ class Operations:
             wanted = state(job)
             if job.state == wanted and wanted in ACTIVE:
                 return job  # it was asked before
-            who = person.owner if person.owner == job.owner else "an admin"  # the owner reads the reason
+            shared = (job.project, "maintainer") in person.projects
+            other = f"{person.owner}, a maintainer of {job.project}" if shared else "an admin"
+            who = person.owner if person.owner == job.owner else other  # the owner reads the reason
             return self.ledger.change(job, wanted, person.owner, f"{words} {who}", **values)
 
         return self._repeat(person, name, change)
@@ -185,7 +216,7 @@ class Operations:
     def _repeat(self, person: Person, name: str, change: Callable[[Job], Job]) -> Job:
         """Makes a change to a job, again if others change it at the same time."""
         for last in [False] * (AGAIN - 1) + [True]:
-            job = self.job(person, name)
+            job = self.own_job(person, name)
             try:
                 return change(job)
             except ConflictError:
@@ -231,7 +262,26 @@ class Operations:
 
     def remove(self, person: Person, name: str) -> None:
         """Removes a job. Raises ConflictError if it has not ended."""
-        self.ledger.remove(self.job(person, name), person.owner)
+        self.ledger.remove(self.own_job(person, name), person.owner)
+
+    def notes_of(self, person: Person, name: str) -> list[schemas.NoteView]:
+        """Returns a job's notes, as the person may read them."""
+        self.job(person, name)
+        return [schemas.NoteView.shown(one, person) for one in self.notes.of(name)]
+
+    def add_note(self, person: Person, name: str, text: str) -> schemas.NoteView:
+        """Adds a note to a job. Raises UserError for an empty text, or if the job has too many."""
+        text = clean_note(text)
+        if not text:
+            raise UserError("the note is empty")
+        return schemas.NoteView.shown(self.notes.add(self.job(person, name), person.owner, text), person)
+
+    def remove_note(self, person: Person, name: str, number: int) -> None:
+        """Removes a note. Raises UserError if there is none, or if it is another author's and the person no admin."""
+        job, note = self.job(person, name), self.notes.get(name, number)
+        if note.author != person.owner and not person.may("admin"):
+            raise UserError(f"note {number} is {person.name_of(note.author)}'s: only its author or an admin removes it")
+        self.notes.remove(job, note, person.owner)
 
     def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
         """Returns why a job waits, or what it does instead; see `explain`."""
@@ -260,6 +310,10 @@ class Operations:
         if job.state not in (State.FAILED, State.LOST) or not job.attempt:
             return None
         return self.indexes.of(attempt_of(self.loop.home, job.id, job.attempt).log).first_error()
+
+    def idle(self, job: Job) -> Spell | None:
+        """Returns the spell in which GPUs of a running job idle; None if they work."""
+        return idle_spell(self.loop.home, job, self.ledger.now(), self.config.idle)
 
     def targets(self, job: Job) -> list[str]:
         """Returns who is told of a job: its own targets and its owner's."""
@@ -292,6 +346,13 @@ class Operations:
         except ServiceError as problem:
             raise HTTPException(503, str(problem)) from None
 
+    def audit_rows(
+        self, person: Person, asked: schemas.AuditQuery, before: int | None, limit: int
+    ) -> Sequence[AuditRow]:
+        """Returns rows of the audit, newest first; who is no admin gets their own. Raises UserError as `filter`."""
+        wanted = asked.filter(self.only(person, asked.person), self.ledger.now())
+        return self.audit.rows(wanted, before, limit)
+
     def bill(self, person: Person, owner: str | None) -> list[schemas.BillRow]:
         """Returns the losses, the largest first."""
         following = aliased(Attempt)
@@ -305,14 +366,21 @@ class Operations:
             .group_by(Job.owner, Attempt.job, Attempt.cause)
             .order_by(func.sum(Attempt.lost_tokens).desc(), func.sum(Attempt.startup).desc(), Attempt.job)
             .limit(1000)
+            .where(*person.jobs())
         )
-        only = self.only(person, owner)
-        if only is not None:
-            query = query.where(Job.owner == only)
+        if owner is not None:
+            query = query.where(Job.owner == owner)
         with self.ledger.database.read() as session:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]
+
+
+def clean_note(text: str) -> str:
+    """Returns a note without control characters and without space around it. Raises UserError if it is too long."""
+    if len(text) > schemas.LONGEST_NOTE:
+        raise UserError(f"a note of {len(text):,} characters: at most {schemas.LONGEST_NOTE:,}")
+    return "\n".join("".join(one for one in line if one.isprintable()) for line in text.splitlines()).strip()
 
 
 def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:

@@ -1,9 +1,9 @@
 """Ownership of registered models: who may register versions, and move the alias that is served.
 
-A name belongs to the owner of the first accepted job that registers it. The ledger knows the owner; MLflow's registered
-model has the same name in a tag, which the job's own process compares before it writes (pipelines/tracking/owner.py). A
-name that MLflow had before the ledger belongs to the owner in that tag, else to the owner of the job that made its
-first version, else to nobody: then an admin assigns it.
+A name belongs to the project of the first accepted job that registers it, or to the owner of that job. The ledger knows
+the owner; MLflow's registered model has the same name in a tag, which the job's own process compares before it writes
+(pipelines/tracking/owner.py). A name that MLflow had before the ledger belongs to the owner in that tag, else to the
+project or the owner of the job that made its first version, else to nobody: then an admin assigns it.
 """
 
 import logging
@@ -14,7 +14,7 @@ from sqlalchemy import select
 from model.errors import ServiceError, UserError
 from services.jobs.ledger.ledger import Ledger
 from services.jobs.ledger.models import Models
-from services.jobs.ledger.tables import Job
+from services.jobs.ledger.tables import PROJECT, Job, Member, account_of
 from services.jobs.service.tracking import OWNER_TAG, Model, Tracking
 
 NOBODY = ""
@@ -47,12 +47,15 @@ class Ownership:
             self.tracking.set_model_tag(name, OWNER_TAG, found)
         return self.names.claim(name, found)
 
-    def check(self, plan: dict[str, Any], owner: str, admin: bool) -> str:
+    def check(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
         """Returns the owner of the model that a plan registers or promotes; empty if none or unknown.
+
+        `account`: of the job's project, whose models are `owner`'s too in this job.
 
         Raises:
             UserError: the model is another owner's, and `owner` is no admin.
         """
+        account = account or owner
         name = plan.get("model")
         if not name:
             return NOBODY
@@ -60,25 +63,35 @@ class Ownership:
             found = self.owner(name)
         except ServiceError as problem:  # the job's own process asks MLflow again before it writes
             logger.info("model %s: %s", name, problem)
-            return owner
+            return account
         if found is None:
-            return owner
-        if found != owner and not admin:
-            whose = "belongs to another owner" if found else f"has no owner; {GIVE.format(name=name)}"
+            return account
+        if found not in (owner, account) and not admin:
+            whose = self._whose(name, found, owner)
             instead = "; choose another registry.name=, or registry.register=false" if plan["verb"] == "train" else ""
             raise UserError(f"registry.name={name}: the model {whose}{instead}")
         return found
 
-    def claim(self, plan: dict[str, Any], owner: str, admin: bool) -> str:
-        """Checks the same, and claims a free name for the owner if the plan registers a version."""
-        found, name = self.check(plan, owner, admin), plan.get("model")
-        if name and plan["verb"] == "train" and found == owner:
+    def claim(self, plan: dict[str, Any], owner: str, admin: bool, account: str = "") -> str:
+        """Checks the same, and claims a free name for the account, or the owner, if the plan registers a version."""
+        account = account or owner
+        found, name = self.check(plan, owner, admin, account), plan.get("model")
+        if name and plan["verb"] == "train" and found == account:
             try:
                 if self.owner(name) is None:
-                    return self.names.claim(name, owner)
+                    return self.names.claim(name, account, owner)
             except ServiceError:
                 pass
         return found
+
+    def _whose(self, name: str, found: str, owner: str) -> str:
+        """Returns why the model is not `owner`'s; a member of its project reads how it would be."""
+        if not found:
+            return f"has no owner; {GIVE.format(name=name)}"
+        project = found.removeprefix(PROJECT)
+        with self.ledger.database.read() as session:
+            member = found != project and session.get(Member, (project, owner)) is not None
+        return f"belongs to {found}: add jobs.project={project}" if member else "belongs to another owner"
 
     def give(self, name: str, owner: str, actor: str) -> None:
         """Gives a name to another owner, in MLflow's registry and in the ledger.
@@ -95,4 +108,5 @@ class Ownership:
         """Returns the owner of the job that made the oldest version; empty if unknown."""
         job = model.versions[-1].tags.get("dragoman.job", "") if model.versions else ""
         with self.ledger.database.read() as session:
-            return session.scalar(select(Job.owner).where(Job.id == job)) or NOBODY
+            found = session.execute(select(Job.owner, Job.project).where(Job.id == job)).first()
+        return account_of(found.owner, found.project) if found else NOBODY

@@ -1,6 +1,7 @@
 """Who is asking: by a token of the ledger, or by one that the issuer has signed."""
 
 from services.jobs.ledger.access import Access, Person, TokenExpiredError
+from services.jobs.ledger.asked import tell_person
 from services.jobs.ledger.people import NotAdmittedError, People
 from services.jobs.service.issuer import Issuer, RejectedError
 
@@ -28,6 +29,7 @@ class Door:
             if found is None and self.issuer is not None and self.people is not None and token.count(".") == 2:
                 claims = self.issuer.verify(token)
                 found = self.people.admit(claims, float(claims["exp"]))
+                tell_person(found.owner)
         except (TokenExpiredError, RejectedError, NotAdmittedError) as problem:
             raise Unauthorized(str(problem)) from None
         if found is None:

@@ -3,6 +3,7 @@
 `service.keep` says which. A job stays while an unfinished one comes after it or uses its run, while a schedule names it
 as its last, while its run has records that MLflow has not, and as long as its run is a registered version. Shards and
 MLflow's runs stay; so does the audit trail. Files go first, the row last, so a killed service goes on where it was.
+Rows of the audit have an age of their own.
 """
 
 import logging
@@ -21,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from model.runs import lock, paths, spool
 from model.untrusted import read_object
 from services.jobs.keep_settings import KeepConfig
+from services.jobs.ledger.audit import Audit
 from services.jobs.ledger.ledger import ConflictError, Ledger
 from services.jobs.ledger.tables import Job, Place, Schedule
 from services.jobs.service.metrics import Metrics
@@ -59,7 +61,7 @@ class Retention:
         self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
 
     def start(self) -> None:
-        if self.config.active():
+        if self.config.active() or self.config.audit:
             self._thread.start()
 
     def stop(self) -> None:
@@ -100,10 +102,18 @@ class Retention:
                 self.metrics.deleted_bytes.inc(freed)
         return done
 
+    def forget(self) -> None:
+        """Deletes the rows of the audit that are older than `service.keep.audit`."""
+        until = self.ledger.now() - self.config.audit * DAY
+        while self.config.audit and Audit(self.ledger).forget(until, PAGE) == PAGE:
+            if self._ending.wait(PAUSE):
+                return
+
     def _run(self) -> None:
         while not self._ending.wait(PAUSE):
             try:
-                while self.look() == STEP and not self._ending.is_set():
+                self.forget()
+                while self.config.active() and self.look() == STEP and not self._ending.is_set():
                     pass
             except (SQLAlchemyError, OSError) as problem:  # the next look tries again
                 logger.warning("service.keep: %s", str(problem).splitlines()[0][:300])
@@ -170,7 +180,7 @@ class Retention:
                 stays = "a process works on its run"
             elif spool.pending(run):
                 stays = "MLflow has not all of its run's records"
-            elif rules.runs and not siblings and self._ours(run) and place in (None, job.owner):
+            elif rules.runs and not siblings and self._ours(run) and place in (None, job.owner, job.account):
                 folders.append(run)
         return Due(job, [folder for folder in folders if folder.is_dir()], reason, stays)
 

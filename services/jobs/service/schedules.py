@@ -13,6 +13,7 @@ from sqlalchemy import func, select, update
 
 from model.errors import UserError
 from services.jobs.ledger.ledger import Ledger, TooManyError
+from services.jobs.ledger.projects import Projects
 from services.jobs.ledger.tables import Schedule
 from services.jobs.planning.refusals import check_words
 from services.jobs.service.targets import check_target
@@ -130,12 +131,15 @@ class Schedules:
         key = f"schedule-{one.id}-{at:.0f}"
         if one.job and self.ledger.states([one.job]).get(one.job, "succeeded") not in ENDED:
             raise UserError(f"its last job {one.job} had not ended")
-        options, hours = one.options, one.options["max_hours"]
+        options, hours, project = one.options, one.options["max_hours"], one.options.get("project", "")
+        if project:
+            Projects(self.ledger).check_member(project, one.owner, admin=False)
         job = self.ledger.submit(
             one.owner,
             one.verb,
             fill(one.words, at),
             priority=PRIORITIES[options["priority"]],
+            project=project,
             tags=options["tags"],
             notify=options["notify"],
             retries=options["retries"],

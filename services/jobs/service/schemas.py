@@ -1,33 +1,47 @@
 """The types of the REST interface; OpenAPI and the client are made from them."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from sqlalchemy import ColumnElement
 
+from model.errors import UserError
 from services.jobs.keep_settings import KeepConfig
 from services.jobs.ledger.access import OTHERS, Person, Role
+from services.jobs.ledger.audit import STATUS, AuditFilter
 from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from services.jobs.ledger.tables import Change, Notice, Saved, Schedule
+from services.jobs.ledger.projects import Rank
+from services.jobs.ledger.tables import Change, Note, Notice, Saved, Schedule
 from services.jobs.options import MOST_RUNS
 from services.jobs.planning.refusals import LONGEST, MOST_WORDS
 from services.jobs.service.retention import Due
 from services.jobs.service.targets import shown
+from services.jobs.service.usage import Use
 from services.jobs.states import Priority, State
 from services.jobs.views import Job, JobHistory
 
+LONGEST_NOTE = 2000  # characters
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]
 Tag = Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_.+-]+$")]
 SavedName = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+ProjectOrNone = Annotated[str, Field(max_length=64, pattern=r"^[\w.+-]*$")]  # empty: none
 Moment = Annotated[str, Field(max_length=40)]  # an age such as 2d, or a date
 
 
 def is_saved_name(text: str) -> bool:
-    """Returns True if a preset or a view may have this name."""
+    """Returns True if a kept item may have this name."""
     return len(text) <= 64 and re.match(NAME, text) is not None
+
+
+def check_saved_name(text: str) -> None:
+    """Raises UserError if a kept item may not have this name."""
+    if not is_saved_name(text):
+        raise UserError(f"{text!r}: a name has letters, digits and . + - _, at most 64")
 
 
 class Strict(BaseModel):
@@ -46,6 +60,7 @@ class Command(Strict):
 class PlanRequest(Command):
     """A command to be planned."""
 
+    project: ProjectOrNone = ""
     by: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None  # seconds since 1970
 
 
@@ -53,6 +68,7 @@ class Options(Strict):
     """The options of jobs that are submitted once or by a schedule."""
 
     priority: Priority = "normal"
+    project: ProjectOrNone = ""
     tags: Annotated[list[Tag], Field(max_length=20)] = []
     notify: Annotated[list[Annotated[str, Field(min_length=1, max_length=500)]], Field(max_length=10)] = []
     retries: Annotated[int, Field(ge=0, le=100)] = 0
@@ -105,12 +121,34 @@ class QuotaRequest(Strict):
 
     cpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
     gpus: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] | None = None
+    jobs: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None  # that run at once
 
 
 class ModelRequest(Strict):
-    """The new owner of a registered model."""
+    """The new owner of a registered model: a person, or a project."""
 
-    owner: Owner
+    owner: Annotated[str, Field(max_length=160, pattern=r"^[\w.+-]*$")] = ""
+    project: ProjectOrNone = ""
+
+    @model_validator(mode="after")
+    def one_owner(self) -> "ModelRequest":
+        """Returns it if it names one of both."""
+        if bool(self.owner) == bool(self.project):
+            raise ValueError("give owner or project")
+        return self
+
+
+class ProjectRequest(Strict):
+    """A new project; people with the issuer's `group` become members when they sign in."""
+
+    name: SavedName
+    group: Annotated[str, Field(max_length=300)] = ""
+
+
+class MemberRequest(Strict):
+    """The role of a member."""
+
+    role: Rank = "member"
 
 
 class TokenRequest(Strict):
@@ -140,21 +178,23 @@ class JobQuery(Strict):
 
     state: Annotated[list[State], Field(max_length=20)] = []
     owner: Owner | None = None
+    project: SavedName | None = None
     verb: Annotated[str, Field(max_length=32)] | None = None
     name: Annotated[str, Field(max_length=200)] | None = None
     model: Owner | None = None
     tag: Annotated[list[Tag], Field(max_length=20)] = []
     since: Moment | None = None  # submitted then or later
     until: Moment | None = None
+    note: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # a text in one of its notes
     sort: Annotated[str, Field(pattern=SORT)] = NEWEST_FIRST
 
-    def filter(self, owner: str | None, now: float) -> Filter:
-        """Returns it with the owner that the person may see. Raises UserError for an impossible moment."""
+    def filter(self, owner: str | None, now: float, seen: Sequence[ColumnElement[bool]] = ()) -> Filter:
+        """Returns it with the jobs that the person may see. Raises UserError for an impossible moment."""
         times = {key: moment_of(key, text, now) for key in ("since", "until") if (text := getattr(self, key))}
-        return Filter(**{**self.model_dump(include=KEYS), "owner": owner, **times})
+        return Filter(**{**self.model_dump(include=KEYS), "owner": owner, "seen": seen, **times})
 
 
-KEYS = {"state", "verb", "name", "model", "tag", "sort"}  # the same in a query and a filter
+KEYS = {"state", "project", "verb", "name", "model", "tag", "note", "sort"}  # the same in a query and a filter
 
 
 class ListQuery(JobQuery):
@@ -171,6 +211,44 @@ class JobPage(BaseModel):
     next: int | None
     counts: dict[str, int]
     newest: int  # the number of the last change, to follow from
+
+
+class AuditQuery(Strict):
+    """The wanted rows of the audit; `what` is a method, or a part of the address or of the detail."""
+
+    person: Owner | None = None
+    what: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    status: Annotated[str, Field(pattern=STATUS)] | None = None  # 403, or 4xx
+    since: Moment | None = None
+    until: Moment | None = None
+    cursor: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+
+    def filter(self, person: str | None, now: float) -> AuditFilter:
+        """Returns it with the person whose rows may be seen. Raises UserError for an impossible moment."""
+        times = {key: moment_of(key, text, now) for key in ("since", "until") if (text := getattr(self, key))}
+        return AuditFilter(person, self.what, self.status, **times)
+
+
+class AuditView(View):
+    """A request that changed something, or was refused."""
+
+    id: int
+    at: float
+    person: str  # empty: unknown
+    token: str  # the name of their token; empty: none
+    address: str
+    method: str
+    resource: str
+    status: int  # 499: the client left before the answer
+    detail: str  # what changed: jobs, models, tokens; or why it was refused
+
+
+class AuditPage(BaseModel):
+    """Rows, newest first, and the cursor of the next page; null at the end."""
+
+    rows: list[AuditView]
+    next: int | None
 
 
 class AttemptView(View):
@@ -233,8 +311,31 @@ class NoticeView(BaseModel):
         return cls(target=shown(notice.target), **values)
 
 
+class NoteRequest(Strict):
+    """A note on a job."""
+
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]
+
+
+class NoteView(View):
+    """A note on a job."""
+
+    id: int
+    at: float
+    author: str
+    text: str
+
+    @classmethod
+    def shown(cls, note: Note, person: Person) -> "NoteView":
+        """Returns the note as the person may read it: without the name of an author that they may not see."""
+        view = cls.model_validate(note)
+        return view.model_copy(update={"author": person.name_of(view.author)})
+
+
 class JobDetail(JobHistory):
     """A job with its whole history."""
+
+    notes: list[NoteView]
 
     notices: list[NoticeView]
     attempts: list[AttemptView]
@@ -247,6 +348,36 @@ class CurvesView(BaseModel):
     run: str
     curves: dict[str, list[tuple[int, float]]]
     released: dict[str, Any]
+
+
+class MachineUse(View):
+    """The use of a job on one machine: `cpu` in cores, `memory` and `gpu_memory` in bytes, `gpu` in percent, `read` and
+    `written` in bytes a second. `machine_...` is the same of the whole machine, with its CPU in percent, the free bytes
+    of the home's disk, and the network, of which Linux keeps no count by process."""
+
+    machine: str
+    at: float  # of the last sample
+    last: dict[str, float]
+    total: dict[str, float]  # cpu: seconds of processors; read, written: bytes
+    curves: dict[str, list[tuple[float, float]]]  # at most 300 points: seconds since 1970, value
+    idle: int  # GPUs of the job that did not work then,
+    idle_since: float | None  # and when the first of them stopped
+
+
+class UsageView(BaseModel):
+    """The use of an attempt, by machine."""
+
+    attempt: int
+    machines: list[MachineUse]
+
+    @classmethod
+    def of(cls, attempt: int, found: Mapping[str, Use]) -> "UsageView":
+        shared = MachineUse.model_fields.keys() - {"machine", "last"}
+        machines = [
+            MachineUse(machine=name, last=use.last, **{key: getattr(use, key) for key in shared})
+            for name, use in found.items()
+        ]
+        return cls(attempt=attempt, machines=machines)
 
 
 class HolderView(View):
@@ -295,11 +426,37 @@ class StatusView(BaseModel):
 
 
 class QuotaView(BaseModel):
-    """The quota of an owner's jobs together."""
+    """The quota of the jobs of an owner, or of a project (`project NAME`), together."""
 
     owner: str
     cpus: float | None
     gpus: float | None
+    jobs: int | None
+
+
+class MemberView(View):
+    """A member of a project."""
+
+    owner: str
+    role: str = Field(validation_alias="rank")
+    by_group: bool  # True if the issuer's group made them one
+
+
+class ProjectView(BaseModel):
+    """A project with its members, its quota and what its jobs hold now."""
+
+    name: str
+    group: str
+    created: float
+    members: list[MemberView]
+    cpus: float | None
+    gpus: float | None
+    jobs: int | None
+    held_cpus: float
+    held_gpus: float
+    running: int
+    waiting: int
+    models: list[str]
 
 
 class ModelView(View):
@@ -434,6 +591,41 @@ class BillRow(BaseModel):
     tokens: int
     startup: float  # seconds of these attempts until their first steps, which the next ones spend again
     away: float  # seconds from the end of these attempts until the next ones ran
+
+
+class ServedModel(BaseModel):
+    """A model that answers."""
+
+    kind: str
+    name: str
+    version: str
+
+
+class RouteRequests(BaseModel):
+    """Requests of one route in the last hour, and how long they took, in seconds: estimated from a histogram."""
+
+    route: str
+    count: float
+    statuses: dict[str, float]  # status -> requests
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class EndpointView(BaseModel):
+    """The endpoint in the last hour, by its own metrics, asked every 15 s."""
+
+    address: str  # empty: none is known
+    state: str  # none, up, away; loading, ...: it answers, and /status says that some model does not
+    trouble: str
+    answered: float | None  # the last answer
+    seconds: float  # that the watch has seen of the last hour
+    instances: int  # endpoints that have answered at the address
+    models: list[ServedModel]
+    requests: list[RouteRequests]
+    refused: dict[str, float]  # reason -> requests
+    not_kept: dict[str, float]  # sentences: truncated, unknown, loops, loops_broken; placeholders, tags, terms, words
+    characters: dict[str, float]  # in, out
 
 
 class RetentionQuery(Strict):

@@ -91,7 +91,7 @@ class Tracking:
 
     def __init__(self, address: str, pages: str) -> None:
         self.address, self.pages = address.rstrip("/"), (pages or address).rstrip("/")
-        self._experiments: dict[str, tuple[str, float]] = {}  # run -> its experiment, or none and when to ask again
+        self._runs: dict[str, tuple[str, str, float]] = {}  # run -> its experiment, its measure, when to ask again
 
     def models(self) -> list[Model]:
         """Returns all registered models, without their versions.
@@ -113,6 +113,12 @@ class Tracking:
         versions = [_version(one, tuple(key for key, to in aliases.items() if to == one["version"])) for one in found]
         return _model(row, sorted(versions, key=lambda one: -int(one.number)))
 
+    def versions_with(self, tag: str, value: str, most: int) -> list[Version]:
+        """Returns the newest versions of all models whose tag has this value. Raises ServiceError as `models` does."""
+        query = f"tags.`{tag}` = '" + value.replace("'", "''") + "'"
+        asked = {"filter": query, "max_results": most, "order_by": "creation_timestamp DESC"}
+        return [_version(one) for one in self._get("model-versions/search", **asked).get("model_versions", [])]
+
     @property
     def home(self) -> str:
         """Returns the address of MLflow's first page; empty without MLflow."""
@@ -122,19 +128,56 @@ class Tracking:
         """Returns the address of a run's page, or of a part such as `artifacts`; empty without MLflow."""
         if not self.pages or not run_id:
             return ""
-        known, until = self._experiments.get(run_id, ("", 0.0))
+        known, _ = self._run(run_id)
+        return f"{self.pages}/{mlflow_pages.run_page(known, run_id, part)}" if known else ""
+
+    def measure(self, run_id: str) -> str:
+        """Returns the measure that a sweep's run names, `sweep.metric`; empty if it is unknown."""
+        return self._run(run_id)[1]
+
+    def _run(self, run_id: str) -> tuple[str, str]:
+        """Returns the experiment and the measure of a run; MLflow is asked once, or again after a while."""
+        known, measure, until = self._runs.get(run_id, ("", "", 0.0))
         if not known and time.monotonic() > until:
             try:
                 run = self._get("runs/get", run_id=run_id).get("run") or {}
-                known = str((run.get("info") or {}).get("experiment_id") or "")
             except ServiceError:
-                known = ""
-            self._experiments[run_id] = known, time.monotonic() + AGAIN
-        return f"{self.pages}/{mlflow_pages.run_page(known, run_id, part)}" if known else ""
+                run = {}
+            known = str((run.get("info") or {}).get("experiment_id") or "")
+            params = {one.get("key"): one.get("value") for one in (run.get("data") or {}).get("params") or []}
+            measure = str(params.get("metric") or "")
+            self._runs[run_id] = known, measure, time.monotonic() + AGAIN
+        return known, measure
 
     def version_page(self, name: str, number: str) -> str:
         """Returns the address of a version's page."""
         return f"{self.pages}/{mlflow_pages.version_page(name, number)}" if self.pages else ""
+
+    def artifacts(self, run_id: str, folder: str = "") -> set[str]:
+        """Returns the paths of a run's artifacts in a folder. Raises ServiceError as `models` does."""
+        asked = {"run_id": run_id, **({"path": folder} if folder else {})}
+        return {str(one.get("path")) for one in self._get("artifacts/list", **asked).get("files", [])}
+
+    def artifact(self, run_id: str, path: str, most: int) -> bytes | None:
+        """Returns the content of a run's artifact; None if there is none, or it has more than `most` bytes.
+
+        Raises:
+            ServiceError: MLflow does not answer.
+        """
+        content = b""
+        try:
+            with httpx.stream(
+                "GET", f"{self.address}/get-artifact", params={"run_id": run_id, "path": path}, **self._login()
+            ) as answer:
+                if answer.is_error:
+                    return None
+                for block in answer.iter_bytes():
+                    content += block
+                    if len(content) > most:
+                        return None
+        except httpx.HTTPError as problem:
+            raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
+        return content
 
     def set_model_tag(self, name: str, key: str, value: str) -> None:
         """Sets a tag of a registered model.
@@ -144,7 +187,7 @@ class Tracking:
         """
         self._ask("POST", "registered-models/set-tag", json={"name": name, "key": key, "value": value})
 
-    def _get(self, path: str, **asked: Any) -> dict[str, Any]:
+    def _get(self, path: str, /, **asked: Any) -> dict[str, Any]:
         return self._ask("GET", path, params=asked)
 
     def _ask(self, method: str, path: str, **more: Any) -> dict[str, Any]:
@@ -155,15 +198,9 @@ class Tracking:
         """
         if not self.address:
             raise ServiceError("no MLflow server belongs to this service (service.tracking=false)")
-        login = mlflow_login()
-        how: dict[str, Any] = {}
-        if "username" in login and "password" in login:
-            how["auth"] = (login["username"], login["password"])
-        elif "token" in login:
-            how["headers"] = {"Authorization": f"Bearer {login['token']}"}
         try:
             where = f"{self.address}/api/2.0/mlflow/{path}"
-            answer = httpx.request(method, where, timeout=PATIENCE, **how, **more)
+            answer = httpx.request(method, where, **self._login(), **more)
             found = answer.json() if answer.content else {}
         except (httpx.HTTPError, ValueError) as problem:
             raise ServiceError(f"MLflow at {mask_address(self.address)} does not answer ({problem})") from None
@@ -174,6 +211,15 @@ class Tracking:
                 f"MLflow at {mask_address(self.address)}: {answer.status_code} {found.get('message', '')}"
             )
         return dict(found)
+
+    def _login(self) -> dict[str, Any]:
+        """Returns how every request is made: the patience, and the service's login."""
+        login = mlflow_login()
+        if "username" in login and "password" in login:
+            return {"timeout": PATIENCE, "auth": (login["username"], login["password"])}
+        if "token" in login:
+            return {"timeout": PATIENCE, "headers": {"Authorization": f"Bearer {login['token']}"}}
+        return {"timeout": PATIENCE}
 
 
 def _aliases(row: dict[str, Any]) -> dict[str, str]:

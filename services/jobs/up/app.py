@@ -1,14 +1,17 @@
 """Puts the job service's application together: the REST interface and the pages.
 
-GET /status, /metrics            POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
-POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, report
+GET /status, /metrics, /v1/endpoint   POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
+POST /v1/jobs/{id}/notes         DELETE /v1/jobs/{id}/notes/{note}
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
-GET /v1/retention
+GET /v1/retention                GET /v1/audit
 POST /v1/login, /v1/login/token   GET /v1/people   PUT, DELETE /v1/people/{owner}
 GET /v1/me   GET, POST /v1/me/tokens   DELETE /v1/me/tokens/{name}
 POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
+GET, POST /v1/projects   GET, DELETE /v1/projects/{project}   PUT /v1/projects/{project}/quota
+PUT, DELETE /v1/projects/{project}/members/{owner}
 GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/{id}/pause, resume
 """
 
@@ -18,17 +21,20 @@ from services.endpoint.body_limit import BodyLimit
 from services.endpoint.documentation import add_documentation
 from services.jobs.http import (
     accounts,
+    audit_rows,
     jobs,
     logs,
     me,
     models,
     people,
     presets,
+    projects,
     schedules,
     sign_in,
     status,
     tokens,
 )
+from services.jobs.http.audit import Auditing
 from services.jobs.http.parts import Parts
 from services.jobs.http.problems import add_handlers
 from services.jobs.pages.routes import add_pages
@@ -49,17 +55,18 @@ def create_app(parts: Parts) -> FastAPI:
     )
     app.state.parts = parts
     app.add_middleware(BodyLimit, limit=parts.config.body, patience=15.0)
+    app.add_middleware(Auditing, audit=parts.operations.audit)  # the last one is the first to be asked
     add_handlers(app)
     add_documentation(app)
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
-    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home)
-    for resource in (status, jobs, logs, accounts, models, presets, schedules, tokens, me, people, sign_in):
+    parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
+    own = (presets, schedules, tokens, me, people, projects, sign_in, audit_rows)
+    for resource in (status, jobs, logs, accounts, models, *own):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
-    add_pages(
-        app, Site(parts.operations, sessions, parts.forecaster, tracking, parts.endpoint, parts.home, parts.devices)
-    )
+    around = (tracking, parts.endpoint, parts.home, parts.devices, parts.vectors, parts.endpoint_watch)
+    add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
     return app

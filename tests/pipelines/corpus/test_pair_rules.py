@@ -20,6 +20,8 @@ from pipelines.corpus.settings import CleanConfig, CorpusConfig
         ("markup", ("A <b>bold</b> word", "Ein <b>fettes Wort"), ("A <b>bold</b> word", "Ein <b>fettes</b> Wort")),
         ("numbers", ("It costs 17 euros.", "Es kostet 18 Euro."), ("I have 1,000.", "Ich habe 1.000.")),
         ("numbers", ("At 3 p.m.", "Um 16 Uhr."), ("At 3 p.m.", "Um 15 Uhr.")),
+        ("numbers", ("We come at 7:45.", "Wir kommen um 0:45."), ("At 12:30 a.m.", "Um 0:30.")),
+        ("numbers", ("All 100 came.", "Alle 000 kamen."), ("I get up at 7 o'clock.", "Ich stehe um 7:00 auf.")),
         ("numbers", ("In 1990 and 1991.", "In 1990 und 1992."), ("He has two of 7.", "Er hat 2 von 7.")),
     ],
 )

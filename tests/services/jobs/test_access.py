@@ -35,16 +35,25 @@ OF_ADMINS = {("PUT", "/v1/quotas/{owner}"), *((method, "/v1/tokens") for method 
 OF_SUBMITTERS |= {("POST", "/v1/schedules"), ("DELETE", "/v1/schedules/{id}")}
 OF_SUBMITTERS |= {("POST", f"/v1/schedules/{{id}}/{action}") for action in ("pause", "resume")}
 OF_ADMINS |= {("DELETE", "/v1/tokens/{name}"), ("POST", "/v1/tokens/{name}/rotate"), ("PUT", "/v1/models/{name}")}
+OF_SUBMITTERS |= {("POST", "/v1/jobs/{id}/notes"), ("DELETE", "/v1/jobs/{id}/notes/{note}")}
 OF_SUBMITTERS |= {("POST", "/v1/arrays"), ("PUT", "/v1/presets/{preset}"), ("DELETE", "/v1/presets/{preset}")}
 OF_ADMINS |= {("GET", "/v1/people"), *((method, "/v1/people/{owner}") for method in ("PUT", "DELETE"))}
+OF_SUBMITTERS |= {(method, "/v1/projects/{project}/members/{owner}") for method in ("PUT", "DELETE")}
+OF_ADMINS |= {("POST", "/v1/projects"), ("DELETE", "/v1/projects/{project}"), ("PUT", "/v1/projects/{project}/quota")}
 OPEN = {("GET", "/status"), ("POST", "/v1/login"), ("POST", "/v1/login/token")}  # a login has no token yet
 STREAMS = {"/v1/events", "/v1/jobs/{id}/log-events"}  # of a job that has not ended they do not end
 PAGES = (
     "/",
     "/jobs.csv",
     "/recent.json",
+    "/trials",
+    "/trials.csv",
     "/schedules",
+    "/audit",
+    "/projects",
+    "/audit.csv",
     "/cluster",
+    "/endpoint",
     "/jobs/{id}",
     "/jobs/{id}/log",
     "/jobs/{id}/report",
@@ -84,7 +93,7 @@ def test_every_route_asks_for_a_token_and_for_the_role_it_needs(loop: Loop) -> N
         routes = {route for route in routes if route[1] == "/status" or route[1].startswith("/v1/")}
         assert routes >= OF_SUBMITTERS | OF_ADMINS | OPEN
         for method, path in sorted(routes - OPEN - {("GET", "/v1/events")}):
-            where = path.format(id="x", owner="anna", name="none", preset="none")
+            where = path.format(id="x", owner="anna", name="none", preset="none", project="none", note=1)
             body = {"json": {}} if method in ("POST", "PUT") else {}
 
             def ask(key: str | None) -> int:
@@ -140,14 +149,14 @@ def test_quotas_are_set_and_listed_and_others_are_nobodys_business(
     with client(loop) as http:
         quota(JobsConfig(), service(http), ["anna", "cpus=2", "gpus=none"])
         quota(JobsConfig(), service(http), ["ben", "cpus=1.5"])
-        assert "anna   2     no bound" in capsys.readouterr().out
+        assert "anna   2     no bound  no bound" in capsys.readouterr().out
         for mistake, said in [(["anna"], "whose and what"), (["cpus=1"], "say whose"), (["x", "cpus=a"], "a number")]:
             with pytest.raises(UserError, match=said):
                 quota(JobsConfig(), service(http), mistake)
         with pytest.raises(UserError, match="cpu"):
             quota(JobsConfig(), service(http), ["anna", "cpu=2"])
         access = loop.scheduler.access
-        assert access.quotas() == {"anna": (2.0, None), "ben": (1.5, None)}
+        assert access.quotas() == {"anna": (2.0, None, None), "ben": (1.5, None, None)}
         access.issue("r", "root", "admin", "root")
         http.headers["Authorization"] = f"Bearer {access.issue('s', 'anna', 'submitter', 'root')}"
         assert [one["owner"] for one in http.get("/v1/quotas").json()] == ["anna"]
@@ -212,11 +221,13 @@ def test_whoever_may_not_see_an_owners_jobs_sees_the_owners_name_nowhere(loop: L
         assert http.post(f"/v1/jobs/{stopped}/stop", json={}, headers=admins).status_code == 200
         paths = http.get("/openapi.json").json()["paths"]
         routes = [path for path, methods in paths.items() if "get" in methods and path not in STREAMS]
-        asked = [path.format(id=id) for path in (*routes, "/metrics", *PAGES) for id in (waits, stopped)]
+        asked = [
+            path.format(id=id, project="none") for path in (*routes, "/metrics", *PAGES) for id in (waits, stopped)
+        ]
         for role in ("viewer", "submitter"):
             for path in asked:
                 answer = get(path, role)
-                refused = path.startswith(("/v1/tokens", "/v1/people"))
+                refused = path.startswith(("/v1/tokens", "/v1/people", "/v1/projects/"))
                 assert answer.status_code == 200 or refused, (path, answer.text)
                 assert "bertold" not in answer.text and "zelda" not in answer.text, (role, path)
         why = get(f"/v1/jobs/{waits}/why", "viewer").json()

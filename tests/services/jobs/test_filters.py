@@ -18,6 +18,7 @@ from services.jobs.http.parts import Parts
 from services.jobs.ledger.database import MIGRATIONS, Database
 from services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
 from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.notes import Notes
 from services.jobs.service.loop import Loop
 from services.jobs.states import PRIORITIES, State
 from services.jobs.up.app import create_app
@@ -56,6 +57,8 @@ def filled(ledger: Ledger) -> Ledger:
         model = "words" if number == 5 else ""
         ledger.change(job, State.PLANNED, "planner", "", run=run, model=model, plan={})
     ledger.change(ledger.jobs()[0], State.STOPPED, "anna", "")
+    for number, text in ((2, "diverged"), (2, "diverged again"), (4, "it diverged, 100% of it")):
+        Notes(ledger).add(ledger.job(f"{ledger.database.prefix}-{number}"), "anna", text)
     return ledger
 
 
@@ -75,6 +78,8 @@ def filled(ledger: Ledger) -> Ledger:
         ({"tag": ["nightly"]}, [2, 1]),
         ({"tag": ["nightly", "paper"]}, [2]),
         ({"tag": ["night"]}, [4]),
+        ({"note": "DIVERGED"}, [4, 2]),
+        ({"note": "100%"}, [4]),
         ({"since": 300.0}, [5, 4, 3]),
         ({"since": 200.0, "until": 300.0}, [3, 2]),
         ({"sort": "submitted"}, [1, 2, 3, 4, 5]),

@@ -243,7 +243,7 @@ def test_roles_include_each_other() -> None:
 def test_quotas_are_replaced_not_added(access: Access) -> None:
     access.set_quota("anna", 4, None, "root")
     access.set_quota("anna", 2, 1, "root")
-    assert access.quotas() == {"anna": (2, 1)}
+    assert access.quotas() == {"anna": (2, 1, None)}
     with pytest.raises(UserError, match="cpus=-1"):
         access.set_quota("anna", -1, None, "root")
 

@@ -25,6 +25,7 @@ from services.jobs.client.client import JobClient
 from services.jobs.client.settings import JobsConfig
 from services.jobs.http.listening import serving
 from services.jobs.http.parts import Parts
+from services.jobs.ledger.audit import Audit, AuditFilter
 from services.jobs.ledger.own_tokens import SESSION
 from services.jobs.oidc_settings import OidcConfig
 from services.jobs.pages.sign_in import inside
@@ -318,6 +319,21 @@ def test_a_strange_name_lets_nobody_in(scene: Scene, name: Any) -> None:
     assert scene.ask(scene.issuer.token()).status_code == 401
     _, answer = scene.sign_in()
     assert answer.status_code == 403 and "<script>" not in answer.text
+
+
+def test_the_audit_has_sign_ins_at_the_issuer_and_those_that_it_refused(scene: Scene) -> None:
+    browser, _ = scene.sign_in()
+    browser.post("/logout", content=f"csrf={csrf(browser.get('/cluster').text)}", headers=FORM)
+    scene.be("anna", sub="somebody-else", groups=["research"])
+    scene.sign_in()
+    assert scene.ask("a.b.c").status_code == 401
+    program, refused, out, came = Audit(scene.loop.ledger).rows(AuditFilter())
+    assert (came.person, came.method, came.resource, came.status) == ("anna", "GET", "/login/callback", 303)
+    assert came.detail == "signed in (session)" and came.token.startswith("anna/session-")
+    assert (out.person, out.resource) == ("anna", "/logout") and out.detail.startswith("revoked session-")
+    assert (refused.person, refused.resource, refused.status) == ("", "/login/callback", 403)
+    assert (program.resource, program.status) == ("/v1/me", 401)
+    assert "code=" not in str([vars(one) for one in (program, refused, out, came)])
 
 
 def test_a_name_is_one_accounts(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:

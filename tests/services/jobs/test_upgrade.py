@@ -66,7 +66,7 @@ def look_at(database: Database, prefix: str) -> None:
     person = access.person(TOKEN)
     assert person is not None and person.may("admin")
     assert {one.name for one in access.tokens()} == {"file:admin", "anna"}
-    assert access.quotas() == {"anna": (8.0, None)}
+    assert access.quotas() == {"anna": (8.0, None, None)}
     assert Models(ledger).owner("phrasebook-en-de") == "anna"
     place = {"path": "/srv/home/runs/a", "use": "write", "key": "name", "value": "a"}
     assert Places(ledger).check("anna", [place])["write"] == [place["path"]]

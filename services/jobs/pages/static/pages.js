@@ -216,12 +216,12 @@
   // ---------------------------------------------------------------- curves: the value under the pointer
   const NAMESPACE = "http://www.w3.org/2000/svg";
   document.addEventListener("pointermove", (event) => {
-    const drawing = event.target.closest && event.target.closest(".chart svg");
+    const drawing = event.target.closest && event.target.closest(".chart svg:has(polyline)");
     for (const one of document.querySelectorAll(".chart .cursor")) if (one.ownerSVGElement !== drawing) forget(one.ownerSVGElement);
     if (!drawing) return;
     const chart = drawing.closest(".chart"), box = drawing.getBoundingClientRect();
     const at = Math.min(1000, Math.max(0, ((event.clientX - box.left) / box.width) * 1000));
-    const { low, high, first, end } = chart.dataset;
+    const { low, high, first, end, clock } = chart.dataset;
     let cursor = $(".cursor", drawing);
     if (!cursor) { cursor = document.createElementNS(NAMESPACE, "path"); cursor.setAttribute("class", "cursor"); drawing.append(cursor); }
     cursor.setAttribute("d", `M${at.toFixed(1)} 0V1000`);
@@ -236,7 +236,8 @@
     const labels = chart.querySelectorAll("figcaption b, .legend b");
     labels.forEach((one, index) => {
       if (one.dataset.last === undefined) one.dataset.last = one.textContent;
-      const step = Math.round(Number(first) + (at / 1000) * (end - first)).toLocaleString("en");
+      const x = Number(first) + (at / 1000) * (end - first);
+      const step = clock === undefined ? Math.round(x).toLocaleString("en") : new Date((x + Number(clock)) * 1000).toISOString().slice(11, 19);
       one.textContent = chart.querySelector(".legend") ? values[index] : `${values[index]} at ${step}`;
     });
   });

@@ -54,6 +54,7 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
         f"/jobs/{job.id}/log",
         f"/compare?job={job.id}",
         "/cluster",
+        "/endpoint",
         "/models",
         "/login",
     ):
@@ -62,9 +63,8 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
         assert answer.status_code == 200, path
         assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy, path
         assert HOSTILE not in answer.text, path
-        assert not re.search(r"<script(?! src=\"/static/)|\sstyle=|\son\w+=|https?://(?!127\.0\.0\.1)", answer.text), (
-            path
-        )
+        text = answer.text.replace("<wbr>", "")  # where a long word may break
+        assert not re.search(r"<script(?! src=\"/static/)|\sstyle=|\son\w+=|https?://(?!127\.0\.0\.1)", text), path
     assets = re.findall(r'(?:src|href)="(/static/[^"]+)"', browser.get("/").text)
     sizes = {path.partition("?")[0]: len(browser.get(path).content) for path in assets}
     assert sum(size for path, size in sizes.items() if path.endswith(".js")) <= 100_000
@@ -362,7 +362,7 @@ def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, brows
     world.job("search-000", words=[f"tracking.parent={run}", "registry.register=true"])  # the best, registered
     other = world.job("elsewhere-000", words=[f"tracking.parent={others}"])
     page = browser.get(f"/jobs/{trials[1].id}").text
-    assert f'href="/?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
+    assert f'href="/trials?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
     page = browser.get("/", params={"sweep": run}).text
     assert all(one.id in page for one in trials) and other.id not in page
     assert f"/#/experiments/1/runs/{run}/artifacts" in page
@@ -421,7 +421,7 @@ def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(tmp_path: P
             sweep = client.get("/", params={"sweep": run}).text
             assert bens.id in sweep and annas.id not in sweep and "anna" not in sweep
             assert re.findall(r"<b>(\d+)</b></a></li>", sweep)[:3] == ["1", "0", "1"]
-            assert f'href="/?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
+            assert f'href="/trials?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
             assert client.get(f"/jobs/{annas.id}").status_code == 404
             assert client.get("/compare", params={"job": [annas.id, bens.id]}).status_code == 404
     finally:

@@ -1,23 +1,30 @@
 """A job service for its pages: a ledger with jobs of every kind, a stand-in for MLflow and the endpoint, a server that
 can be stopped and started again on its port."""
 
+import base64
 import contextlib
 import json
 import math
 import os
 import threading
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from model.usage.points import PointsFile
 from services.http.listening import bind
 from services.jobs.http.listening import serving
 from services.jobs.http.parts import Parts
 from services.jobs.ledger.tables import Job
 from services.jobs.planning.planner import Planner
 from services.jobs.records import attempt_of
+from services.jobs.service.endpoint_watch import EndpointWatch
 from services.jobs.service.loop import Loop
+from services.jobs.service.vectors import VectorsProcess
 from services.jobs.states import State
 from services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
@@ -34,7 +41,18 @@ TAGS = {
         "test_signature": "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp",
     },
     **{"manifest_hash": DIGEST, "config_hash": "ab" * 32, "bundle_hash": "cd" * 32, "bundle_bytes": "17385428"},
+    "train.init_from": "broad-en-de@champion (run broad, bundle 0123456789ab)",
     **{"shard_run_id": "5" * 32, "git_commit": "c22f2947f93f90e7"},
+}
+SAMPLES = {
+    "columns": ["source", "translation", "reference"],
+    "data": [["A dog runs.", "Ein Hund läuft.", HOSTILE], ["A cat.", "Eine Katze.", "Die Katze."]],
+}
+PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==")
+ARTIFACTS = {
+    "samples.json": json.dumps(SAMPLES).encode(),
+    "attention.png": PIXEL,
+    "alignment/maps.png": b"<svg onload=alert(1)>",
 }
 MOVE = {"action": "promoted", "to": "2", "before": "1", "by": "anna@here", "time": "2026-03-01T10:00:00.000000Z"}
 
@@ -54,6 +72,7 @@ class World:
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
         self.others.serves = {"name": "demo-en-de", "version": "2"}  # type: ignore[attr-defined]  # the endpoint's model
         self.port, self.keys = 0, False
+        self.vectors: VectorsProcess | None = None
         self._serving = contextlib.ExitStack()
 
     @property
@@ -66,12 +85,16 @@ class World:
             *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
             **{"tracking": other, "tracking_pages": other, "endpoint": other},
         )
+        self.vectors = parts.vectors
+        parts.__dict__["endpoint_watch"] = self.watched(other)
         listening = bind("127.0.0.1", self.port, "service")
         self.port = listening.getsockname()[1]
         self._serving.enter_context(serving(create_app(parts), listening))
 
     def stop(self) -> None:
         self._serving.close()
+        if self.vectors is not None:
+            self.vectors.close()
 
     def close(self) -> None:
         self.stop()
@@ -82,6 +105,15 @@ class World:
         if self._home_before is not None:
             os.environ["DRAGOMAN_HOME"] = self._home_before
         self.ledger.database.close()
+
+    def watched(self, address: str) -> EndpointWatch:
+        """The watch over the endpoint, as if it had run for 20 minutes."""
+        now = iter([self.ledger.now() - 60 * age for age in range(20, 0, -1) for _ in range(2)])
+        watch = EndpointWatch(address, lambda: next(now))
+        for _ in range(20):
+            watch.view()
+        watch.now = self.ledger.now
+        return watch
 
     def serve(self, model: dict[str, str] | None) -> None:
         """What the endpoint answers with from now on; None: nothing."""
@@ -128,6 +160,7 @@ class World:
         job = self.ledger.mark_started(job)
         self.curves(name, 600 if state == State.SUCCEEDED else 240)
         self.write(job, "".join(f"step {step}\n" for step in range(1, 200)))
+        self.use(job)
         if state == State.SUCCEEDED:
             job = self.ledger.end(job, state, "succeeded", "end", "succeeded", 0)
         elif state in (State.FAILED, State.LOST):
@@ -140,6 +173,19 @@ class World:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as file:
             file.write(text)
+
+    def use(self, job: Job, machines: Sequence[str] = ("here",)) -> None:
+        """What the job has used in the last 20 minutes."""
+        now = self.ledger.now()
+        for machine in machines:
+            file = PointsFile(Path(f"{attempt_of(self.home, job.id, job.attempt).usage}-{machine}"))
+            for part in range(240):
+                wave = 1 + math.sin(part / 20)
+                own = {"cpu": 6.0 * part, "memory": wave * 1e9, "read": 1e6 * part, "written": 2e6 * part}
+                own |= {"gpu": 40 * wave, "gpu_memory": 8e9, "machine_gpu": 20 * wave, "machine_gpu_memory": 9e9}
+                own |= {"machine_cpu": 30 * wave, "machine_memory": 8e9, "machine_read": 1e6 * part}
+                own |= {"machine_written": 3e6 * part, "machine_free": 5e11, "machine_sent": 4e6 * part}
+                file.add({"at": now - 5 * (240 - part), **own, "machine_received": 1e5 * part})
 
     def curves(self, name: str, steps: int) -> None:
         run = self.home / "runs" / name
@@ -166,13 +212,48 @@ class Others(BaseHTTPRequestHandler):
             case "registered-models/get" if asked["name"] == "demo-en-de":
                 self._answer({"registered_model": _model("demo-en-de")})
             case "model-versions/search":
-                self._answer({"model_versions": [_version("1"), _version("2")]})
+                tags = getattr(self.server, "tags", TAGS)
+                self._answer({"model_versions": [_version("1", tags), _version("2", tags)]})
             case "runs/get":
-                self._answer({"run": {"info": {"experiment_id": "1"}}})
+                metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
+                params = [{"key": "metric", "value": metric}] if metric else []
+                self._answer({"run": {"info": {"experiment_id": "1"}, "data": {"params": params}}})
+            case "artifacts/list":
+                names = {None: ["samples.json", "attention.png", "alignment"], "alignment": ["alignment/maps.png"]}
+                self._answer({"files": [{"path": name} for name in names[asked.get("path")]]})
+            case "/get-artifact":
+                self._send(ARTIFACTS[asked["path"]], 200, {"Content-Type": "application/octet-stream"})
+            case "/status" if getattr(self.server, "away", False):
+                self._answer({}, 503)
             case "/status":
                 self._answer({"model": self.server.serves})  # type: ignore[attr-defined]  # as above
+            case "/metrics":
+                self._answer_metrics()
             case _:
                 self._answer({"error_code": "RESOURCE_DOES_NOT_EXIST"}, 404)
+
+    def _answer_metrics(self) -> None:
+        """More with each question."""
+        self.server.looks = looks = getattr(self.server, "looks", 0) + 1  # type: ignore[attr-defined]  # as above
+        registry = CollectorRegistry()
+        Gauge("process_start_time_seconds", "", registry=registry).set(1.7e9)
+        model = Gauge("dragoman_model_info", "", ["kind", "name", "version"], registry=registry)
+        model.labels("translation", "demo-en-de", "2").set(1)
+        labels = ["http_route", "http_response_status_code"]
+        seconds = Histogram("http_server_request_duration_seconds", "", labels, registry=registry)
+        lost = Counter("dragoman_lost_sentences", "", ["what"], registry=registry)
+        kept = Counter("dragoman_not_kept", "", ["what"], registry=registry)
+        refused = Counter("dragoman_refused", "", ["reason"], registry=registry)
+        characters = Counter("dragoman_characters", "", ["direction"], registry=registry)
+        for number in range(1, looks + 1):
+            for part in range(10 + number % 7):
+                seconds.labels("/v2/projects/{project}/locations/{place}:translateText", "200").observe(0.02 * part)
+                seconds.labels("/translate", "429" if part == 9 else "200").observe(0.01 * part)
+            lost.labels("loops").inc(number % 2)
+            kept.labels("terms").inc(number % 3)
+            refused.labels("queue_full").inc(1)
+            characters.labels("in").inc(1200 + 300 * (number % 5))
+        self._send(generate_latest(registry), 200, {"Content-Type": "text/plain"})
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -185,9 +266,11 @@ class Others(BaseHTTPRequestHandler):
             )
 
     def _answer(self, found: Any, code: int = 200, **headers: str) -> None:
-        body = json.dumps(found).encode()
+        self._send(json.dumps(found).encode(), code, {"Content-Type": "application/json", **headers})
+
+    def _send(self, body: bytes, code: int, headers: Mapping[str, str]) -> None:
         self.send_response(code)
-        for key, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+        for key, value in {"Content-Length": str(len(body)), **headers}.items():
             self.send_header(key, value)
         self.end_headers()
         self.wfile.write(body)
@@ -203,6 +286,6 @@ def _model(name: str) -> dict[str, Any]:
     return {"name": name, "aliases": [{"alias": "champion", "version": "2"}], "tags": tags}
 
 
-def _version(number: str) -> dict[str, Any]:
-    tags = [{"key": key, "value": value} for key, value in TAGS.items()]
+def _version(number: str, given: dict[str, str] = TAGS) -> dict[str, Any]:
+    tags = [{"key": key, "value": value} for key, value in given.items()]
     return {"name": "demo-en-de", "version": number, "run_id": "f" * 32, "creation_timestamp": 1.77e12, "tags": tags}

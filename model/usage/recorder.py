@@ -1,0 +1,114 @@
+"""Samples an attempt's use on this machine while its processes run.
+
+The job service says in the variable DRAGOMAN_USAGE where the samples go. The runner samples, and on other machines the
+first of the attempt's workers there: one process a machine holds the lock of its file.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from model.files import exclusive
+from model.usage.gpus import Gpu, Gpus, of_job
+from model.usage.machine import machine
+from model.usage.points import EVERY, Point, PointsFile, read_points
+from model.usage.processes import Processes, own_marks
+
+VARIABLE = "DRAGOMAN_USAGE"
+_started = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Order:
+    """The job service's request for samples."""
+
+    path: str  # of the samples; -HOST is added
+    gpus: bool  # the attempt holds GPUs
+    share: float = 0.0  # a GPU that works for less of the time is idle
+
+    def __str__(self) -> str:
+        return json.dumps(vars(self))
+
+
+def start_recorder() -> Callable[[], None]:
+    """Samples on a thread, and returns what ends it with a last sample. Without the variable it does nothing, neither
+    where another process of the attempt samples on this machine.
+    """
+    text = os.environ.get(VARIABLE)
+    if text is None or not _started.acquire(blocking=False):
+        return lambda: None
+    order, over = Order(**json.loads(text)), threading.Event()
+    thread = threading.Thread(target=_record, args=(order, over), name="usage", daemon=True)
+    thread.start()
+
+    def end() -> None:
+        over.set()
+        thread.join(EVERY)
+
+    return end
+
+
+def _record(order: Order, over: threading.Event) -> None:
+    host = re.sub(r"[^\w.-]", "_", socket.gethostname())[:100]
+    path = Path(f"{order.path}-{host}")
+    with exclusive(path.with_name(f".{path.name}")) as mine:
+        if mine:
+            Recorder(order, path).run(over)
+
+
+class Recorder:
+    """The samples of one attempt on this machine; those that are in the file at `path` go on."""
+
+    def __init__(self, order: Order, path: Path) -> None:
+        self.order, self.file = order, PointsFile(path, read_points(path))
+        self.processes, self.gpus = Processes(own_marks()), Gpus()
+        self._before = self.file.points[-1] if self.file.points else {}
+        self._busy: dict[str, float] = {}  # UUID of a GPU of the job -> when it was last at work
+        psutil.cpu_percent()  # the first call starts the measurement
+
+    def run(self, over: threading.Event) -> None:
+        """Adds a sample every EVERY seconds, the first at once, the last when `over` is set."""
+        ending = False
+        while True:
+            with contextlib.suppress(OSError, psutil.Error):  # a full disk, or a counter that was away
+                self.file.add(self.sample(time.time()))
+            if ending:
+                return
+            ending = over.wait(EVERY)
+
+    def sample(self, now: float) -> Point:
+        """Takes one."""
+        use, gpus = self.processes.look(), self.gpus.read()
+        point = {"at": now, "memory": float(use.memory)}
+        for name, value in use.count._asdict().items():
+            point[name] = value + self._before.get(name, 0.0)  # of processes before a restart of the workers
+        point |= {f"machine_{name}": value for name, value in machine(self.file.path.parent).items()}
+        own = of_job(gpus, use.pids, os.environ.get("CUDA_VISIBLE_DEVICES"), self.order.gpus)
+        return point | _use("gpu", own) | _use("machine_gpu", gpus) | self._idle(own, now)
+
+    def _idle(self, own: list[Gpu], now: float) -> dict[str, float]:
+        """Returns the number of the job's GPUs that idle, and the time since which the first of them does."""
+        known = [one for one in own if one.use is not None]
+        for one in known:
+            if (one.use or 0.0) >= 100 * self.order.share:
+                self._busy[one.uuid] = now
+        since = [self._busy.setdefault(one.uuid, now) for one in known]
+        idle = [at for at in since if at < now]
+        return {"idle": len(idle), "idle_since": min(idle)} if idle else {"idle": 0} if known else {}
+
+
+def _use(name: str, gpus: list[Gpu]) -> dict[str, float]:
+    if not gpus:
+        return {}
+    uses = [one.use for one in gpus if one.use is not None]
+    mean = {name: sum(uses) / len(uses)} if uses else {}
+    return mean | {f"{name}_memory": sum(one.memory for one in gpus)}

@@ -1,0 +1,46 @@
+"""The request that a thread works for: who asks, and what has been changed for them. `audit` keeps it.
+
+A context variable carries it from the server into the threads that answer, so no route has to pass it on.
+"""
+
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+MOST = 20  # changes that are named
+
+
+@dataclass
+class Asked:
+    """One request so far."""
+
+    person: str = ""  # the owner's name; empty: unknown
+    token: str = ""  # the name of their token
+    changes: list[str] = field(default_factory=list)  # made for them, or why they were refused
+    count: int = 0
+
+    def note(self, change: str) -> None:
+        """Records a change, or a refusal's reason."""
+        self.count += 1
+        if len(self.changes) < MOST:
+            self.changes.append(change)
+
+    @property
+    def detail(self) -> str:
+        """Returns the changes as a text."""
+        more = self.count - len(self.changes)
+        return "; ".join([*self.changes, *([f"and {more} more"] if more else [])])
+
+
+ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+
+
+def tell_person(owner: str, token: str = "") -> None:
+    """Records who asks, if this is a request."""
+    if (asked := ASKED.get()) is not None:
+        asked.person, asked.token = owner, token or asked.token
+
+
+def tell_change(change: str) -> None:
+    """Records a change that was made for whoever asks, if this is a request."""
+    if (asked := ASKED.get()) is not None:
+        asked.note(change)

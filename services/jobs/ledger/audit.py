@@ -1,0 +1,79 @@
+"""The audit: one row for each change that somebody asked the service for, and for each refusal.
+
+The audit trail (`changes`) says what became of jobs. This table says who asked, from where, and what was answered. It
+holds no bodies, no queries of addresses and no tokens.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, delete, or_, select
+
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import AuditRow
+
+STATUS = r"^[1-5](\d\d|xx)$"
+SECRET = re.compile(r"dgm_[\w-]+")  # a token that somebody put into an address
+LONGEST = {"person": 160, "token": 160, "address": 64, "method": 8, "resource": 300, "detail": 2000}
+
+
+@dataclass(frozen=True)
+class AuditFilter:
+    """The wanted rows. An empty field admits all."""
+
+    person: str | None = None
+    what: str | None = None  # a method, or a part of the resource or the detail
+    status: str | None = None  # 403, or 4xx
+    since: float | None = None  # seconds since 1970
+    until: float | None = None
+
+    def conditions(self) -> list[ColumnElement[bool]]:
+        found: list[ColumnElement[bool]] = []
+        if self.person is not None:
+            found.append(AuditRow.person == self.person)
+        if self.what is not None:
+            parts = (one.contains(self.what, autoescape=True) for one in (AuditRow.resource, AuditRow.detail))
+            found.append(or_(AuditRow.method == self.what.upper(), *parts))
+        if self.status is not None:
+            low = int(self.status.replace("xx", "00"))
+            found.append(AuditRow.status.between(low, low + 99 if self.status.endswith("xx") else low))
+        if self.since is not None:
+            found.append(AuditRow.at >= self.since)
+        if self.until is not None:
+            found.append(AuditRow.at <= self.until)
+        return found
+
+
+class Audit:
+    """The audit of a ledger."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def add(self, status: int, **values: str) -> None:
+        """Enters a row; long texts are cut, and what cannot be shown becomes `?`."""
+        texts = {key: _shown(values.get(key, ""))[:most] for key, most in LONGEST.items()}
+        with self.ledger.database.write() as session:
+            session.add(AuditRow(at=self.ledger.now(), status=status, **texts))
+
+    def rows(self, wanted: AuditFilter, before: int | None = None, limit: int = 50) -> Sequence[AuditRow]:
+        """Returns rows, newest first; `before` is the last page's last id."""
+        query = select(AuditRow).where(*wanted.conditions()).order_by(AuditRow.id.desc()).limit(limit)
+        if before is not None:
+            query = query.where(AuditRow.id < before)
+        with self.ledger.database.read() as session:
+            return session.scalars(query).all()
+
+    def forget(self, until: float, most: int) -> int:
+        """Deletes at most so many rows from before `until`, oldest first; returns their number."""
+        old = select(AuditRow.id).where(AuditRow.at < until).order_by(AuditRow.id).limit(most).scalar_subquery()
+        with self.ledger.database.write() as session:
+            done = session.execute(delete(AuditRow).where(AuditRow.id.in_(old)))
+        return int(done.rowcount)  # type: ignore[attr-defined]  # the result of a DELETE
+
+
+def _shown(text: str) -> str:
+    """Returns a text without tokens and without letters that cannot be shown."""
+    text = SECRET.sub("dgm_...", text)
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

@@ -1,0 +1,109 @@
+"""Moving a model's served alias from its page: by a job of the verb `promote` or `rollback`, so by the same gate."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from model.errors import UserError
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.tables import Job
+from services.jobs.pages.jobpage import log_end
+from services.jobs.pages.site import Site
+from services.jobs.pages.submitting import validated
+from services.jobs.service import schemas
+from services.jobs.service.shard_folders import Folder
+from services.jobs.service.tracking import Model, Version
+from services.jobs.states import ENDED
+
+SHOWN = 10  # jobs
+GATES = 100  # shard folders to choose from
+LONGEST = 200  # characters of a reason
+PLAIN = re.compile(r"[\w./+-]+")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A job that was asked to move the alias, and what it said at its end."""
+
+    job: Job
+    said: str
+
+
+def why_not(site: Site, person: Person, model: Model) -> str:
+    """Returns why a user may not move the alias of `model`; empty if they may, as far as the page knows.
+
+    The planner and the job itself check it again.
+    """
+    if not person.may("submitter"):
+        return f"This needs the role submitter; yours is {person.role}."
+    owner = owner_of(site, model)
+    mine = person.may("admin") or owner in ("", person.owner)
+    return "" if mine else "Only the model's owner or an admin moves the alias."
+
+
+def owner_of(site: Site, model: Model) -> str:
+    """Returns the owner of a registered model as the ledger or MLflow has it; empty if neither knows."""
+    return site.operations.loop.intake.ownership.names.owner(model.name) or model.owner
+
+
+def asked(site: Site, person: Person, model: str) -> list[Asked]:
+    """Returns the newest jobs about the alias of a model that the user may see."""
+    query = select(Job).where(Job.verb.in_(("promote", "rollback")), Job.model == model, *person.jobs())
+    with site.operations.ledger.database.read() as session:
+        jobs = list(session.scalars(query.order_by(Job.seq.desc()).limit(SHOWN)))
+    return [Asked(job, _said(site, job)) for job in jobs]
+
+
+def _said(site: Site, job: Job) -> str:
+    """Returns the last line of an ended job's log, which has the outcome; else the reason of its state."""
+    lines = log_end(site, job).text.split("\n") if job.state in ENDED and job.attempt else []
+    return next((line.strip()[:1000] for line in reversed(lines) if line.strip()), job.reason)
+
+
+def gates(site: Site, person: Person, version: Version) -> list[Folder]:
+    """Returns the shards that can be the gate of a version: of its languages, first those that it was trained on."""
+    if version.tags.get("bundle_kind") == "vectors":
+        return []
+    pair, digest = version.tags.get("pair", ""), version.tags.get("manifest_hash", "")
+    found = [
+        one
+        for one in site.shards.all(person)
+        if one.summary and "-".join(one.summary.languages) == pair and {"valid", "gate"} & one.summary.records.keys()
+    ]
+    return sorted(found, key=lambda one: one.summary is None or one.summary.digest != digest)[:GATES]
+
+
+def promote(site: Site, person: Person, model: Model, version: str, shards: str) -> Job:
+    """Submits the promotion of a version, with the gate of the shard folder of that name; empty: the default.
+
+    Raises:
+        UserError: there is no such version, or the model is another owner's.
+        HTTPException: 404, there are no such shards.
+    """
+    if version not in [one.number for one in model.versions]:
+        raise UserError(f"{model.name} has no version {version[:80]}")
+    words = [f"registry.name={_quoted(model.name)}", f"promote.version={version}"]
+    if shards:
+        words.append(f"paths.shards={_quoted(str(site.shards.find(person, shards).path))}")
+    return _submit(site, person, model, "promote", words)
+
+
+def roll_back(site: Site, person: Person, model: Model, reason: str) -> Job:
+    """Submits a rollback. Raises UserError if the model is another owner's."""
+    words = [f"registry.name={_quoted(model.name)}"]
+    if reason:
+        words.append(f"promote.reason={_quoted(reason[:LONGEST])}")
+    return _submit(site, person, model, "rollback", words)
+
+
+def _submit(site: Site, person: Person, model: Model, verb: str, words: Sequence[str]) -> Job:
+    site.operations.loop.intake.ownership.check({"model": model.name, "verb": verb}, person.owner, person.may("admin"))
+    return site.operations.submit(person, validated(schemas.Submission, verb=verb, overrides=list(words)))
+
+
+def _quoted(text: str) -> str:
+    """Returns a text as a value of an override, whatever it holds."""
+    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,199 @@
+"""The shard folders of a service: those below HOME/shards that a user may see, and what their manifests say.
+
+A name from a request is resolved first and checked then: it must be a folder below HOME/shards, with every link
+followed, that no other owner's job has written.
+"""
+
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fastapi import HTTPException
+from sqlalchemy import func, select
+
+from model.errors import UserError, reason
+from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from services.jobs.ledger.access import Person
+from services.jobs.ledger.places import Places
+from services.jobs.ledger.tables import Job
+
+MOST = 2000  # folders that are listed
+KEPT = 2 * MOST  # summaries in memory
+LARGEST = 64 << 20  # bytes of a manifest that is read
+MADE = "shards "  # a shard job's `run` is this and the real path of what it writes
+Stamp = tuple[int, int, int]  # a file's time in nanoseconds, size and inode
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The facts that a list of shards shows."""
+
+    digest: str  # sha256 of the manifest
+    corpus: str
+    languages: Sequence[str]
+    kind: str
+    tokenizer: str
+    vocabularies: Sequence[int]  # one for each tokenizer
+    records: dict[str, int]  # split -> records
+    tokens: int
+    bytes: int  # of the tars
+    dropped: int  # training records that a rule dropped
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A shard folder. Without a summary, `problem` says why; it is empty while the folder has no manifest."""
+
+    name: str  # below HOME/shards
+    path: Path  # every link followed
+    made: float  # seconds since 1970
+    summary: Summary | None = None
+    problem: str = ""
+
+
+class ShardFolders:
+    """The shard folders below a service's home."""
+
+    def __init__(self, places: Places, home: Path) -> None:
+        self.places, self.home = places, home
+        self._known: OrderedDict[Path, tuple[Stamp, Summary | str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def root(self) -> Path:
+        """Returns HOME/shards with every link followed."""
+        return (self.home / "shards").resolve()
+
+    def all(self, person: Person) -> list[Folder]:
+        """Returns the folders that a user may see, the newest first."""
+        root = self.root
+        paths = dict.fromkeys([*_with_manifest(root), *self._written_by_jobs(root)])
+        hidden = self.places.hidden(person, list(map(str, paths)))
+        found = [self._folder(root, path) for path in paths if str(path) not in hidden]
+        return sorted(filter(None, found), key=lambda one: -one.made)
+
+    def find(self, person: Person, name: str) -> Folder:
+        """Returns a folder by its name. Raises HTTPException (404) if there is none, or it is another owner's."""
+        root, found = self.root, None
+        try:
+            path = (root / name).resolve()
+        except (OSError, ValueError, RuntimeError):  # no file name, or a link to itself
+            path = root
+        if path != root and path.is_relative_to(root) and not self.places.hidden(person, [str(path)]):
+            found = self._folder(root, path)
+        if found is None:
+            raise HTTPException(404, f"There are no shards {name}, or they are not yours.")
+        return found
+
+    def with_digest(self, person: Person, digest: str) -> Folder | None:
+        """Returns the folder whose manifest has this sha256, as far as a user may see it."""
+        return next((one for one in self.all(person) if digest and one.summary and one.summary.digest == digest), None)
+
+    def manifest(self, folder: Folder) -> Manifest:
+        """Returns a folder's manifest.
+
+        Raises:
+            UserError: it is missing, is a link, is too large, or cannot be read.
+        """
+        path = folder.path / MANIFEST
+        check_own(path, LARGEST)
+        try:
+            return read_manifest(folder.path)
+        except (OSError, RecursionError, TypeError, AttributeError, KeyError) as problem:
+            raise UserError(f"{path}: not a manifest ({reason(problem)})") from None
+
+    def _folder(self, root: Path, path: Path) -> Folder | None:
+        name = str(path.relative_to(root))
+        try:
+            if not path.is_dir():
+                return None
+            at = (path / MANIFEST).lstat()
+        except OSError:
+            try:
+                return Folder(name, path, path.stat().st_mtime)
+            except OSError:
+                return None
+        found = self._summary(path, (at.st_mtime_ns, at.st_size, at.st_ino))
+        if isinstance(found, str):
+            return Folder(name, path, at.st_mtime, None, found)
+        return Folder(name, path, at.st_mtime, found)
+
+    def _summary(self, path: Path, stamp: Stamp) -> Summary | str:
+        """Returns the facts of a manifest, or why it cannot be read; reads it again only if it has changed."""
+        with self._lock:
+            known = self._known.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        found: Summary | str
+        try:
+            found = _summary_of(path, self.manifest(Folder("", path, 0.0)))
+        except UserError as problem:
+            found = str(problem)
+        with self._lock:
+            self._known[path] = stamp, found
+            while len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return found
+
+    def _written_by_jobs(self, root: Path) -> Iterator[Path]:
+        """Yields the folders that shard jobs write, also before they have a manifest."""
+        query = select(Job.run).where(Job.verb == "shard", Job.run.startswith(f"{MADE}{root}/", autoescape=True))
+        query = query.group_by(Job.run).order_by(func.max(Job.seq).desc()).limit(MOST)
+        with self.places.ledger.database.read() as session:
+            for run in session.scalars(query).all():
+                yield Path(run.removeprefix(MADE))
+
+
+def check_own(path: Path, most: int) -> None:
+    """Raises UserError unless `path` is a regular file of at most `most` bytes, and no link."""
+    try:
+        found = path.lstat()
+    except OSError:
+        raise UserError(f"{path}: there is no such file") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"{path}: is a link or no regular file")
+    if found.st_size > most:
+        raise UserError(f"{path}: has {found.st_size:,} bytes; at most {most:,} are read for a page")
+
+
+def _with_manifest(root: Path) -> Iterator[Path]:
+    """Yields the folders with a manifest, one or two levels below `root`; follows no links."""
+    seen = 0
+    for first in _folders(root):
+        if os.path.lexists(first / MANIFEST):
+            yield first
+            continue
+        for second in _folders(first):
+            if (seen := seen + 1) > MOST:
+                return
+            if os.path.lexists(second / MANIFEST):
+                yield second
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        with os.scandir(path) as found:
+            inside = [one for one in found if one.is_dir(follow_symlinks=False) and not one.name.startswith(".")]
+    except OSError:
+        return []
+    return [Path(one.path) for one in inside[:MOST]]
+
+
+def _summary_of(path: Path, manifest: Manifest) -> Summary:
+    splits = manifest.splits
+    return Summary(
+        digest=manifest_hash(path),
+        corpus=manifest.corpus,
+        languages=manifest.languages,
+        kind=manifest.kind,
+        tokenizer=str(manifest.tokenizer.get("type", "")),
+        vocabularies=[int(one.get("vocabulary", 0)) for one in manifest.tokenizer.get("files", [])],
+        records={name: split.records for name, split in splits.items()},
+        tokens=sum(split.source_tokens + split.target_tokens for split in splits.values()),
+        bytes=sum(entry.bytes for split in splits.values() for entry in split.shards),
+        dropped=sum(manifest.dropped.get("train", {}).values()),
+    )

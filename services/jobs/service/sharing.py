@@ -1,0 +1,68 @@
+"""Requests of people about projects, each checked: who sees one, who chooses its members."""
+
+from fastapi import HTTPException
+from sqlalchemy import case, func, select
+
+from services.jobs.ledger.access import Access, Person
+from services.jobs.ledger.projects import Projects
+from services.jobs.ledger.tables import Job, Model, Project, account_of
+from services.jobs.service import schemas
+from services.jobs.states import ACTIVE, QUEUED
+
+
+class Sharing:
+    """The operations on the projects of a ledger."""
+
+    def __init__(self, access: Access, projects: Projects) -> None:
+        self.access, self.projects, self.ledger = access, projects, access.ledger
+
+    def get(self, person: Person, name: str, manage: bool = False) -> Project:
+        """Returns a project.
+
+        Raises:
+            HTTPException: 404, there is none, or the person is no member; 403, with `manage` they are no maintainer.
+        """
+        found = self.projects.get(name)
+        rank = "maintainer" if person.sees_all else dict(person.projects).get(name)
+        if found is None or rank is None:
+            raise HTTPException(404, f"project {name} is not known")
+        if manage and rank != "maintainer":
+            raise HTTPException(403, f"a maintainer of project {name} or an admin may do it; you are a {rank}")
+        return found
+
+    def all(self, person: Person) -> list[schemas.ProjectView]:
+        """Returns the projects that a person is a member of; all for an admin."""
+        ranks = dict(person.projects)
+        return [self.view(one) for one in self.projects.all() if person.sees_all or one.name in ranks]
+
+    def view(self, project: Project) -> schemas.ProjectView:
+        """Returns a project with its members, its quota and its use."""
+        account = account_of("", project.name)
+        active, queued = Job.state.in_(sorted(ACTIVE)), Job.state.in_(sorted(QUEUED))
+        sums = (func.sum(case((active, Job.workers * each), else_=0.0)) for each in (Job.cpus, Job.gpus))
+        counts = (func.sum(case((one, 1), else_=0)) for one in (active, queued))
+        with self.ledger.database.read() as session:
+            row = session.execute(select(*sums, *counts).where(Job.project == project.name, active | queued)).one()
+            models = session.scalars(select(Model.name).where(Model.owner == account).order_by(Model.name)).all()
+        members = [schemas.MemberView.model_validate(one) for one in self.projects.members(project.name)]
+        quota = dict(zip(("cpus", "gpus", "jobs"), self.access.quotas().get(account, (None,) * 3), strict=True))
+        held = dict(zip(("held_cpus", "held_gpus", "running", "waiting"), (one or 0 for one in row), strict=True))
+        about = {"name": project.name, "group": project.issuer_group, "created": project.created}
+        return schemas.ProjectView.model_validate(
+            {**about, **quota, **held, "members": members, "models": list(models)}
+        )
+
+    def enter(self, person: Person, name: str, owner: str, rank: str) -> None:
+        """Makes somebody a member. Raises UserError, or HTTPException as `get`."""
+        self.get(person, name, manage=True)
+        self.projects.enter(name, owner, rank, person.owner)
+
+    def leave(self, person: Person, name: str, owner: str) -> None:
+        """Ends a membership, which members do for themselves too. Raises UserError, or HTTPException as `get`."""
+        self.get(person, name, manage=owner != person.owner)
+        self.projects.leave(name, owner, person.owner)
+
+    def set_quota(self, person: Person, name: str, body: schemas.QuotaRequest) -> None:
+        """Sets a project's quota, as an admin may. Raises HTTPException (404) if there is none."""
+        self.get(person, name)
+        self.access.set_quota(account_of("", name), body.cpus, body.gpus, person.owner, body.jobs)

@@ -1,0 +1,100 @@
+"""Reads what attempts use and have used, from the samples that their runners left: see `model/usage`."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+from sqlalchemy import or_, select
+
+from model.usage.points import MOST, Point, read_points
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Attempt
+from services.jobs.measures import MEASURES
+from services.jobs.records import attempt_of
+from services.jobs.service.curves import thinned
+
+COUNTED = ("cpu", "read", "written", "machine_read", "machine_written", "machine_sent", "machine_received")
+TOTALS = ("cpu", "read", "written")  # counted since the start of the attempt
+MACHINES = 64  # of an attempt
+HOUR = 3600.0  # seconds of the machines' curves
+ATTEMPTS = 200  # newest ones that tell of machines
+Curve = list[tuple[float, float]]  # seconds since 1970, value
+
+
+@dataclass
+class Use:
+    """The use on one machine, by the names of `MEASURES`: cores, bytes, bytes a second, percent."""
+
+    curves: dict[str, Curve] = field(default_factory=dict)
+    total: dict[str, float] = field(default_factory=dict)  # seconds of processors, bytes read and written
+    at: float = 0.0  # of the last sample
+    idle: int = 0  # GPUs of the job that idle then,
+    idle_since: float | None = None  # and when the first of them began to
+
+    @property
+    def last(self) -> dict[str, float]:
+        return {name: curve[-1][1] for name, curve in self.curves.items()}
+
+
+def read_use(home: Path, job: str, attempt: int) -> dict[str, Use]:
+    """Returns machine -> what the attempt used there; empty if it has not begun, or nobody sampled it."""
+    stem = attempt_of(home, job, attempt).usage
+    found = {}
+    for path in sorted(stem.parent.glob(f"{stem.name}-*"))[:MACHINES]:
+        try:
+            status = path.stat()
+        except OSError:
+            continue
+        use = _read(path, status.st_ino, status.st_size, status.st_mtime_ns)
+        if use.curves:
+            found[path.name.removeprefix(f"{stem.name}-")] = use
+    return found
+
+
+def read_machines(home: Path, ledger: Ledger) -> dict[str, Use]:
+    """Returns machine -> its last hour, as the jobs that ran on it have seen it."""
+    since = ledger.now() - HOUR
+    query = select(Attempt.job, Attempt.number).where(or_(Attempt.ended.is_(None), Attempt.ended > since))
+    with ledger.database.read() as session:
+        attempts = session.execute(query.order_by(Attempt.decided.desc()).limit(ATTEMPTS)).all()
+    seen: dict[str, list[Use]] = {}
+    for job, number in attempts:
+        for host, use in read_use(home, job, number).items():
+            if use.at > since:
+                seen.setdefault(host, []).append(use)
+    return {host: _machine(uses, since) for host, uses in sorted(seen.items())}
+
+
+def _machine(uses: Sequence[Use], since: float) -> Use:
+    curves: dict[str, Curve] = {}
+    for use in uses:
+        for name, curve in use.curves.items():
+            if name.startswith("machine_"):
+                curves.setdefault(name, []).extend(point for point in curve if point[0] > since)
+    return Use(
+        {name: thinned(sorted(curve), MOST) for name, curve in curves.items() if curve},
+        at=max(use.at for use in uses),
+    )
+
+
+@lru_cache(maxsize=512)
+def _read(path: Path, *_: int) -> Use:
+    """Returns the use that a file tells of; the numbers say whether it has changed."""
+    points = read_points(path)
+    curves = {name: list(_curve(points, name)) for name in MEASURES}
+    total = {name: max((one[name] for one in points if name in one), default=0.0) for name in TOTALS}
+    last = points[-1] if points else {"at": 0.0}
+    idle = (int(last.get("idle", 0)), last.get("idle_since"))
+    return Use({name: curve for name, curve in curves.items() if curve}, total, last["at"], *idle)
+
+
+def _curve(points: Sequence[Point], name: str) -> Iterable[tuple[float, float]]:
+    """Yields the values; of what is counted, the amount a second since the point before."""
+    known = [one for one in points if name in one]
+    if name not in COUNTED:
+        yield from ((one["at"], one[name]) for one in known)
+        return
+    for before, one in pairwise(known):
+        yield one["at"], max(0.0, one[name] - before[name]) / (one["at"] - before["at"])

@@ -1,0 +1,169 @@
+"""A model's page: what its evaluation left, what it begins with, the endpoint's state, and moving the served alias."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from services.jobs.ledger.tables import Job
+from services.jobs.pages import evaluated
+from services.jobs.states import State
+from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
+from tests.services.jobs.pages.world import HOSTILE, PIXEL, World
+from tests.text_shards import write_text_shards
+
+PAGE = "/models/demo-en-de"
+
+
+@pytest.fixture(scope="module")
+def browser(world: World) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
+        yield client
+
+
+def csrf(page: str) -> str:
+    found = re.search(r'name="csrf" value="(\w+)"', page)
+    assert found is not None
+    return found[1]
+
+
+def newest(world: World) -> Job:
+    with world.ledger.database.read() as session:
+        found = session.scalars(select(Job).order_by(Job.seq.desc()).limit(1)).first()
+        assert found is not None
+        return found
+
+
+def newest_id(world: World) -> str | None:
+    with world.ledger.database.read() as session:
+        return session.scalar(select(Job.id).order_by(Job.seq.desc()).limit(1))
+
+
+def test_samples_and_pictures_of_the_run_stand_on_the_page(browser: httpx.Client) -> None:
+    page = browser.get(PAGE).text
+    assert "Ein Hund läuft." in page and HOSTILE not in page and "&lt;script&gt;alert(1)" in page
+    pictures = re.findall(r'<img src="([^"]+)"', page)
+    assert pictures == [f"{PAGE}/pictures/attention?version=2", f"{PAGE}/pictures/maps?version=2"]
+    answer = browser.get(pictures[0])
+    assert answer.content == PIXEL and answer.headers["content-type"] == "image/png"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert browser.get(pictures[1]).status_code == 404  # what MLflow sends is no PNG
+    for word in ("errors.png", "..%2Fattention", "%2Fetc%2Fpasswd", "samples", "http:%2F%2Fevil.example"):
+        assert browser.get(f"{PAGE}/pictures/{word}?version=2").status_code == 404
+    assert browser.get(f"{PAGE}/pictures/attention?version=9").status_code == 404
+    assert browser.get("/models/none/pictures/attention").status_code == 404
+
+
+def test_a_picture_that_is_too_large_is_left_out(browser: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluated, "LARGEST_PICTURE", len(PIXEL) - 1)
+    assert browser.get(f"{PAGE}/pictures/attention").status_code == 404
+    monkeypatch.setattr(evaluated, "LARGEST", 10)
+    assert "Ein Hund läuft." not in browser.get(PAGE).text
+
+
+def test_a_model_names_what_it_begins_with(browser: httpx.Client) -> None:
+    page = browser.get(PAGE).text
+    assert 'href="/models/broad-en-de"' in page and "broad-en-de@champion (run broad" in plain(page)
+
+
+def test_the_page_compares_the_alias_with_what_the_endpoint_answers(world: World, browser: httpx.Client) -> None:
+    said = "The alias champion is version 2; the endpoint answers with version"
+    try:
+        for version, kind in (("2", "good"), ("1", "warn")):
+            world.serve({"name": "demo-en-de", "version": version})
+            page = browser.get(PAGE).text
+            assert f"{said} {version} ." in plain(page).replace(f"{version}.", f"{version} .")
+            assert f'class="notice {kind}"' in page
+        world.serve({"name": "other", "version": "5"})
+        assert "the endpoint serves other version 5, not this model" in plain(browser.get(PAGE).text)
+        world.others.away = True  # type: ignore[attr-defined]
+        assert "the endpoint answers 503" in browser.get(PAGE).text
+    finally:
+        world.others.away = False  # type: ignore[attr-defined]
+        world.serve({"name": "demo-en-de", "version": "2"})
+
+
+def test_a_version_is_promoted_after_a_question_by_a_job_with_its_gate(world: World, browser: httpx.Client) -> None:
+    write_text_shards(world.home / "shards" / "en de, 'quoted'", SPLITS)
+    write_text_shards(world.home / "shards" / "other", SPLITS, languages=["en", "fr"])
+    page = browser.get(f"{PAGE}?version=1").text
+    assert f'href="{PAGE}/promote?version=1"' in page and f"{PAGE}/promote?version=2" not in page
+    before = newest_id(world)
+    asked = browser.get(f"{PAGE}/promote?version=1").text
+    assert "Promote this version?" in asked and "the champion is version 2" in asked
+    assert newest_id(world) == before  # asking submits nothing
+    assert "quoted" in asked and ">other" not in asked
+    sent = {"csrf": csrf(asked), "version": "1", "shards": "en de, 'quoted'"}
+    assert browser.post(f"{PAGE}/promote", data={**sent, "csrf": "x"}).status_code == 403
+    assert browser.post(f"{PAGE}/promote", data={**sent, "version": "7"}).status_code == 400
+    assert browser.post(f"{PAGE}/promote", data={**sent, "shards": "../service"}).status_code == 404
+    assert browser.post(f"{PAGE}/remove", data=sent).status_code == 404
+    assert newest_id(world) == before
+    answer = browser.post(f"{PAGE}/promote", data=sent)
+    job = newest(world)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"/jobs/{job.id}?done=submit")
+    folder = (world.home / "shards" / "en de, 'quoted'").resolve()
+    assert (job.verb, job.words) == (
+        "promote",
+        ["registry.name=demo-en-de", "promote.version=1", f'paths.shards="{folder}"'],
+    )
+    planned = world.loop.intake.plan(job.owner, job.verb, job.words, world.loop.capacity, admin=True)
+    assert planned["model"] == "demo-en-de"
+    assert str(folder) in [place["path"] for place in planned["places"]]
+
+
+def test_a_rollback_is_asked_for_with_its_reason(world: World, browser: httpx.Client) -> None:
+    asked = browser.get(f"{PAGE}/rollback").text
+    assert "Roll back?" in asked
+    reason = """it says "no", (and 'yes')"""
+    browser.post(f"{PAGE}/rollback", data={"csrf": csrf(asked), "reason": reason})
+    job = newest(world)
+    assert job.verb == "rollback"
+    planned = world.loop.intake.plan(job.owner, job.verb, job.words, world.loop.capacity, admin=True)
+    assert planned["changed"]["promote.reason"] == reason
+
+
+def test_a_promotion_that_fails_says_why_on_the_page(world: World, browser: httpx.Client) -> None:
+    job = world.job("gate", State.FAILED)
+    world.write(job, "demo-en-de: not better: BLEU 20.00 against 21.00, p = 0.4; version 2 stays\n")
+    change(world, job, verb="promote", model="demo-en-de")
+    said = plain(browser.get(PAGE).text)
+    assert "not better: BLEU 20.00 against 21.00, p = 0.4; version 2 stays" in said
+
+
+def test_only_the_owner_of_a_model_and_admins_move_its_alias(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    access = world.loop.scheduler.access
+    access.issue("r", "root", "admin", "up")
+    tokens = {"anna": access.issue("a", "anna", "submitter", "root"), "eve": access.issue("e", "eve", "viewer", "root")}
+    tokens["ben"] = access.issue("b", "ben", "submitter", "root")
+    world.loop.intake.ownership.names.claim("demo-en-de", "anna")
+    made_by(world, write_text_shards(tmp_path / "shards" / "annas", SPLITS), "anna")
+    world.start(keys=True)
+    try:
+        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
+            for name, code in (("eve", 403), ("ben", 400)):
+                client.post("/login", data={"token": tokens[name]})
+                page = client.get(f"{PAGE}?version=1").text
+                assert "promote?version=1" not in page
+                assert ("role submitter" in page) == (name == "eve") and ("owner or an admin" in page) == (
+                    name == "ben"
+                )
+                sent = {"csrf": csrf(page), "version": "1"}
+                assert client.post(f"{PAGE}/promote", data=sent).status_code == code
+                assert client.post(f"{PAGE}/rollback", data=sent).status_code == code
+            assert "Ein Hund" not in page and "<img" not in page  # texts of anna's corpus
+            assert client.get(f"{PAGE}/pictures/attention").status_code == 404
+            assert "annas" not in client.get(f"{PAGE}/promote?version=1").text  # ben's choices
+            client.post("/login", data={"token": tokens["anna"]})
+            asked = client.get(f"{PAGE}/promote?version=1").text
+            assert "annas" in asked
+            assert "Ein Hund" in client.get(PAGE).text
+            assert client.get(f"{PAGE}/pictures/attention").status_code == 200
+            answer = client.post(f"{PAGE}/promote", data={"csrf": csrf(asked), "version": "1", "shards": "annas"})
+            assert answer.status_code == 200 and newest(world).owner == "anna"
+    finally:
+        world.close()

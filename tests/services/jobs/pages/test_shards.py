@@ -1,0 +1,257 @@
+"""The pages of shards: what is listed and shown, a search that stops in time, and what no name leads to."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from model.shards.verify import verify_once
+from services.jobs.ledger.tables import Job, Place
+from services.jobs.service import shard_records
+from services.jobs.states import State
+from tests.markup import HOSTILE as HOSTILE_TEXTS
+from tests.markup import check_nothing_runs
+from tests.services.jobs.pages.world import HOSTILE, World
+from tests.text_shards import write_text_shards
+
+TEXTS = [(f"the dog number {number} sleeps", f"der Hund Nummer {number} schläft") for number in range(250)]
+SPLITS = {"train": [*TEXTS[:240], ("a rare giraffe eats", "eine seltene Giraffe frisst")], "valid": TEXTS[240:]}
+DROPPED = {"file": "train.tsv", "line": 17, "source": "copied", "target": "copied", "score": 0.5}
+CLEANING = {
+    "kept": {"pairs": 241, "samples": [{"file": "train.tsv", "line": 3, "source": "the dog", "target": "der Hund"}]},
+    "rules": {
+        "untranslated": {"pairs": 7, "alone": 5, "samples": [DROPPED]},
+        "repeated": {"pairs": 2, "samples": [{**DROPPED, "source": "ha ha", "beside": DROPPED}]},
+    },
+}
+FACTS: dict[str, Any] = {
+    "sources": [{"name": "train.tsv", "split": "train", "sha256": "5e" * 32, "bytes": 2048, "lines": 250}],
+    "dropped": {"train": {"untranslated": 7, "repeated": 2}, "valid": {"empty": 1}},
+}
+
+
+@pytest.fixture(scope="module")
+def browser(world: World) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def folder(world: World) -> Path:
+    made = write_text_shards(world.home / "shards" / "books", SPLITS, cleaning=CLEANING, **FACTS)
+    job = made_by(world, made, "anna")
+    user = world.ledger.job(world.job("base", State.SUCCEEDED).id)
+    place = {"key": "paths.shards", "value": "x", "path": str(made.resolve()), "use": "read"}
+    change(world, user, plan={**(user.plan or {}), "places": [place]})
+    assert job.run.endswith("/shards/books")
+    return made
+
+
+def made_by(world: World, folder: Path, owner: str) -> Job:
+    """A shard job that wrote the folder."""
+    job = world.ledger.submit(owner, "shard", ["seed=1"])
+    place = Place(path=str(folder.resolve()), owner=owner, job=job.id)
+    with world.ledger.database.write() as session:
+        session.merge(place)
+    return change(world, job, run=f"shards {folder.resolve()}", state=State.SUCCEEDED)
+
+
+def change(world: World, job: Job, **values: Any) -> Job:
+    with world.ledger.database.write() as session:
+        found = session.get(Job, job.seq)
+        assert found is not None
+        for key, value in values.items():
+            setattr(found, key, value)
+    return world.ledger.job(job.id)
+
+
+def plain(page: str) -> str:
+    """Returns a page's text in one line."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page.replace("<wbr>", "")))
+
+
+def test_shards_are_listed_with_what_they_hold_and_who_made_them(
+    world: World, browser: httpx.Client, folder: Path
+) -> None:
+    page = browser.get("/shards").text
+    assert 'href="/shards/books"' in page
+    for words in ("books en-de", "241", "words", "/jobs/"):
+        assert words in plain(page) or words in page, words
+    assert "books" in browser.get("/shards?q=en-de").text
+    assert "No shards have that" in browser.get("/shards?q=giraffe").text
+    (world.home / "shards" / "begun").mkdir()
+    made_by(world, world.home / "shards" / "begun", "anna")
+    assert "unfinished" in browser.get("/shards").text
+    assert "sharding has not finished" in browser.get("/shards/begun").text
+
+
+def test_a_page_shows_sources_records_lengths_and_who_used_them(
+    world: World, browser: httpx.Client, folder: Path
+) -> None:
+    page = browser.get("/shards/books").text
+    said = plain(page)
+    for words in ("the dog number 0 sleeps", "der Hund Nummer 19 schläft", "train.tsv", "sha256 " + "5e" * 32):
+        assert words in said, words
+    assert "the dog number 20 sleeps" not in said
+    assert "words, " in said and "Records by length in tokens" in page and page.count("<rect") >= 2
+    assert "train base" in said and "demo-en-de" in said  # the job and the model that used them
+    assert "not since they were made" in said
+    verify_once(world.home / "shards" / "books", world.home / "verified")
+    assert "every byte," in plain(browser.get("/shards/books").text)
+    following = re.search(r'href="(/shards/books\?split=train&amp;q=&amp;record=20)#records"', page)
+    assert following
+    assert "the dog number 39 sleeps" in plain(browser.get(following[1].replace("&amp;", "&")).text)
+    assert "the dog number 249 sleeps" in plain(browser.get("/shards/books?split=valid").text)
+    assert browser.get("/shards/books?split=none").status_code == 400
+    assert browser.get("/shards/books?record=-1").status_code == 422
+
+
+def test_dropped_and_kept_pairs_stand_side_by_side(browser: httpx.Client, folder: Path) -> None:
+    said = plain(browser.get("/shards/books").text)
+    assert "Dropped by untranslated, 1 of 7" in said and "Kept, 1 of 241" in said
+    assert "untranslated 7" in said and "2.800&nbsp;%" in said  # of 250
+    assert "Dropped from valid: empty 1" in said
+    other = plain(browser.get("/shards/books?rule=repeated").text)
+    assert "Dropped by repeated, 1 of 2" in other and "ha ha" in other and "score 0.500" in other
+
+
+def test_a_search_finds_a_text_on_either_side_and_says_when_it_stops(
+    browser: httpx.Client, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = browser.get("/shards/books", params={"q": "GIRAFFE"}).text
+    assert "<mark>giraffe</mark>" in page and "<mark>Giraffe</mark>" in page
+    assert "1 found in 241 records" in page and "Stopped" not in page
+    assert "0 found in 10 records" in browser.get("/shards/books", params={"q": "giraffe", "split": "valid"}).text
+    assert "0 found" in browser.get("/shards/books", params={"q": ".*"}).text  # a text, no pattern
+    many = browser.get("/shards/books", params={"q": "dog"}).text
+    assert "50 found in 50 records" in many and "Stopped after 50 hits" in many
+    assert "begin=50" in many
+    monkeypatch.setattr(shard_records, "RECORDS", 100)
+    some = browser.get("/shards/books", params={"q": "giraffe"}).text
+    assert "Stopped after 100 records" in some
+    monkeypatch.setattr(shard_records, "SECONDS", -1.0)
+    first = browser.get("/shards/books", params={"q": "giraffe", "begin": "16"}).text
+    assert "0 found in 8 records from number 16 on" in first and "begin=24" in first
+    for _ in range(shard_records.AT_ONCE):
+        shard_records._searches.acquire()
+    try:
+        assert browser.get("/shards/books", params={"q": "dog"}).status_code == 429
+    finally:
+        for _ in range(shard_records.AT_ONCE):
+            shard_records._searches.release()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["..", "%2e", "../service", "books/../../service", "%2e%2e/service", "/etc", "linked", "none", "a\0b", "x" * 300],
+)
+def test_no_name_leads_out_of_the_shards(world: World, browser: httpx.Client, folder: Path, name: str) -> None:
+    linked = world.home / "shards" / "linked"
+    if not linked.is_symlink():
+        linked.symlink_to(world.home / "service")
+    (world.home / "service" / "manifest.json").write_text((folder / "manifest.json").read_text())
+    path = "/shards/" + name.replace("\0", "%00").replace("..", "%2e%2e")
+    answer = browser.get(path)
+    assert answer.status_code in (404, 422)
+    assert "linked" not in browser.get("/shards").text
+
+
+@pytest.mark.parametrize("file", ["train-000000.tar", "tokenizer.json", "manifest.json", "cleaning.json"])
+def test_a_file_that_is_a_link_is_not_followed(world: World, browser: httpx.Client, tmp_path: Path, file: str) -> None:
+    made = write_text_shards(world.home / "shards" / f"tricky-{file}", SPLITS, cleaning=CLEANING, **FACTS)
+    (made / file).rename(tmp_path / file)
+    (made / file).symlink_to(tmp_path / file)
+    page = browser.get(f"/shards/{made.name}").text
+    assert ("the dog number 0" in page) == (file == "cleaning.json")
+    assert "ha ha" not in page and "copied" not in page if file in ("cleaning.json", "manifest.json") else True
+
+
+@pytest.mark.parametrize("harm", ["cut", "flipped", "gone"])
+def test_damaged_shards_are_named_and_end_nothing(world: World, browser: httpx.Client, harm: str) -> None:
+    made = write_text_shards(world.home / "shards" / f"harmed-{harm}", SPLITS)
+    file = made / "train-000000.tar"
+    data = bytearray(file.read_bytes())
+    data[data.index(b"NUMPY")] ^= 1
+    os.truncate(file, 700) if harm == "cut" else file.write_bytes(data) if harm == "flipped" else file.unlink()
+    answer = browser.get(f"/shards/{made.name}")
+    assert answer.status_code == 200
+    assert "train-000000.tar" in answer.text and 'role="alert"' in answer.text
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", '{"format_version": 1}', "[" * 100_000, '{"format_version": 1, "splits": 3}']
+)
+def test_a_damaged_manifest_is_said_in_the_list_and_on_the_page(
+    world: World, browser: httpx.Client, content: str
+) -> None:
+    made = world.home / "shards" / f"damaged-{len(content)}"
+    made.mkdir()
+    (made / "manifest.json").write_text(content)
+    assert "its manifest cannot be read" in browser.get("/shards").text
+    answer = browser.get(f"/shards/{made.name}")
+    assert answer.status_code == 200 and "manifest.json" in answer.text
+
+
+def test_whatever_a_corpus_holds_its_page_is_strict_html(world: World, browser: httpx.Client) -> None:
+    texts = [one.encode("utf-8", "replace").decode().replace("\0", "") for one in HOSTILE_TEXTS]
+    words = [one for text in texts for one in text.split()]
+    pairs = [(one, other) for one, other in zip(words, reversed(words), strict=True)]
+    sample = {"file": HOSTILE, "line": 1, "source": HOSTILE, "target": "".join(texts), "beside": {"source": HOSTILE}}
+    cleaning = {"kept": {"pairs": 1, "samples": [sample]}, "rules": {HOSTILE: {"samples": [sample, 3], "alone": "x"}}}
+    write_text_shards(
+        world.home / "shards" / "hostile",
+        {"train": pairs},
+        cleaning=cleaning,
+        dropped={"train": {HOSTILE: 3}},
+        warnings=["".join(texts)],
+        sources=[{"name": HOSTILE, "sha256": "".join(texts), "lines": 1}],
+        corpus=HOSTILE,
+    )
+    for path in ("/shards", "/shards/hostile", f"/shards/hostile?rule={HOSTILE}", "/shards/hostile?q=alert(1)"):
+        page = browser.get(path).text
+        check_nothing_runs(page)
+        assert HOSTILE not in page
+
+
+def test_nobody_sees_another_owners_shards(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    access = world.loop.scheduler.access
+    access.issue("r", "root", "admin", "up")
+    token = access.issue("b", "ben", "viewer", "root")
+    for name, owner in (("annas", "anna"), ("bens", "ben")):
+        made_by(world, write_text_shards(tmp_path / "shards" / name, SPLITS), owner)
+    write_text_shards(tmp_path / "shards" / "everybodys", SPLITS)
+    world.start(keys=True)
+    try:
+        with httpx.Client(base_url=world.address, follow_redirects=True) as client:
+            assert client.get("/shards/bens").url.path == "/login"
+            client.post("/login", data={"token": token})
+            page = client.get("/shards").text
+            assert "bens" in page and "everybodys" in page and "anna" not in page
+            assert client.get("/shards/bens").status_code == 200
+            assert client.get("/shards/annas").status_code == 404
+            assert client.get("/shards/bens/../annas").status_code == 404
+    finally:
+        world.close()
+
+
+def test_the_pages_load_no_torch(tmp_path: Path) -> None:
+    made = write_text_shards(tmp_path / "shards", SPLITS)
+    script = (
+        "import sys, pathlib\n"
+        "from services.jobs.pages import routes\n"
+        "from services.jobs.service.shard_folders import Folder\n"
+        "from services.jobs.service.shard_records import search_records\n"
+        "hits = search_records(Folder('x', pathlib.Path(sys.argv[1]), 0.0), 'train', 'giraffe', 0)\n"
+        "assert len(hits.records) == 1\n"
+        "print(sorted({'torch', 'mlflow', 'ray', 'webdataset'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(made)], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout.replace("'", '"')) == []

@@ -1,0 +1,491 @@
+"""Projects over HTTP: who sees and changes what, quotas, models, folders, and how people come and go."""
+
+import contextlib
+import json
+import re
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from conf import showing
+from model.errors import UserError
+from services.http.listening import bind
+from services.jobs.client import admin, schedules, verbs
+from services.jobs.client.client import JobClient
+from services.jobs.client.projects import projects
+from services.jobs.client.settings import JobsConfig
+from services.jobs.http.listening import serving
+from services.jobs.http.parts import Parts
+from services.jobs.ledger.access import Access
+from services.jobs.ledger.database import MIGRATIONS, Database
+from services.jobs.ledger.ledger import Ledger
+from services.jobs.ledger.tables import Job
+from services.jobs.scheduling.decide import decide
+from services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
+from services.jobs.scheduling.queue import Queue
+from services.jobs.scheduling.room import Needs, Node
+from services.jobs.scheduling.why import explain
+from services.jobs.states import State
+from services.jobs.up.app import create_app
+from services.store import database as store
+from services.store.upgrade import upgrade
+from tests.markup import check_nothing_runs
+from tests.services.jobs.processes import make_loop, words
+from tests.services.jobs.test_oidc import Scene
+from tests.services.jobs.test_own_tokens import FORM
+from tests.services.jobs.test_ownership import Planner, Registered
+
+
+class Team:
+    """A service with root (admin), the project vision of anna, ben and carl (maintainer), and dora outside of it."""
+
+    def __init__(self, home: Path, stack: contextlib.ExitStack) -> None:
+        self.loop = make_loop(f"sqlite:///{home}/ledger.db", home)
+        self.ledger, self.access, self.home = self.loop.ledger, self.loop.scheduler.access, home
+        self.loop.capacity = self.loop.executor.capacity()
+        self.loop.intake.planner = Planner(home)  # type: ignore[assignment]  # as far as it is asked
+        self.loop.intake.ownership.tracking = self.registry = Registered()
+        stack.callback(self.ledger.database.close)
+        listening = bind("127.0.0.1", 0, "service")
+        self.address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        parts = Parts(self.ledger, self.access, self.loop, self.loop.config, home, True)
+        stack.enter_context(serving(create_app(parts), listening))
+        roles = {"root": "admin", "anna": "submitter", "ben": "submitter", "carl": "submitter", "dora": "submitter"}
+        self.tokens = {name: self.access.issue(name, name, role, "root") for name, role in roles.items()}
+        self.people = {name: stack.enter_context(JobClient(self.address, one)) for name, one in self.tokens.items()}
+        root = self.people["root"]
+        root.create_project("vision")
+        for name, role in (("anna", "member"), ("ben", "member"), ("carl", "maintainer")):
+            root.add_member("vision", name, role)
+
+    def submit(self, who: str, name: str, project: str = "vision", verb: str = "train", model: str = "") -> Job:
+        """A job that has been planned, or refused."""
+        line = [*words(self.home, name, 3), f"model={model}"]
+        job = self.people[who].submit(verb, line, project=project)
+        self.loop._take()
+        return self.ledger.job(job["id"])
+
+    def code(self, who: str, path: str, method: str = "GET", **more: Any) -> int:
+        headers = {"Authorization": f"Bearer {self.tokens[who]}"}
+        return httpx.request(method, self.address + path, headers=headers, timeout=60, **more).status_code
+
+    def seen(self, who: str, **wanted: Any) -> set[str]:
+        return {one["id"] for one in self.people[who].every_job(**wanted)}
+
+    def start(self) -> None:
+        self.loop.scheduler.run(self.loop.executor.capacity())
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Iterator[Team]:
+    with contextlib.ExitStack() as stack:
+        yield Team(tmp_path, stack)
+
+
+def test_members_see_each_others_jobs_and_nobody_else_does(team: Team) -> None:
+    shared, private = team.submit("anna", "a").id, team.submit("anna", "p", project="").id
+    others = team.submit("ben", "b").id
+    assert team.seen("ben") == {shared, others} and team.seen("carl") == {shared, others}
+    assert team.seen("anna") == {shared, private, others} and team.seen("dora") == set()
+    assert team.seen("ben", owner="anna") == {shared} and team.seen("anna", project="vision") == {shared, others}
+    assert team.people["ben"].jobs()["counts"] == {"waiting": 2}
+    paths = ["", "/why", "/logs", "/report", "/curves", "/log-events"]
+    pages = [f"/v1/jobs/{{}}{path}" for path in paths] + ["/v1/events?job={}"]
+    for path in (one.format(shared) for one in pages if "events" not in one):
+        assert (team.code("ben", path), team.code("dora", path)) == (200, 404), path
+    for path in pages:
+        assert team.code("ben", path.format(private)) == 404, path
+    detail = team.people["ben"].job(shared)
+    assert (detail["owner"], detail["project"]) == ("anna", "vision")
+    assert detail["changes"][0]["actor"] == "anna"  # members know each other
+    told = [one for one in team.ledger.changes(owner="ben", projects=["vision"]) if one.job]
+    assert {one.job for one in told} == {shared, others}
+    assert team.code("dora", "/v1/projects/vision") == 404 and team.people["dora"].projects() == []
+    assert [one["name"] for one in team.people["ben"].projects()] == ["vision"]
+
+
+def test_a_member_changes_their_own_jobs_and_a_maintainer_all_of_the_project(team: Team) -> None:
+    job, private = team.submit("anna", "a").id, team.submit("anna", "p", project="").id
+    changes: list[tuple[str, str, dict[str, Any]]] = [
+        *(("POST", f"/v1/jobs/{{}}/{action}", {"json": {}}) for action in ("stop", "yield", "retry")),
+        ("POST", "/v1/jobs/{}/priority", {"json": {"priority": "high"}}),
+        ("POST", "/v1/jobs/{}/after", {"json": {"after": []}}),
+        ("DELETE", "/v1/jobs/{}", {}),
+    ]
+    for method, path, more in changes:
+        assert team.code("ben", path.format(job), method, **more) == 403, path
+        assert team.code("dora", path.format(job), method, **more) == 404, path
+        assert team.code("carl", path.format(private), method, **more) == 404, path
+    with pytest.raises(UserError, match="is anna's: they and a maintainer of vision may do it"):
+        team.people["ben"].act(job, "stop")
+    team.people["carl"].act(job, "priority", priority="high")
+    stopped = team.people["carl"].act(job, "stop")
+    assert stopped["reason"] == "stopped by carl, a maintainer of vision"
+    viewer = team.people["carl"].make_token("v", role="viewer")
+    team.tokens["viewer"] = viewer
+    assert team.code("viewer", f"/v1/jobs/{job}") == 200
+    assert team.code("viewer", f"/v1/jobs/{job}", "DELETE") == 403  # a role stays the upper bound
+    assert team.code("viewer", "/v1/projects/vision/members/dora", "PUT", json={}) == 403
+    team.people["carl"].remove(job)
+    assert team.seen("anna") == {private}
+
+
+def test_who_is_no_member_submits_nothing_there_and_learns_nothing(team: Team) -> None:
+    said = []
+    for project in ("vision", "nothing"):
+        line = words(team.home, "x", 3)
+        calls: list[Callable[[], object]] = [
+            lambda: team.people["dora"].submit("train", line, project=project),  # noqa: B023  # called at once
+            lambda: team.people["dora"].submit_array("train", line, [["seed=1"], ["seed=2"]], project=project),  # noqa: B023
+            lambda: team.people["dora"].schedule("0 3 * * *", "train", [*line, "x=@time"], project=project),  # noqa: B023
+        ]
+        for call in calls:
+            with pytest.raises(UserError) as refused:
+                call()
+            said.append(str(refused.value).replace(project, "PROJECT"))
+    text = "jobs.project=PROJECT: there is no such project, or dora is no member of it; dora has: none"
+    assert set(said) == {text}
+    assert team.ledger.jobs() == [] and team.loop.schedules.all() == []
+    for odd in ("../x", "a b", "x" * 65, "vision\n"):
+        body = {"verb": "train", "overrides": words(team.home, "x", 3), "project": odd}
+        assert team.code("anna", "/v1/jobs", "POST", json=body) == 422, odd
+    assert team.people["root"].submit("train", words(team.home, "r", 3), project="vision")["project"] == "vision"
+    with pytest.raises(UserError, match="root has: none"):
+        team.people["root"].submit("train", words(team.home, "r", 3), project="nothing")
+
+
+def test_only_maintainers_choose_members_and_only_admins_make_projects(team: Team) -> None:
+    for who, codes in {"ben": (403, 403), "dora": (404, 403), "carl": (204, 403)}.items():
+        asked = (
+            team.code(who, "/v1/projects/vision/members/emil", "PUT", json={"role": "maintainer"}),
+            team.code(who, "/v1/projects", "POST", json={"name": f"of-{who}"}),
+        )
+        assert asked == codes, who
+        assert team.code(who, "/v1/projects/vision/quota", "PUT", json={"cpus": 99}) == 403
+        assert team.code(who, "/v1/projects/vision", "DELETE") == 403
+    members = {one["owner"]: one["role"] for one in team.people["ben"].one_project("vision")["members"]}
+    assert members == {"anna": "member", "ben": "member", "carl": "maintainer", "emil": "maintainer"}
+    assert team.code("ben", "/v1/projects/vision/members/anna", "DELETE") == 403
+    team.people["ben"].remove_member("vision", "ben")  # one may leave
+    assert team.code("ben", "/v1/projects/vision") == 404
+    for odd in ("king", "admin", ""):
+        assert team.code("carl", "/v1/projects/vision/members/fred", "PUT", json={"role": odd}) == 422
+    root = team.people["root"]
+    with pytest.raises(UserError, match="there is one of that name"):
+        root.create_project("vision")
+    with pytest.raises(UserError, match="anna is no member"):
+        root.remove_member(root.create_project("other")["name"], "anna")
+
+
+def test_a_member_who_left_sees_no_more_and_what_waits_does_not_start(team: Team) -> None:
+    job, kept = team.submit("anna", "a"), team.submit("ben", "b")
+    opened, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        headers = {"Authorization": f"Bearer {team.tokens['anna']}"}
+        stream = httpx.stream("GET", f"{team.address}/v1/events", headers=headers, timeout=60)
+        with contextlib.suppress(httpx.HTTPError), stream as answer:
+            opened.set()
+            for _ in answer.iter_bytes():
+                pass
+        ended.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    assert opened.wait(60)
+    team.people["carl"].remove_member("vision", "anna")
+    assert ended.wait(30)  # the stream that showed them
+    assert team.seen("anna") == {job.id} and team.code("anna", f"/v1/jobs/{kept.id}") == 404
+    assert team.seen("carl") == {job.id, kept.id}
+    team.start()
+    for one in team.ledger.jobs([State.STARTING], plans=True, ascending=True):
+        if one.id == job.id:
+            team.loop.attempts.hand_over(one)
+    failed = team.ledger.job(job.id)
+    assert failed.state == State.FAILED and "anna is no member of it" in failed.reason
+    with pytest.raises(UserError, match="anna is no member of it"):
+        team.people["anna"].act(job.id, "retry")
+    with pytest.raises(UserError, match="anna is no member of it"):
+        team.submit("anna", "again")
+
+
+def test_a_projects_jobs_share_one_quota_and_the_plan_says_why_one_waits(
+    team: Team, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = team.people["root"]
+    projects(JobsConfig(), root, ["quota", "vision", "cpus=none", "jobs=1"])
+    assert "0 of 1 run, 0 wait" in capsys.readouterr().out
+    first, second = team.submit("anna", "a"), team.submit("ben", "b")
+    private = team.submit("anna", "p", project="")
+    team.start()
+    states = {one.id: one.state for one in team.ledger.jobs()}
+    assert states == {first.id: "starting", second.id: "waiting", private.id: "starting"}
+    why = team.people["ben"].why(second.id)
+    assert why["text"] == "as many jobs run as the quota of project vision allows at once"
+    assert [(one["job"], one["owner"]) for one in why["holders"]] == [(first.id, "anna")]
+    assert team.people["ben"].one_project("vision")["running"] == 1
+    root.set_project_quota("vision", cpus=1)
+    team.start()
+    assert team.people["ben"].why(second.id)["text"] == "needs 1 CPU, of the quota of project vision 0 are left"
+    root.set_project_quota("vision", cpus=2)
+    private_text = team.people["anna"].quotas()
+    assert private_text == [{"owner": "project vision", "cpus": 2.0, "gpus": None, "jobs": None}]
+    assert team.people["dora"].quotas() == []
+    admin.quota(JobsConfig(), root, ["anna", "jobs=0"])
+    assert re.search(r"anna +no bound +no bound +0", capsys.readouterr().out)
+    for wrong in ("jobs=1.5", "jobs=-1", "jobs=many"):
+        with pytest.raises(UserError, match="jobs"):
+            projects(JobsConfig(), root, ["quota", "vision", wrong])
+
+
+def entry(name: str, owner: str, account: str = "", age: int = 1, **more: Any) -> Entry:
+    state = more.pop("state", State.WAITING)
+    return Entry(name, owner, state, 0, age, Needs((1,), 1.0), account=account, low=60.0, high=60.0, **more)
+
+
+def test_the_scheduler_counts_a_project_as_it_counts_an_owner() -> None:
+    """Quota, reservation and reasons are the same; an owner's other jobs are counted apart."""
+    vision, capacity = "project vision", Capacity((Node("a", 8.0),))
+    running = entry("r", "anna", vision, state=State.RUNNING, workers=1)
+    waiting = [entry("a", "ben", vision, 2), entry("b", "anna", vision, 3), entry("c", "anna", "", 4)]
+    for quota in (Quota(cpus=1), Quota(jobs=1)):
+        found = decide([running, *waiting], {vision: quota}, capacity, 0.0)
+        assert [one.job for one in found.decisions if isinstance(one, Start)] == ["c"]
+        assert found.waits["a"].behind == vision and found.waits["a"].kind == "quota"
+    owner = decide([running, *waiting], {"anna": Quota(jobs=0)}, capacity, 0.0)
+    assert sorted(one.job for one in owner.decisions if isinstance(one, Start)) == ["a", "b"]
+    why = explain("a", Queue([running, *waiting]), {vision: Quota(jobs=1)}, capacity, 0.0)
+    assert (why.earliest, why.latest) == (60.0, 60.0) and why.holders[0].amount == 1.0
+
+
+def test_a_projects_models_are_promoted_by_its_members_alone(team: Team) -> None:
+    assert team.submit("anna", "a", model="m").state == State.WAITING
+    assert team.loop.intake.ownership.names.owner("m") == "project vision"
+    for verb in ("promote", "rollback", "train"):
+        assert team.submit("ben", f"b-{verb}", verb=verb, model="m").state == State.WAITING, verb
+    refused = team.submit("ben", "b2", project="", verb="promote", model="m")
+    assert refused.reason == "registry.name=m: the model belongs to project vision: add jobs.project=vision"
+    refused = team.submit("dora", "d", project="", verb="promote", model="m")
+    assert refused.reason == "registry.name=m: the model belongs to another owner"
+    assert [one["owner"] for one in team.people["ben"].models()] == ["project vision"]
+    assert team.people["dora"].models() == []
+    assert team.people["ben"].one_project("vision")["models"] == ["m"]
+    team.people["root"].create_project("other")
+    team.people["root"].add_member("other", "dora")
+    refused = team.submit("dora", "d2", project="other", verb="promote", model="m")
+    assert refused.state == State.FAILED and "another owner" in refused.reason
+    assert team.submit("anna", "own", project="", model="n").state == State.WAITING
+    assert team.submit("anna", "own2", verb="promote", model="n").state == State.WAITING  # hers, in the project's job
+    assert "another owner" in team.submit("ben", "b3", verb="promote", model="n").reason
+
+
+def test_a_model_is_given_to_a_project_and_its_jobs_know_whose_it_is(
+    team: Team, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = team.people["root"]
+    team.submit("anna", "p", project="", model="m")
+    admin.owner(JobsConfig(), root, ["m", "project=vision"])
+    assert re.search(r"m +project vision", capsys.readouterr().out)
+    for mistake in (["m", "project=none"], ["m", "ben", "project=vision"], ["project=vision"], ["m"]):
+        with pytest.raises(UserError):
+            admin.owner(JobsConfig(), root, mistake)
+    assert team.code("root", "/v1/models/m", "PUT", json={"owner": "a", "project": "vision"}) == 422
+    job = team.submit("ben", "b", verb="promote", model="m")
+    handed = []
+    team.loop.executor.submit = handed.append  # type: ignore[method-assign]
+    team.start()
+    for one in team.ledger.jobs([State.STARTING], plans=True):
+        with contextlib.suppress(UserError):
+            team.loop.attempts.hand_over(one)
+    (start,) = [one for one in handed if one.job == job.id]
+    assert (start.owner, start.model_owner) == ("ben", "project vision")
+    with pytest.raises(UserError, match="give its models away first: dragoman owner m OWNER"):
+        for one in team.ledger.jobs():
+            if one.project and one.state == State.STARTING:
+                team.ledger.end(one, State.SUCCEEDED, "succeeded", "end", "", 0)
+        root.remove_project("vision")
+
+
+def test_what_a_projects_jobs_make_is_the_projects(team: Team) -> None:
+    """Members go on with it in the project's jobs; neither outsiders nor jobs outside of the project do."""
+    run = team.home / "shared"
+    assert team.submit("anna", "shared").state == State.WAITING
+    run.mkdir()
+    (run / "weights").write_text("x")
+    assert team.submit("ben", "shared").state == State.WAITING
+    for who, project in (("ben", ""), ("anna", ""), ("dora", "")):
+        refused = team.submit(who, "shared", project)
+        assert refused.state == State.FAILED and "belongs to another owner" in refused.reason, (who, project)
+    check = team.loop.intake.places.check
+    use = [{"key": "name", "value": "shared", "path": str(run), "use": "read"}]
+    assert check("ben", use, "project vision")["write"] == [str(run)]
+    for owner, account in (("ben", "ben"), ("dora", ""), ("dora", "project other"), ("vision", "")):
+        with pytest.raises(UserError, match="belongs to another owner"):
+            check(owner, use, account)
+    own = team.home / "own"
+    team.submit("ben", "own", project="")
+    own.mkdir()
+    mine = [{**use[0], "path": str(own)}]
+    assert check("ben", mine, "project vision")["write"] == [str(own)]
+    with pytest.raises(UserError, match="belongs to another owner"):
+        check("anna", mine, "project vision")
+
+
+def test_a_project_goes_when_its_jobs_have_ended_and_they_stay_with_their_owners(team: Team) -> None:
+    job = team.submit("anna", "a")
+    with pytest.raises(UserError, match="1 of its jobs have not ended"):
+        team.people["root"].remove_project("vision")
+    team.people["anna"].act(job.id, "stop")
+    team.people["root"].set_project_quota("vision", jobs=1)
+    team.people["root"].remove_project("vision")
+    assert team.access.quotas() == {} and team.people["root"].projects() == []
+    assert team.seen("anna") == {job.id} and team.seen("ben") == set() == team.seen("carl")
+    with pytest.raises(UserError, match="no such project"):
+        team.people["anna"].act(job.id, "retry")
+
+
+def test_a_schedule_submits_for_its_project_while_its_owner_is_a_member(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = [*words(team.home, "s", 3), "name=s-@time"]
+    schedules.add(JobsConfig(project="vision", every="*/5 * * * *"), team.people["anna"], "train", line)
+    now = team.ledger.now()
+    for minutes, trouble in ((6, ""), (12, "anna is no member of it")):
+        monkeypatch.setattr(team.ledger, "now", lambda minutes=minutes: now + 60 * minutes)
+        team.loop.schedules.look()
+        assert trouble in team.loop.schedules.all()[0].trouble
+        (job,) = team.ledger.jobs()
+        assert job.project == "vision"
+        if not trouble:
+            team.people["anna"].act(job.id, "stop")
+            team.people["carl"].remove_member("vision", "anna")
+
+
+def test_the_command_line_makes_shows_and_changes_projects(team: Team, capsys: pytest.CaptureFixture[str]) -> None:
+    root, anna = team.people["root"], team.people["anna"]
+    projects(JobsConfig(), root, ["create", "speech", "cpus=8", "gpus=0", "jobs=2", "group=/speech"])
+    said = capsys.readouterr().out
+    assert "0 of 8" in said and "0 of 2 run" in said and "/speech" in said
+    projects(JobsConfig(), root, ["add", "speech", "dora", "role=maintainer"])
+    assert re.search(r"dora +maintainer", capsys.readouterr().out)
+    projects(JobsConfig(), team.people["dora"], ["show", "speech"])
+    projects(JobsConfig(), team.people["dora"], ["remove", "speech", "dora"])
+    projects(JobsConfig(), root, ["rm", "speech"])
+    assert capsys.readouterr().out.endswith("dora: removed\nspeech: removed\n")
+    with showing.as_json():
+        projects(JobsConfig(), anna, [])
+    assert json.loads(capsys.readouterr().out)["name"] == "vision"
+    for wrong in (["make"], ["create"], ["quota", "vision"], ["add", "vision"], ["show", "vision", "cpus=1"]):
+        with pytest.raises(UserError, match="say dragoman projects"):
+            projects(JobsConfig(), root, wrong)
+    with pytest.raises(UserError, match="colour"):
+        projects(JobsConfig(), root, ["create", "x", "colour=red"])
+
+
+def test_a_submission_of_a_client_with_a_project_is_the_projects(team: Team) -> None:
+    """So it is for sweeps and lines, whose client has it of jobs.project."""
+    config = JobsConfig(project="vision", key_file=str(team.home / "key"))
+    (team.home / "key").write_text(team.tokens["anna"])
+    with verbs.client(config, team.address) as client:
+        made = [client.submit("train", words(team.home, "a", 3))]
+        made += client.submit_array("train", words(team.home, "b", 3), [["seed=1"], ["seed=2"]])
+        made += [client.submit("train", words(team.home, "c", 3), project="")]
+    assert [one["project"] for one in made] == ["vision", "vision", "vision", ""]
+
+
+@pytest.fixture
+def browser(team: Team) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=team.address, headers={"Accept": "text/html"}, timeout=60) as client:
+        yield client
+
+
+def be(team: Team, browser: httpx.Client, who: str) -> str:
+    browser.cookies.clear()
+    assert browser.post("/login", content=f"token={team.tokens[who]}", headers=FORM).status_code == 303
+    return re.search(r'name="csrf" value="(\w+)"', browser.get("/tokens").text)[1]  # type: ignore[index]
+
+
+def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, browser: httpx.Client) -> None:
+    job, other = team.submit("anna", "a").id, team.submit("dora", "d", project="").id
+    word = be(team, browser, "ben")
+    for path in ("/", "/?q=project:vision", f"/jobs/{job}", "/jobs.csv", "/recent.json", "/?state=waiting"):
+        text = browser.get(path).text
+        assert job in text and other not in text, path
+    assert "vision" in browser.get(f"/jobs/{job}").text
+    assert "/stop" not in browser.get(f"/jobs/{job}").text.partition('class="actions"')[2]
+    assert browser.post(f"/jobs/{job}/stop", data={"csrf": word}).status_code == 403
+    page = browser.get("/projects").text
+    assert "Leave" in page and "Add a member" not in page and "Set the quota" not in page
+    assert (
+        browser.post("/projects/vision/enter", data={"csrf": word, "owner": "x", "role": "member"}).status_code == 403
+    )
+    assert browser.post("/projects", data={"csrf": word, "name": "x"}).status_code == 403
+    word = be(team, browser, "dora")
+    assert "vision" not in browser.get("/projects").text and browser.get(f"/jobs/{job}").status_code == 404
+    assert browser.post("/projects/vision/leave", data={"csrf": word, "owner": "dora"}).status_code == 404
+    word = be(team, browser, "carl")
+    sent = {"csrf": word, "owner": "emil", "role": "maintainer"}
+    assert browser.post("/projects/vision/enter", data={**sent, "csrf": "x"}).status_code == 403
+    assert browser.post("/projects/vision/enter", data={**sent, "owner": "<b>"}).status_code == 400
+    assert browser.post("/projects/vision/enter", data=sent).headers["location"] == "/projects?done=enter"
+    assert "emil" in browser.get("/projects?done=enter").text
+    assert browser.post("/projects/vision/quota", data={"csrf": word, "jobs": "9"}).status_code == 403
+    assert browser.post(f"/jobs/{job}/stop", data={"csrf": word}).status_code == 303
+    word = be(team, browser, "root")
+    assert browser.post("/projects", data={"csrf": word, "name": "new", "group": "<script>"}).status_code == 303
+    check_nothing_runs(browser.get("/projects").text)
+    assert browser.post("/projects", data={"csrf": word, "name": "a b"}).status_code == 400
+    assert browser.post("/projects/new/quota", data={"csrf": word, "jobs": "two"}).status_code == 400
+    assert browser.post("/projects/new/quota", data={"csrf": word, "jobs": "2", "cpus": ""}).status_code == 303
+    assert team.access.quotas() == {"project new": (None, None, 2)}
+    assert "Remove this project?" in browser.get("/projects/new/remove").text
+    assert browser.post("/projects/new/remove", data={"csrf": word}).status_code == 303
+    assert [one["name"] for one in team.people["root"].projects()] == ["vision"]
+
+
+def test_the_issuers_groups_make_members_and_end_what_they_made(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as stack:
+        scene = Scene(tmp_path, stack)
+        root = stack.enter_context(JobClient(scene.address, scene.access.issue("r", "root", "admin", "root")))
+        for name, group in (("vision", "vision-team"), ("speech", "speech-team"), ("plain", "")):
+            root.create_project(name, group)
+        root.add_member("speech", "anna", "maintainer")
+
+        def mine(*groups: str) -> dict[str, tuple[str, bool]]:
+            scene.be("anna", groups=["research", *groups])
+            scene.sign_in()
+            members = [(one["name"], each) for one in root.projects() for each in one["members"]]
+            return {name: (each["role"], each["by_group"]) for name, each in members if each["owner"] == "anna"}
+
+        assert mine("vision-team") == {"speech": ("maintainer", False), "vision": ("member", True)}
+        token = scene.issuer.token()
+        assert [one["name"] for one in scene.ask(token, "/v1/projects").json()] == ["speech", "vision"]
+        with scene.access.ledger.database.write() as session:  # a sign-in a minute later
+            session.connection().exec_driver_sql("UPDATE issuer_accounts SET seen = seen - 61")
+        assert mine() == {"speech": ("maintainer", False)}
+        told = [one.reason for one in scene.loop.ledger.changes() if one.action == "project" and one.actor == "anna"]
+        assert told[-1] == "anna is no member of project vision any more, by the issuer's groups"
+
+
+def test_a_ledger_from_before_has_no_projects_and_goes_on(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    with contextlib.closing(store.Database(url, "service.ledger")) as old:
+        upgrade(old, MIGRATIONS, "0014")
+    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
+        needed = [name for _, name, _, required, *_ in connection.execute("pragma table_info(jobs)") if required]
+        row = {name: 0 for name in needed if name != "seq"}
+        lists = {"words": "[]", "after": "[]", "choices": "[1]", "tags": "[]", "notify": "[]"}
+        row |= {"id": "j-1", "owner": "anna", "state": "succeeded", "run": "run a", **lists}
+        connection.execute(f"insert into jobs ({','.join(row)}) values ({','.join('?' * len(row))})", [*row.values()])
+        connection.execute("insert into quotas values ('anna', 8, null)")
+        connection.commit()
+    with contextlib.closing(Database(url)) as database:
+        (job,) = Ledger(database).jobs()
+        assert (job.project, job.account) == ("", "anna")
+        access = Access(Ledger(database))
+        assert access.quotas() == {"anna": (8.0, None, None)}
+        access.set_quota("project x", 1, None, "root", 3)
