@@ -166,7 +166,8 @@ def make(home: Path, waiting: int, url: str) -> Loop:
         for entry in entries(waiting):
             now = time.time()
             job: dict[str, Any] = {"id": f"b-{entry.id}", "owner": entry.owner, "verb": "train", "words": ["name=x"]}
-            job |= {"after": [], "state": State.WAITING, "submitted": now, "changed": now, "queued": entry.age}
+            job |= {"after": [], "tags": [], "notify": [], "state": State.WAITING}
+            job |= {"submitted": now, "changed": now, "queued": entry.age}
             job |= {"choices": list(entry.needs.choices), "cpus": 1.0, "run": f"run {entry.id}", "plan": plan}
             session.add(Job(**job, priority=entry.priority, seconds_low=entry.low, seconds_high=entry.high))
     config = ServiceConfig(rate=1e9, burst=10**9, waiting=10**9)

@@ -37,6 +37,7 @@ RAY = (
     "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
     "tests/services/jobs/test_oidc_up.py",
     "tests/services/jobs/test_ray_executor.py",
+    "tests/services/jobs/test_team_day.py",
     "tests/services/jobs/test_up.py",
 )
 # Pieces of text that break programs: control and invisible characters, line ends that are none, marks that pile up or

@@ -2,15 +2,9 @@
 
 import base64
 import json
-import socketserver
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from email import message_from_string
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,69 +16,19 @@ from services.jobs.service import targets
 from services.jobs.service.notifier import CHECK_EVERY, PAUSES, Notifier
 from services.jobs.service.targets import RefusedError, check_settings, check_target, shown, signature
 from services.jobs.states import State
-
-KEY = b"a key of twenty-four byte"
-
-
-@dataclass
-class Received:
-    """What the servers received, and the statuses that they answer with first."""
-
-    posts: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-    mails: list[tuple[str, str]] = field(default_factory=list)  # receiver, text
-    answers: list[int] = field(default_factory=list)
-    http: int = 0  # ports
-    smtp: int = 0
+from tests.services.jobs.receivers import KEY, Received, receiving, write_key
 
 
 @pytest.fixture
 def received() -> Iterator[Received]:
-    """An HTTP server and a mail server on the loopback interface."""
-    found = Received()
-
-    class Http(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            found.posts.append((self.path, {key.lower(): value for key, value in self.headers.items()}, body))
-            self.send_response(found.answers.pop(0) if found.answers else 204)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None: ...
-
-    class Smtp(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            to, say = "", lambda text: self.wfile.write(f"{text}\r\n".encode())
-            say("220 here")
-            while line := self.rfile.readline().decode().strip():
-                word = line.split(":")[0].upper()
-                if word == "RCPT TO":
-                    to = line.partition("<")[2].rstrip(">")
-                    say("550 nobody" if to.startswith("nobody") else "250 ok")
-                elif word == "DATA":
-                    say("354 go on")
-                    lines = iter(lambda: self.rfile.readline().decode(), ".\r\n")
-                    found.mails.append((to, "".join(lines)))
-                    say("250 ok")
-                else:
-                    say("221 bye" if word == "QUIT" else "250 ok")
-
-    with ExitStack() as stack:
-        for kind, handler in ((ThreadingHTTPServer, Http), (socketserver.ThreadingTCPServer, Smtp)):
-            server: Any = stack.enter_context(kind(("127.0.0.1", 0), handler))  # type: ignore[operator]  # of both
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(server.shutdown)
-            setattr(found, "http" if handler is Http else "smtp", server.server_address[1])
+    with receiving() as found:
         yield found
 
 
 @pytest.fixture
 def config(tmp_path: Path, received: Received) -> NotifyConfig:
-    (tmp_path / "key").write_text(f"whsec_{base64.b64encode(KEY).decode()}\n")
     mail = MailConfig(server=f"127.0.0.1:{received.smtp}", security="none", sender="jobs@example.org")
-    return NotifyConfig(secret=str(tmp_path / "key"), hosts=["127.0.0.1"], mail=mail, timeout=20)
+    return NotifyConfig(secret=str(write_key(tmp_path)), hosts=["127.0.0.1"], mail=mail, timeout=20)
 
 
 class Clock:

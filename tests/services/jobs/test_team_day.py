@@ -1,0 +1,247 @@
+"""A day of a team, as real processes: three owners' command lines and a browser against one `dragoman up`.
+
+Every notice is received by servers of this machine and compared with the ledger's; at the end the home is lost, comes
+back from a backup, and the work goes on.
+"""
+
+import html
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+from email import message_from_string
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.jobs.service.targets import signature
+from tests.services.jobs.receivers import KEY, Received, receiving, write_key
+from tests.services.jobs.team import COMMAND, REPOSITORY, User, environment, read, serving, state, wait
+
+pytestmark = pytest.mark.long
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CORPUS = ["corpus=phrasebook", "corpus.pairs=600", "tokenizer.vocabulary=300", "cluster.workers=1"]
+TRAINING = [
+    *["model=transformer_tiny", "model.width=32", "model.heads=2", "model.encoder_layers=1", "model.decoder_layers=1"],
+    *["model.feed_forward=32", "loader.batch_tokens=256", "train.precision=fp32", "train.checkpoint_every=10"],
+    *["train.evaluate_every=1000000", "evaluate.split=valid", "evaluate.sentences=20", "decode.length_penalty=1.0"],
+]
+SHORT = [*TRAINING, "train.max_steps=20"]
+ENDED = "succeeded,failed,stopped,lost"
+LISTS = ("jobs", "token", "tokens", "owner", "quota", "bill", "retention", "schedules", "presets", "people")
+
+
+class Day:
+    """The service's home and settings, its people and what they were told."""
+
+    def __init__(self, folder: Path, received: Received) -> None:
+        self.folder, self.home, self.received = folder, folder / "home", received
+        web = f"http://127.0.0.1:{received.http}"
+        self.hook, self.teams, self.slack = f"{web}/hook", f"teams:{web}/teams", f"slack:{web}/slack"
+        self.settings = [
+            *["service.port=0", "service.ports=0", "service.cpus=1", "service.tick=0.2", "service.preempt_after=1"],
+            *["service.endpoint=false", "service.notify.hosts=[127.0.0.1]", "service.notify.mail.security=none"],
+            f"service.notify.mail.server=127.0.0.1:{received.smtp}",
+            f"service.notify.secret={write_key(folder)}",
+            f'+service.notify.owners.anna=["mailto:anna@example.org","{self.hook}"]',
+        ]
+        (folder / "root").mkdir()
+        (folder / "root" / "key").write_text("dgm_a_token_of_an_admin_who_sets_the_service_up")
+        (folder / "root" / "key").chmod(0o600)
+        self.settings.append(f"+service.tokens.admin={folder}/root/key")
+
+    def shards(self, name: str) -> str:
+        return f"paths.shards={self.home}/shards/{name}"
+
+    def people(self, address: str) -> tuple[User, ...]:
+        return tuple(User(self.folder / name, address) for name in ("root", "anna", "ben", "carla"))
+
+    @property
+    def ledger(self) -> Path:
+        return self.home / "service" / "ledger.db"
+
+    def state(self, job: str) -> str:
+        return state(self.home, job)
+
+    def wait_for_ends(self) -> None:
+        """Until no job is left."""
+        ended = "('succeeded', 'failed', 'stopped', 'lost')"
+        query = f"SELECT id, state, reason FROM jobs WHERE state NOT IN {ended}"
+        wait(lambda: not read(self.ledger, query), lambda: str(read(self.ledger, query)))
+
+    def keep(self, verb: str) -> None:
+        """Makes a backup of the home, or restores it."""
+        words = [*COMMAND, verb, str(self.folder / "archive")]
+        done = subprocess.run(
+            words, env=environment(self.home), cwd=REPOSITORY, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    def step(self, run: str) -> int:
+        """Returns the last step of a run's journal; 0 if there is none."""
+        path = self.home / "runs" / run / "steps.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return max((json.loads(line)["step"] for line in lines[-3:-1]), default=0)  # the last line may be half written
+
+    def look_at_notices(self) -> set[str]:
+        """Compares what was received with the ledger's notices; returns the events."""
+        behind = "SELECT 1 FROM meta WHERE key = 'noticed' AND CAST(value AS INTEGER) < (SELECT max(id) FROM changes)"
+        due = "SELECT 1 FROM notices WHERE due IS NOT NULL"
+        wait(lambda: not (read(self.ledger, behind) or read(self.ledger, due)), lambda: str(self.received))
+        notices = read(self.ledger, "SELECT id, target, event, text FROM notices")
+        found = Counter[tuple[str, str]]()
+        for path, headers, body in self.received.posts:
+            content = json.loads(body)
+            match path:
+                case "/hook":
+                    name, at = headers["webhook-id"], int(headers["webhook-timestamp"])
+                    assert headers["webhook-signature"] == signature(KEY, name, at, body)
+                    found[self.hook, name] += 1
+                case "/slack":
+                    found[self.slack, html.unescape(content["text"]).rpartition("\n")[0]] += 1
+                case "/teams":
+                    found[self.teams, content["attachments"][0]["content"]["body"][0]["text"]] += 1
+        for to, mail in self.received.mails:
+            found[f"mailto:{to}", message_from_string(mail)["Message-ID"].strip("<>").partition("@")[0]] += 1
+        assert found == Counter(
+            (target, text if target in (self.slack, self.teams) else name) for name, target, _, text in notices
+        )
+        return {event for _, _, event, _ in notices}
+
+
+def test_a_team_works_for_a_day_and_goes_on_from_a_backup(tmp_path: Path) -> None:
+    with receiving() as received:
+        day = Day(tmp_path, received)
+        with serving(day.home, *day.settings) as address:
+            root, anna, ben, carla = day.people(address)
+            jobs = morning(day, root, anna, ben, carla)
+            running = noon(day, ben, carla)
+            look_at_rights(root, anna, ben, carla, jobs)
+            assert day.look_at_notices() >= {"succeeded", "failed", "preempted"}
+            before = facts(day, root, carla)
+            day.keep("backup")
+        day.home.rename(tmp_path / "lost")
+        day.keep("restore")
+        with serving(day.home, *day.settings) as address:
+            evening(day, day.people(address), before, running)
+            day.look_at_notices()
+
+
+def morning(day: Day, root: User, anna: User, ben: User, carla: User) -> dict[str, str]:
+    """Tokens, shards, a training and its promotion, an array, a preset, a schedule, a failure; returns the jobs."""
+    for one in (anna, ben, carla):
+        one.receive(root.run("token", "issue", one.name, f"owner={one.name}", "role=submitter"))
+    jobs = {"shard": anna.submit("shard", *CORPUS, day.shards("anna"))}
+    words = [*CORPUS, day.shards("anna"), "registry.name=anna-en-de"]
+    jobs["train"] = anna.submit("train", *words, *SHORT, "name=first", f"jobs.after=[{jobs['shard']}]")
+    why = ["promote.force=true", "promote.reason=the first one", "promote.split=valid"]
+    jobs["promote"] = anna.submit("promote", *words, *why, f"jobs.after=[{jobs['train']}]")
+
+    both = ",".join(f"{day.home}/shards/ben-{number}" for number in (1, 2))
+    array = ben.rows("submit", "--array", "shard", *CORPUS, f"paths.shards={both}", f'jobs.notify=["{day.teams}"]')
+    jobs |= {f"array {number}": one["id"] for number, one in enumerate(array, 1)}
+    follow = ["seed=1,2,3", f"jobs.after=[{array[0]['id']}]", "jobs.tags=[unwanted]"]
+    unwanted = {one["id"] for one in ben.rows("submit", "--array", "doctor", *follow)}
+    assert {one["id"] for one in ben.rows("stop", "tag=unwanted", "--dry-run")} == unwanted
+    assert [one["state"] for one in ben.rows("stop", "tag=unwanted", "--yes")] == ["stopped"] * 3
+    assert {one["id"] for one in ben.rows("rm", "tag=unwanted", "--yes")} == unwanted
+
+    preset = [*CORPUS, day.shards("carla"), f'jobs.notify=["{day.slack}"]', "jobs.tags=[nightly]"]
+    carla.run("submit", "--save", "nightly", "shard", *preset)
+    jobs["preset"] = carla.submit("--from", "nightly", "jobs.retries=1")
+    missing = [day.shards("carla-2"), f"jobs.after=[{jobs['preset']}]", f'jobs.notify=["{day.slack}"]']
+    jobs["failing"] = carla.submit("train", *CORPUS, *SHORT, *missing, "name=failing")
+    (schedule,) = carla.rows("submit", "--every", "* * * * *", "doctor")
+    wait(lambda: read(day.ledger, "SELECT 1 FROM schedules WHERE job IS NOT NULL"))
+    carla.run("schedules", "pause", str(schedule["id"]))
+
+    day.wait_for_ends()
+    states = {name: day.state(job) for name, job in jobs.items()}
+    assert states.pop("failing") == "failed" and set(states.values()) == {"succeeded"}, states
+    return jobs
+
+
+def noon(day: Day, ben: User, carla: User) -> str:
+    """A long training makes room for a job of carla's; returns its id when it trains again."""
+    words = [*CORPUS, *TRAINING, "train.max_steps=1000000", day.shards("ben-1"), "registry.register=false", "name=long"]
+    running = ben.submit("train", *words, "jobs.priority=low", f'jobs.notify=["{day.teams}"]')
+    wait(lambda: day.step("long"), lambda: ben.run("job", running))
+    urgent = (
+        submit_in_browser(carla, day.folder) if CHROMIUM else carla.submit("--from", "nightly", "jobs.priority=high")
+    )
+    wait(lambda: day.state(urgent) == "succeeded", lambda: carla.run("job", urgent))
+    step = day.step("long")
+    wait(lambda: day.step("long") > step + 10, lambda: ben.run("job", running))
+    assert [one["outcome"] for one in ben.rows("job", running)[0]["attempts"]] == ["yielded", None]
+    return running
+
+
+def submit_in_browser(user: User, folder: Path) -> str:
+    """Signs in, submits the preset with high priority, and sees nobody else's jobs; returns the job."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=180_000)
+        page = browser.new_page()
+        page.set_default_timeout(180_000)
+        page.goto(f"{user.service}/login?next=/submit%3Fpreset=nightly")
+        page.fill("#token", user.key.read_text().strip())
+        page.press("#token", "Enter")
+        page.select_option("#q-priority", "high")
+        page.get_by_role("button", name="Submit", exact=True).click()
+        page.wait_for_selector(".notice.good")
+        job: str = page.url.partition("?")[0].rpartition("/")[2]
+        page.goto(user.service)
+        listed = page.inner_text("#jobs")
+        assert job in page.content() and "ben" not in listed and "long" not in listed
+        page.screenshot(path=folder / "jobs.png")
+        browser.close()
+    return job
+
+
+def look_at_rights(root: User, anna: User, ben: User, carla: User, jobs: dict[str, str]) -> None:
+    """Everybody sees and changes their own jobs alone; all lists are JSON."""
+    for one, foreign in ((anna, "array 1"), (ben, "train"), (carla, "promote")):
+        assert {row["owner"] for row in one.rows("jobs", "jobs.show=100")} == {one.name}
+        for words in (("job", jobs[foreign]), ("stop", jobs[foreign]), ("rm", jobs[foreign]), ("token",)):
+            one.run(*words, code=2)
+        one.run("quota", one.name, "cpus=100", code=2)
+    assert {row["owner"] for row in root.rows("jobs", "jobs.show=100")} == {"anna", "ben", "carla"}
+    for verb in LISTS:
+        root.rows(verb)
+    for job in (jobs["train"], jobs["failing"]):
+        root.rows("job", job)
+        root.rows("why", job)
+
+
+def facts(day: Day, root: User, carla: User) -> dict[str, Any]:
+    """Returns what a restored home must have."""
+    mlflow = day.home / "mlflow" / "mlflow.db"
+    return {
+        "jobs": {one["id"]: one for one in root.rows("jobs", f"state={ENDED}", "jobs.show=100")},
+        **{verb: root.rows(verb) for verb in ("owner", "schedules", "quota")},
+        "tokens": [(one["name"], one["owner"], one["role"]) for one in root.rows("token")],
+        "presets": carla.rows("presets"),
+        "runs": read(mlflow, "SELECT run_uuid, status FROM runs WHERE status != 'RUNNING' ORDER BY 1"),
+        "versions": read(mlflow, "SELECT name, version, run_id FROM model_versions ORDER BY 1, 2"),
+        "champions": read(mlflow, "SELECT name, alias, version FROM registered_model_aliases"),
+        "bundle": sorted(path.name for path in (day.home / "runs" / "first" / "bundle").iterdir()),
+    }
+
+
+def evening(day: Day, people: tuple[User, ...], before: dict[str, Any], running: str) -> None:
+    """On the restored home: everything is there, what ran goes on, and new jobs run."""
+    root, anna, ben, carla = people
+    assert facts(day, root, carla) == before
+    step = day.step("long")
+    wait(lambda: day.step("long") > step + 10, lambda: ben.run("job", running))
+    assert ben.rows("job", running)[0]["attempts"][-2]["outcome"] == "lost"
+    assert [one["state"] for one in ben.rows("stop", running, "jobs.stop_timeout=300")] == ["stopped"]
+    words = [*CORPUS, *SHORT, day.shards("anna"), "registry.name=anna-en-de", "name=second"]
+    jobs = [anna.submit("train", *words), carla.submit("--from", "nightly")]
+    day.wait_for_ends()
+    assert [day.state(job) for job in jobs] == ["succeeded"] * 2, root.run("jobs")
+    versions = read(day.home / "mlflow" / "mlflow.db", "SELECT version FROM model_versions ORDER BY 1")
+    assert versions == [(1,), (2,)]
