@@ -1,0 +1,42 @@
+"""What the REST interface says of schedules and presets."""
+
+from pydantic import BaseModel
+
+from services.jobs.ledger.tables import Saved, Schedule
+from services.jobs.service.schemas.words import View
+from services.jobs.states import Priority
+
+
+class ScheduleView(View):
+    """A schedule: its command, the next time, and what the last one brought."""
+
+    id: int
+    owner: str
+    every: str
+    verb: str
+    words: list[str]
+    priority: Priority
+    tags: list[str]
+    created: float
+    due: float | None  # null: paused
+    job: str | None
+    trouble: str
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> "ScheduleView":
+        names = cls.model_fields.keys() - {"priority", "tags"}
+        options = {name: schedule.options[name] for name in ("priority", "tags")}
+        return cls(**{name: getattr(schedule, name) for name in names}, **options)
+
+
+class PresetView(BaseModel):
+    """A kept command."""
+
+    name: str
+    verb: str
+    words: list[str]
+    changed: float
+
+    @classmethod
+    def of(cls, one: Saved) -> "PresetView":
+        return cls(name=one.name, changed=one.changed, **one.content)
