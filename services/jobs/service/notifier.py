@@ -1,9 +1,9 @@
 """Tells people what becomes of their jobs.
 
 A notice is a row of the ledger before it is sent, one for each job, attempt, event and target; of idle GPUs one for
-each spell. However often the
-service is killed, and however many services share the ledger, a delivered notice is not sent again. One whose answer
-was lost is tried again under the same id, by which the receiver knows it (Standard Webhooks, `webhook-id`).
+each spell. However often the service is killed, and however many services share the ledger, a delivered notice is not
+sent again. One whose answer was lost is tried again under the same id, by which the receiver knows it (Standard
+Webhooks, `webhook-id`).
 """
 
 import logging
