@@ -74,7 +74,7 @@ def _dictionary(path: Path, file: BinaryIO, size: int) -> tuple[list[str], NDArr
 
 def _matrix(path: Path, file: BinaryIO, rows: int, columns: int) -> NDArray[np.float32]:
     found = np.empty((rows, columns), np.float32)
-    rest = memoryview(found).cast("B")
+    rest = found.data.cast("B")
     while rest:
         read = file.readinto(rest)  # type: ignore[attr-defined]  # of a BufferedReader
         if not read:
