@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from model.bundles.vectors import save_vectors
+from model.bundles.vectors import SUBWORDS, save_vectors
 from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
 from model.text.words import WordRules, WordTokenizer
 from model.word_vectors.glove import GloveConfig
-from model.word_vectors.readers import ReadVectors
+from model.word_vectors.read_rows import ReadVectors
 from model.word_vectors.word2vec import Word2VecConfig
 
 
@@ -28,12 +28,17 @@ def save_read(directory: Path, found: ReadVectors, language: str, origin: Mappin
     lowercase = all(word == word.lower() for word in found.words)
     tokenizer = WordTokenizer([*SPECIAL_PIECES, *found.words], WordRules(lowercase=lowercase))
     counts = np.zeros(len(found.words), np.int64) if found.counts is None else found.counts
+    facts: dict[str, Any] = {"pair": language, "normalisation": "NFC"}
+    tables = {"vectors": found.vectors}
+    if found.subwords is not None:
+        facts[SUBWORDS] = [found.subwords.shortest, found.subwords.longest]
+        tables[SUBWORDS] = found.subwords.table
     save_vectors(
         directory,
         words=found.words,
         counts=counts,
-        tables={"vectors": found.vectors},
+        tables=tables,
         config=config,
         tokenizer=TokenizerPair(tokenizer, tokenizer),
-        facts={"pair": language, "normalisation": "NFC", "imported": {**origin, "dropped_words": found.dropped}},
+        facts=facts | {"imported": {**origin, "dropped_words": found.dropped}},
     )

@@ -3,7 +3,7 @@
     config.json         format version, kind "vectors", the method and its configuration, the table's shape, tokenizer,
                         facts, and the sha256 of every other file
     model.safetensors   `vectors` (V, d), dense or as CSR; `contexts` if the method has them; `weights` (V,) if words
-                        weigh differently in a text (idf)
+                        weigh differently in a text (idf); `subwords` (B, d) for words that are not there (fastText)
     words.json          the words, most frequent first, and their counts
     tokenizer.*         turns text into these words
     exports/            the vectors in other programs' formats, on request
@@ -31,9 +31,11 @@ from model.word_vectors.embeddings import Embeddings, TextBasis
 from model.word_vectors.formats import Format, write_format
 from model.word_vectors.methods import method_config, method_type
 from model.word_vectors.search import Table, is_sparse
+from model.word_vectors.subwords import Subwords
 
 WORDS, EXPORTS = "words.json", "exports"
-TABLES = ("vectors", "contexts", "weights")
+TABLES = ("vectors", "contexts", "weights", "subwords")
+SUBWORDS = "subwords"  # the fact with the shortest and longest run of letters of the table of this name
 CSR_PARTS = ("data", "indices", "indptr")
 
 
@@ -54,9 +56,10 @@ class VectorsBundle(Bundle):
         Raises:
             UserError: vectors that are not finite.
         """
-        tables = self._tables("vectors", "weights")
+        tables = self._tables("vectors", "weights", SUBWORDS)
         texts: TextBasis = getattr(self.config, "texts", "vectors")
-        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts, self.language)
+        runs = Subwords(tables[SUBWORDS], *self.facts[SUBWORDS]) if SUBWORDS in tables else None
+        return Embeddings(self.words, self.counts, tables["vectors"], tables.get("weights"), texts, self.language, runs)
 
     @property
     def language(self) -> str:

@@ -12,6 +12,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_exporting  # a graph for another program takes no branch by what a tensor holds
 
 from model.device import kernels
 from model.layers.dropout import Dropout
@@ -24,7 +25,7 @@ SHORT_ROW = 64  # on shorter rows a CPU's half-precision softmax runs the remain
 
 def padding_bias(real: Tensor) -> Tensor | None:
     """real (B, S), True at real tokens -> (B, 1, 1, S); None on a CPU if there is no padding."""
-    if real.device.type == "cpu" and bool(real.all()):
+    if real.device.type == "cpu" and not is_exporting() and bool(real.all()):
         return None
     return torch.zeros(real.shape, device=real.device).masked_fill_(~real, MASKED)[:, None, None, :]
 
@@ -61,7 +62,7 @@ def attend(
     groups, keys = k.shape[1:3]
     if bias is not None:
         bias = bias.to(q.dtype)
-    if kernels(q.device).attention == "sdpa" and record is None:
+    if (kernels(q.device).attention == "sdpa" or is_exporting()) and record is None:
         p = dropout.p if dropout.training else 0.0
         if groups < heads:
             k, v = k.repeat_interleave(heads // groups, 1), v.repeat_interleave(heads // groups, 1)
@@ -95,7 +96,7 @@ def attend(
 def seeing_rows(bias: Tensor) -> Tensor | None:
     """bias (.., T, S) -> (.., T, 1): 1 if a query may see a key, else 0; None on a CPU if all may."""
     seeing = bias.amax(-1, keepdim=True) > MASKED / 2
-    return None if bias.device.type == "cpu" and bool(seeing.all()) else seeing
+    return None if bias.device.type == "cpu" and not is_exporting() and bool(seeing.all()) else seeing
 
 
 def _fill(k: Tensor, v: Tensor, bias: Tensor | None, count: int) -> tuple[Tensor, Tensor, Tensor]:

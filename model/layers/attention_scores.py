@@ -18,6 +18,7 @@ from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
+from torch.compiler import is_exporting
 
 from model.device import kernels
 from model.errors import UserError, unknown
@@ -116,7 +117,9 @@ def attention_weights(scores: Tensor, real: Tensor) -> Tensor:
     dtype = torch.promote_types(scores.dtype, torch.float32)
     weights = scores.masked_fill(~real[:, None], torch.finfo(scores.dtype).min).softmax(-1, dtype=dtype)
     seeing = real.any(1)  # (B,)
-    return weights if real.device.type == "cpu" and bool(seeing.all()) else weights * seeing[:, None, None]
+    if real.device.type == "cpu" and not is_exporting() and bool(seeing.all()):
+        return weights
+    return weights * seeing[:, None, None]
 
 
 def attend(weights: Tensor, annotations: Tensor) -> Tensor:

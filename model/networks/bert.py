@@ -110,5 +110,8 @@ class EncoderOnly(TokenEncoder):
 
     def forward(self, batch: TextBatch) -> Tensor:
         """-> states (B, T, D) that the output layer turns into logits of the tokens behind the masks."""
-        x = nn.functional.gelu(self.head(self.encode(batch.inputs)))
-        return self.head_norm(x)  # type: ignore[no-any-return]  # modules' calls are untyped
+        return self.guess(self.encode(batch.inputs))
+
+    def guess(self, states: Tensor) -> Tensor:
+        """states (B, T, D) of `encode` -> (B, T, D), which the output layer turns into logits."""
+        return self.head_norm(nn.functional.gelu(self.head(states)))  # type: ignore[no-any-return]  # modules' calls are untyped

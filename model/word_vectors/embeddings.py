@@ -28,6 +28,7 @@ from model.word_vectors.search import (
     top,
     units,
 )
+from model.word_vectors.subwords import Subwords
 
 Method = Literal["3cosadd", "3cosmul"]
 TextBasis = Literal["vectors", "words"]
@@ -69,17 +70,19 @@ class Embeddings:
         weights: NDArray[np.floating[Any]] | None = None,
         texts: TextBasis = "vectors",
         language: str = "",
+        subwords: Subwords | None = None,
     ) -> None:
         """`words` (V,) and `vectors` (V, d), dense or sparse; `counts` (V,), None if unknown (then zeros).
 
         `weights` (V,): the weight of a word in the vector of a text (idf), 1 by default. `texts`: True if that is the
         sum of the words' vectors; for count-based methods it is the sum of the words themselves, each its own
-        dimension. `language` of the words (empty: unknown) determines their lower case.
+        dimension. `language` of the words (empty: unknown) determines their lower case. `subwords`: the table
+        that gives other words a vector.
 
         Raises:
             UserError: sizes differ, there are no words, a word is repeated, or a vector is not finite (names it).
         """
-        self.words, self.texts, self.language = list(words), texts, language
+        self.words, self.texts, self.language, self.subwords = list(words), texts, language, subwords
         self.vectors: Table = vectors.tocsr() if is_sparse(vectors) else np.asarray(vectors, np.float32)
         size = len(self.words)
         self.counts = np.zeros(size, np.int64) if counts is None else np.asarray(counts, np.int64)
@@ -153,11 +156,14 @@ class Embeddings:
         return list(dict.fromkeys([*cases, *near]))[:MOST_SPELLINGS]
 
     def vector(self, word: str) -> Floats:
-        """Returns the word's vector (d,), as trained; a copy.
+        """Returns the word's vector (d,), as trained; a copy. Another word's is that of its subwords, if there are any.
 
         Raises:
             UserError: an unknown word.
         """
+        composed = self._composed(word)
+        if composed is not None:
+            return composed
         vector: Floats = self._dense(self.vectors[[self.known(word)]])[0]
         return vector
 
@@ -198,7 +204,9 @@ class Embeddings:
             UserError: as `neighbours`.
         """
         out = {row for row in map(self.row, exclude) if row is not None}
-        if isinstance(query, str):
+        if isinstance(query, str) and (composed := self._composed(query)) is not None:
+            direction = self._direction(composed.astype(np.float64))
+        elif isinstance(query, str):
             row = self.known(query)
             out.add(row)
             direction = units(self.vectors, self.inverse, np.array([row]))
@@ -290,6 +298,10 @@ class Embeddings:
         scores = search.scores(found)
         scores[[row for row in search.out if row < len(scores)]] = -np.inf
         return [Neighbour(self.words[row], float(scores[row])) for row in top(scores, search.k)]
+
+    def _composed(self, word: str) -> Floats | None:
+        """Returns the vector (d,) of an unknown word's subwords; None for a known word, or one without any."""
+        return None if self.subwords is None or self.row(word) is not None else self.subwords.vector(word)
 
     def _direction(self, query: NDArray[np.float64]) -> Floats:
         if query.shape != (self.width,):

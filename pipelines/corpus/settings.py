@@ -45,7 +45,7 @@ class CleanConfig:
     copies: bool = True  # drop pairs with equal sides
     duplicates: bool = True  # drop pairs that occurred before
     rules: str | list[str] = "none"  # of pairs: none, web, strict, or names of rules, see `judging`
-    min_match: Finite = -4.0  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
+    min_match: Finite = -3.5  # nats; the least log-likelihood ratio of a pair as a translation, for `unrelated`
     # two translation models, one of each direction, that score the training pairs, see `scores`
     scores: list[str] = field(default_factory=list)
     min_score: Share = 0.0  # the least score of a pair, for `low_score`; 0: none is dropped

@@ -1,7 +1,9 @@
 """Batches of noised texts and the texts themselves, for encoder-decoders that are pre-trained by denoising.
 
 Both sides of the pairs are texts by themselves, each once an epoch; `loader.side` takes one side alone. Their order is
-that of pairs (`pipelines/loaders/pairs.py`), and their noise depends only on (seed, epoch, record, side).
+that of pairs (`pipelines/loaders/pairs.py`), and their noise depends only on (seed, epoch, record, side). On a mix the
+epoch is that of the record's corpus; the tags before its sources are for translation and are left out. Modifiers change
+a text before the noise: typos are in the source alone, so that the network learns to correct them.
 """
 
 import zlib
@@ -17,10 +19,10 @@ from model.shards.reader import ShardReader
 from model.text.batch import TranslationBatch
 from model.text.tokenizer import PAD
 from model.text.tokenizers import load_pair
+from model.text.word_table import SPACE
 from pipelines.loaders.mix import Slice
-from pipelines.loaders.modifiers import any_of
 from pipelines.loaders.noise import Noise, Row, noise_of
-from pipelines.loaders.pairs import OF_PAIRS, LaneLoader
+from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, epochs_of
 from pipelines.loaders.window import Window, philox
 from pipelines.settings import LoaderConfig
 
@@ -47,16 +49,26 @@ class DenoisingLoader(LaneLoader):
     """
 
     def __init__(self, reader: ShardReader, config: LoaderConfig, seed: int = 1, rank: int = 0, world: int = 1) -> None:
+        self.noise, self.tags = noise_for(reader, config), tag_ids(reader)
         super().__init__(reader, config, seed, rank, world)
-        self.noise = noise_for(reader, config)
 
     def settings(self) -> Mapping[str, Any]:
         return {**super().settings(), **{f"loader.{key}": getattr(self.config, key) for key in OF_NOISE}}
 
+    def modified(self, window: Window, epochs: NDArray[np.int64]) -> Window:
+        """Returns the pairs as they are: `read` modifies each text by itself."""
+        return window
+
+    def records_of(self, batch: TranslationBatch) -> NDArray[np.int64]:
+        return batch.ids // 2
+
     def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
-        """Returns the slices' texts with the noise of this epoch."""
-        window = super().read(lane, epoch, number, slices)
-        return noised(window, self.noise, self.config.side, (self.seed, epoch))
+        """Returns the slices' texts, modified and with the noise of this epoch."""
+        texts = texts_of(super().read(lane, epoch, number, slices), self.config.side, self.tags)
+        epochs = np.tile(epochs_of(slices), 1 if self.config.side else 2)
+        if self.modify:
+            texts = self.modify(texts, epochs)
+        return noised(texts, self.noise, self.seed, epochs)
 
     def batches(
         self, window: Window, parts: list[slice], order: NDArray[np.int64]
@@ -78,28 +90,54 @@ def noise_for(reader: ShardReader, config: LoaderConfig) -> Noise:
         )
     if config.both_directions:
         raise UserError(f"loader.both_directions={config.both_directions}: not with loader.denoise; choose 0")
-    if reader.manifest.parts:
-        raise UserError(f"loader.denoise={config.denoise}: not on a mix, whose tags are for translation; choose none")
-    if any_of(config.modifiers):
-        raise UserError(f"loader.modifiers: not with loader.denoise={config.denoise}; leave them at 0")
+    if config.modifiers.terms:
+        raise UserError(
+            f"loader.modifiers.terms={config.modifiers.terms:g}: translates, which denoising does not; choose 0"
+        )
+    if config.denoise == "spans" and config.modifiers.typos:
+        raise UserError(
+            f"loader.modifiers.typos={config.modifiers.typos:g}: not with loader.denoise=spans, which writes parts of "
+            f"what it reads. Choices: loader.denoise=infilling, or 0"
+        )
     return noise_of(config, pair.source)
 
 
-def noised(window: Window, noise: Noise, side: str | None, key: tuple[int, int]) -> Window:
-    """Returns the texts of a window: noised ones as sources. Record i's sides have the ids 2 i and 2 i + 1."""
-    ids, sources, targets = [], [], []
+def tag_ids(reader: ShardReader) -> frozenset[int]:
+    """Returns the ids of the tags before the sources of a mix."""
+    tags = {f"{SPACE}{tag}" for part in reader.manifest.parts for tag in part.tags}
+    tokenizer = load_pair(reader.directory, reader.manifest.tokenizer).source
+    pieces = tokenizer.pieces(range(tokenizer.vocabulary)) if tags else []
+    return frozenset(number for number, piece in enumerate(pieces) if piece in tags)
+
+
+def texts_of(window: Window, side: str | None, tags: frozenset[int]) -> Window:
+    """Returns the texts of a window of pairs, each as its own source and target.
+
+    Record i's have the ids 2 i and 2 i + 1. All sources come first, then all targets. Leading `tags` are left out.
+    """
+    ids, rows = [], []
     for number, (one, text) in enumerate((("source", window), ("target", window.turned()))):
-        if side not in (None, one):
-            continue
-        for record, start, length in zip(
-            window.ids.tolist(), text.source_starts.tolist(), text.source_lengths.tolist(), strict=True
-        ):
-            row = text.source[start : start + length].astype(np.int64)
-            source, target = noise.apply(row, philox(*key, 2 * record + number, 4))
-            ids.append(2 * record + number)
-            sources.append(source)
-            targets.append(target)
-    return Window(np.array(ids, dtype=np.int64), *packed(sources), *packed(targets))
+        if side in (None, one):
+            ids.append(2 * window.ids + number)
+            rows += [untagged(text.source_row(place), tags) for place in range(len(window.ids))]
+    texts = packed(rows)
+    return Window(np.concatenate(ids), *texts, *texts)
+
+
+def untagged(row: NDArray[Any], tags: frozenset[int]) -> Row:
+    """Returns the row without the tags that it begins with."""
+    first = next(place for place, token in enumerate(row.tolist()) if token not in tags) if tags else 0
+    return row[first:].astype(np.int64)
+
+
+def noised(texts: Window, noise: Noise, seed: int, epochs: NDArray[np.int64]) -> Window:
+    """Returns the same texts, the sources with the noise of (seed, epoch, id)."""
+    sources, targets = [], []
+    for place, (number, epoch) in enumerate(zip(texts.ids.tolist(), epochs.tolist(), strict=True)):
+        source, target = noise.apply(texts.source_row(place), philox(seed, epoch, number, 4))
+        sources.append(source)
+        targets.append(target if noise.kind == "spans" else texts.target_row(place))
+    return Window(texts.ids, *packed(sources), *packed(targets))
 
 
 def packed(rows: list[Row]) -> tuple[Row, NDArray[np.int64], NDArray[np.int64]]:
@@ -119,7 +157,9 @@ def held_out_noised(
         return
     window = Window.of(list(reader))
     window = window.take(np.arange(min(records or reader.records, reader.records)))
-    window = noised(window, noise_for(reader, config), config.side, HELD_OUT_NOISE)
+    texts = texts_of(window, config.side, tag_ids(reader))
+    seed, epoch = HELD_OUT_NOISE
+    window = noised(texts, noise_for(reader, config), seed, np.full(len(texts.ids), epoch))
     window, parts = window.batches(np.arange(len(window.ids)), config.batch_tokens)
     for part in parts[rank::world]:
         yield window.batch(part)

@@ -56,7 +56,7 @@ class LaneLoader(Lanes[TranslationBatch]):
         self.mix = MixOrder(reader, config, seed, self.windows) if reader.manifest.parts else None
         self._sizes = reader.chunk_sizes()
         self._samplers = _samplers(reader, config.sampling, seed) if config.sampling > 0 else []
-        self._modify = Modify(reader, config.modifiers, seed) if any_of(config.modifiers) else None
+        self.modify = Modify(reader, config.modifiers, seed) if any_of(config.modifiers) else None
         self.left_out = 0  # records longer than max_length so far, each counted once
 
     def settings(self) -> Mapping[str, Any]:
@@ -85,12 +85,18 @@ class LaneLoader(Lanes[TranslationBatch]):
     def read(self, lane: int, epoch: int, number: int, slices: list[Slice]) -> Window:
         """Returns the slices' pairs, modified, segmented anew and turned around if the settings ask for it."""
         window = Window.of([self.reader.chunk(one.chunk).part(one.begin, one.end) for one in slices])
-        if self._modify:
-            epochs = np.repeat([one.epoch for one in slices], [one.records for one in slices])
-            window = self._modify(window, epochs)
+        window = self.modified(window, epochs_of(slices))
         if self._samplers:
             window = window.resample_sides(self._samplers, self.seed, epoch, 2**32 + number)
         return window.turned() if self._is_reversed(lane, epoch, number) else window
+
+    def modified(self, window: Window, epochs: NDArray[np.int64]) -> Window:
+        """Returns the pairs as the modifiers change them; `epochs` (n,): how often each was read before."""
+        return self.modify(window, epochs) if self.modify else window
+
+    def records_of(self, batch: TranslationBatch) -> NDArray[np.int64]:
+        """Returns (B,) the global record ids of a batch."""
+        return batch.ids
 
     def batches(
         self, window: Window, parts: list[slice], order: NDArray[np.int64]
@@ -120,6 +126,11 @@ class LaneLoader(Lanes[TranslationBatch]):
             )
         if first:
             self.left_out += records
+
+
+def epochs_of(slices: Sequence[Slice]) -> NDArray[np.int64]:
+    """Returns (n,): how often each record of the slices was read before."""
+    return np.repeat([one.epoch for one in slices], [one.records for one in slices])
 
 
 class ChunkOrder:

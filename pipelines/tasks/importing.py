@@ -21,6 +21,7 @@ from model.languages import check_language, is_single, split_pair
 from model.names import check_name
 from model.runs.paths import BUNDLE
 from model.runs.record import write_release
+from model.word_vectors.read_folders import is_vectors_folder, table_of
 from model.word_vectors.readers import read_vectors
 from pipelines.config import ImportRoot
 from pipelines.tracking.lineage import log_import
@@ -50,7 +51,7 @@ def task(config: ImportRoot, source: str = "") -> int:
     if given.startswith(HUB):
         fetched = fetch(given, config.paths.local(config.paths.cache) / "hub")
         save_model(config, given, fetched.folder, {"source": given, "revision": fetched.revision})
-    elif Path(given).is_dir() and not (Path(given) / "vectors.npy").is_file():
+    elif Path(given).is_dir() and not is_vectors_folder(Path(given)):
         save_model(config, given, Path(given), {"source": str(Path(given).absolute())})
     elif Path(given).exists():
         save_vectors_of(config, Path(given))
@@ -63,7 +64,7 @@ def task(config: ImportRoot, source: str = "") -> int:
 def folder_name(source: str) -> str:
     """Returns the default name: the last part of the source, without revision and ends such as .vec.gz."""
     last = Path(source.removeprefix(HUB).partition("@")[0] if source.startswith(HUB) else source).name
-    return re.sub(r"(\.(gz|zip|xz|bz2|zst|txt|vec|bin|safetensors|npy))+$", "", last)
+    return re.sub(r"(\.(gz|zip|xz|bz2|zst|txt|vec|bin|safetensors|npy|npz))+$", "", last)
 
 
 def refuse_other_run(config: ImportRoot) -> None:
@@ -125,7 +126,7 @@ def save_vectors_of(config: ImportRoot, path: Path) -> None:
     origin = {
         "source": str(path.absolute()),
         "format": found.format,
-        "sha256": file_sha256(path / "vectors.npy" if path.is_dir() else path),
+        "sha256": file_sha256(table_of(path) if path.is_dir() else path),
     }
     save_read(config.run_dir / BUNDLE, found, check_language(config.pair, "pair"), origin)
     logger.info(

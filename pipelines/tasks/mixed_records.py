@@ -8,6 +8,7 @@ from model.plural import plural
 from model.shards.manifest import read_manifest
 from model.shards.reader import ShardReader
 from pipelines.config import Config
+from pipelines.loaders.denoising import DenoisingLoader
 from pipelines.loaders.pairs import LaneLoader
 from pipelines.training.verification import Check, last_step
 
@@ -19,10 +20,13 @@ def check_parts(config: Config) -> Check | None:
         return None
     counts = np.zeros(len(ranges), np.int64)
     ends = [ids.stop for ids in ranges.values()]
-    with contextlib.closing(LaneLoader(ShardReader(config.shard_dir, "train"), config.loader, config.seed)) as loader:
+    kind = LaneLoader if config.loader.denoise == "none" else DenoisingLoader
+    with contextlib.closing(kind(ShardReader(config.shard_dir, "train"), config.loader, config.seed)) as loader:
         for _ in range(last_step(config.run_dir)):
             for batch in loader.step():
-                counts += np.bincount(np.searchsorted(ends, batch.ids, side="right"), minlength=len(ranges))
+                counts += np.bincount(
+                    np.searchsorted(ends, loader.records_of(batch), side="right"), minlength=len(ranges)
+                )
     told = [
         f"{name} {plural(count, 'record')}, {count / len(ids):.2f} times"
         for (name, ids), count in zip(ranges.items(), counts.tolist(), strict=True)

@@ -23,10 +23,11 @@ FORMATS: dict[Format, str] = {
     "numpy": "a NumPy array and its vocabulary",
     "projector": "for the TensorBoard projector",
 }
-NetworkFormat = Literal["sentence-transformers", "model2vec"]
+NetworkFormat = Literal["sentence-transformers", "model2vec", "onnx"]
 NETWORK_FORMATS: dict[NetworkFormat, str] = {
     "sentence-transformers": "an encoder for sentence-transformers and transformers",
     "model2vec": "an encoder's vectors of pieces, for model2vec",
+    "onnx": "graphs for ONNX Runtime",
 }
 AnyFormat = Literal[Format, NetworkFormat]
 
@@ -88,6 +89,7 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
 def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]:
     """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
     # They load torch, which word vectors do not need.
+    from model.bundles.onnx_graphs import write_onnx
     from model.bundles.sentence_transformers import write_sentence_transformers
     from model.bundles.static_table import write_static_table
     from model.inference.sentence_vectors import load_any_bundle
@@ -97,6 +99,7 @@ def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]
     return {
         "sentence-transformers": lambda folder: write_sentence_transformers(folder / "sentence-transformers", bundle),
         "model2vec": lambda folder: write_static_table(folder / "model2vec", bundle, config.components),
+        "onnx": lambda folder: write_onnx(folder / "onnx", bundle),
     }
 
 

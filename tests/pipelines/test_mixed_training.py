@@ -10,10 +10,15 @@ from safetensors.torch import load_file
 
 from conf import compose
 from model.bundles.translation import load_bundle
+from model.errors import UserError
+from model.shards.reader import ShardReader
+from model.text.tokenizer import PAD
+from model.text.tokenizers import load_pair
 from pipelines import entries
 from pipelines.config import Config
 from pipelines.shard import shard
 from pipelines.tasks.launch import train
+from pipelines.tasks.translation import make_loader
 from tests.pipelines.conftest import Make
 from tests.pipelines.corpus.test_mixed import mix
 
@@ -64,6 +69,61 @@ def test_a_stopped_training_ends_with_the_same_weights_and_is_traced(
     assert "fr" not in record["parts"]
 
 
+DENOISE = [
+    "loader.denoise=infilling",
+    "loader.modifiers.upper_case=0.2",
+    "loader.modifiers.typos=0.5",
+    "train.bleu_every=0",
+]
+
+
+def test_denoising_on_a_mix_is_exact_after_a_stop_and_traced(shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = settings(shards, "whole", 12, *DENOISE)
+    train(whole, say=str)
+    for steps in (5, 12):
+        train(settings(shards, "twice", steps, *DENOISE), say=str)
+    one, two = (load_file(shards.parent / f"runs/{name}/bundle/model.safetensors") for name in ("whole", "twice"))
+    assert all(torch.equal(one[key], two[key]) for key in one)
+    assert entries.main(["verify", str(whole.run_dir), f"paths.shards={shards}", "verify.format=json"]) == 0
+    checks = {check["what"]: check for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert checks["steps"]["result"] == checks["parts"]["result"] == "same"
+    assert all(f"{name} 0 records" not in checks["parts"]["detail"] for name in ("bt", "fr"))
+
+
+def test_denoised_texts_have_no_tags_and_the_noise_of_their_corpus_epoch(shards: Path) -> None:
+    config = settings(shards, "texts", 1, *DENOISE, "loader.lanes=2", "loader.modifiers.upper_case=0")
+    reader = ShardReader(shards, "train")
+    pair = load_pair(shards, reader.manifest.tokenizer)
+    known = {
+        2 * (chunk.first_id + place) + number: pair.source.decode([side[bounds[place] : bounds[place + 1] - 1]])[0]
+        for chunk in reader
+        for number, (side, bounds) in enumerate(
+            ((chunk.source, chunk.source_offsets), (chunk.target, chunk.target_offsets))
+        )
+        for place in range(chunk.records)
+    }
+    loaders = [make_loader(ShardReader(shards, "train"), config, rank, 2) for rank in range(2)]
+    alone = make_loader(ShardReader(shards, "train"), config)
+    seen: dict[int, list[str]] = {}
+    corrected = 0
+    for _ in range(60):
+        batches = alone.step()
+        assert [batch.digest() for loader in loaders for batch in loader.step()] == [one.digest() for one in batches]
+        for batch in batches:
+            for number, source, target in zip(batch.ids.tolist(), batch.source, batch.target_out, strict=True):
+                read, written = (pair.source.decode([side[side != PAD][:-1].tolist()])[0] for side in (source, target))
+                plain = known[number].split("> ")[-1]
+                assert "<2" not in read and "<bt>" not in read
+                assert written == plain
+                words = [word for word in read.split() if "<mask>" not in word]
+                corrected += any(word not in written for word in words)
+                seen.setdefault(number, []).append(read)
+    assert corrected > 50, "typos are read and not written"
+    assert any(len(set(reads)) > 1 for reads in seen.values()), "read again with other noise"
+    for loader in (alone, *loaders):
+        loader.close()
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [
@@ -87,3 +147,21 @@ def test_what_cannot_be_is_refused_before_a_run_exists(
     assert message in told
     assert len(told.strip().splitlines()) <= 2
     assert not (shards.parent / "runs" / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["loader.denoise=infilling", "loader.modifiers.terms=0.1", "loader.modifiers.glossary={dog: Hund}"],
+            "terms=0.1: translates, which denoising does not",
+        ),
+        (["loader.denoise=spans", "loader.modifiers.typos=0.2"], "typos=0.2: not with loader.denoise=spans"),
+    ],
+)
+def test_modifiers_that_denoising_has_no_use_for_are_refused(shards: Path, words: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make_loader(
+            ShardReader(shards, "train"),
+            settings(shards, "no", 1, "loader.lanes=1", "loader.modifiers.typos=0", *words),
+        )

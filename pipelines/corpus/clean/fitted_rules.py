@@ -4,7 +4,7 @@ Every line is judged by what the lines of the other parity taught, so that a pai
 
 | rule | a pair fails when |
 | --- | --- |
-| `wrong_side` | the words of a side are those of the other side: exchanged, copied or not translated |
+| `wrong_side` | a side's tokens are `OTHER_SIDE` likelier on the other side: exchanged, copied or not translated |
 | `language` | py3langid finds another language `FACTOR` times as probable as the side's own |
 | `uneven` | the ratio of lengths is `MOST_DEVIATIONS` from the median of pairs as long |
 | `cut_off` | one side ends in a sentence mark and the other in none, where the corpus has both or neither |
@@ -32,6 +32,7 @@ from pipelines.corpus.clean.compiled_translation import Doubles, Ints, Side, Tab
 LEAST_PAIRS = 1_000  # a smaller sample says nothing
 ENOUGH = 40_000  # pairs from which `unrelated` is judged: fewer know too few of the words
 LEAST_TOKENS = 4  # of the longer side, marks too: names, and "Ja." and "Nein." are of both languages
+OTHER_SIDE = 0.5  # nats a token: names are of both languages
 PREFIX = 4  # letters of a word: inflected forms are one token
 FACTOR = 20.0  # how much more probable another language must be
 ASKED = 0.25  # py3langid is asked about the quarter of the texts with the rarest words
@@ -126,7 +127,7 @@ class FittedRules:
             asked = np.flatnonzero((_means(side, np.log(alone)) < limit) & ~foreign)
             foreign[asked] = [is_foreign(lines[row], language) for row in asked]
         return {
-            "wrong_side": enough & ((belongs[0] < 0) | (belongs[1] < 0)),
+            "wrong_side": enough & (np.minimum(*belongs) < -OTHER_SIDE),
             "language": foreign,
             "unrelated": (related < least) & (self.pairs >= ENOUGH),
         }

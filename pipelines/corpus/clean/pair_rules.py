@@ -8,7 +8,7 @@ import regex
 
 from model.text.loops import OFTEN, most_repeats
 
-ALIKE = 90.0  # percent: sides that are as similar are no translations of each other
+ALIKE = 97.0  # percent: sides that are as similar are no translations of each other
 LEAST_SIGNS, MOST_SIGNS = 3, 0.1  # signs that are neither letters, numbers nor punctuation: in all, and a share
 OWN_SCRIPT = 0.5  # least share of the letters
 SEVERAL = {"Hans": ("Hani",), "Hant": ("Hani",), "Jpan": ("Hani", "Hira", "Kana"), "Kore": ("Hang", "Hani")}

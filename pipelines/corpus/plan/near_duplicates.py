@@ -2,9 +2,10 @@
 
 A pair nearly repeats another when
 
-- case, punctuation and blanks alone differ, on both sides;
-- one side is the same in this sense, and the other is one letter apart by a word that the corpus hardly has: the pair
-  with that word goes, if neither has a better score;
+- case, punctuation and blanks alone differ, on both sides, and no full stop is another mark there: a call or a question
+  is another sentence;
+- one side is the same in this sense, and the other is one letter apart by a word that the corpus hardly has and that is
+  no contraction: the pair with that word goes, if neither has a better score;
 - both sides have `LONG` words or more, are `ALIKE` percent the same, and have the same numbers.
 
 Candidates share a side, or a MinHash (Broder 1997) of the word trigrams of a long side. They are dealt to files by that
@@ -22,15 +23,16 @@ import numpy as np
 import regex
 
 LONG = 10  # words
-ALIKE = 95.0  # percent of letters
+ALIKE = 97.0  # percent of letters
 HASHES = 4  # MinHashes of a long side: sides with 7 in 10 trigrams in common share one with 99 in 100
 COMPARED = 64  # kept pairs of a key that a pair is compared with, the last ones
-RARER = 10  # how much rarer than its counterpart a misspelt word is, where it occurs more than once
+RARER = 100  # how much rarer than its counterpart a misspelt word is, where it occurs more than once
 TABLE = 1 << 24  # entries of the table of counts, 4 bytes each
 FILE_PAIRS = 1 << 17  # of a file, on average
 MOST_FILES = 1024
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}]+)*")
+_STOP = regex.compile(r"[.!?…。！？।؟]+")
 _SALTS = tuple(0x9E3779B1 * number & 0xFFFFFFFF for number in range(1, HASHES + 1))
 
 
@@ -40,6 +42,7 @@ class Entry(NamedTuple):
     ordinal: int  # among all clean pairs
     score: float  # of the pair, see `scores`; 0 if it was not scored
     sides: tuple[list[str], list[str]]  # words in lower case
+    stops: tuple[list[str], list[str]]  # the full stops and other marks that end sentences
 
 
 Pair = tuple[int, str, str, float]  # ordinal, source, target, score
@@ -77,9 +80,9 @@ def repeats(one: Entry, other: Entry, counts: "Counts") -> int | None:
     """Returns the ordinal of the pair that goes if one nearly repeats the other, else None; `one` is the earlier."""
     letters = [["".join(side).replace("'", "") for side in entry.sides] for entry in (one, other)]
     same = [left == right for left, right in zip(*letters, strict=True)]
-    if all(same):
+    if all(same) and not any(map(_exchanged, one.stops, other.stops)):
         return other.ordinal
-    if any(same):
+    if sum(same) == 1:
         side = same.index(False)
         gone = _misspelt(one.sides[side], other.sides[side], letters[0][side], letters[1][side], counts)
         if gone is not None:
@@ -93,6 +96,11 @@ def repeats(one: Entry, other: Entry, counts: "Counts") -> int | None:
         if numbers[0] != numbers[1] or not fuzz.ratio(*texts, score_cutoff=ALIKE):
             return None
     return other.ordinal
+
+
+def _exchanged(left: Sequence[str], right: Sequence[str]) -> bool:
+    """Returns True if both have marks that the other lacks."""
+    return all((Counter(left) - Counter(right), Counter(right) - Counter(left)))
 
 
 class Counts:
@@ -113,7 +121,7 @@ def _misspelt(one: Sequence[str], other: Sequence[str], left: str, right: str, c
     if OSA.distance(left, right, score_cutoff=1) > 1:
         return None
     extra = Counter(one) - Counter(other), Counter(other) - Counter(one)
-    if not all(extra):
+    if any(words.total() != 1 or "'" in next(iter(words)) for words in extra):
         return None
     rarest = [counts.least(words) for words in extra]
     for place in (1, 0):
@@ -130,7 +138,8 @@ def _deal(pairs: Iterable[Pair], counts: np.ndarray[tuple[int], np.dtype[np.uint
         sides = [words_of(source), words_of(target)]
         words, times = np.unique([_place(word) for side in sides for word in side], return_counts=True)
         counts[words.astype(np.int64)] += times.astype(np.uint32)
-        line = "\t".join([str(ordinal), str(score), *(" ".join(side) for side in sides)])
+        stops = [" ".join(_STOP.findall(side)) for side in (source, target)]
+        line = "\t".join([str(ordinal), str(score), *(" ".join(side) for side in sides), *stops])
         for key in _keys(sides):
             waiting[key % files].append(f"{key}\t{line}\n")
             held += 1
@@ -169,8 +178,9 @@ def _groups(path: Path) -> Iterator[list[Entry]]:
         if len(lines) > 1:
             group = []
             for line in lines:
-                ordinal, score, source, target = line.split("\t")
-                group.append(Entry(int(ordinal), float(score), (source.split(), target.split())))
+                ordinal, score, *texts = line.split("\t")
+                source, target, *stops = (text.split() for text in texts)
+                group.append(Entry(int(ordinal), float(score), (source, target), (stops[0], stops[1])))
             yield sorted(group, key=lambda entry: entry.ordinal)
 
 

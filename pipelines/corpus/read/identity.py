@@ -13,7 +13,7 @@ from model.text.letters import case_language
 from model.text.tokenizer import TokenizerConfig
 from pipelines.corpus.read.parts import identity_of
 from pipelines.corpus.read.sources import Source
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, PhrasesConfig
+from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 
 # Keys added later, with the value that applies if they are missing, so that older shards still match.
 _LATER: dict[str, Any] = {
@@ -33,7 +33,7 @@ _LATER: dict[str, Any] = {
     "leaks": "auto",
     "near_words": "none",
     "rules": "none",
-    "min_match": CleanConfig().min_match,
+    "min_match": -4.0,
     "scores": [],
     "min_score": 0.0,
     "labels": "classes",
