@@ -66,6 +66,7 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     "corpus.fields",  # a section that is given as a whole
     *(
         "activation_function",
+        "model_type",
         "layer_norm_epsilon",
         "d_model",
         "d_kv",

@@ -273,6 +273,8 @@ WITHOUT = {
     "DRAGOMAN_RAY_FOLDER": "of a Ray beside `up`; in a pod Ray's folder is /tmp/ray, as Ray sets it",
     "HF_ENDPOINT": "of `dragoman import hf://`, which is no job",
     "TRACEPARENT": "only of a job that is traced",
+    "DRAGOMAN_USAGE": "the runner of an attempt sets it, for what it starts",
+    "CUDA_VISIBLE_DEVICES": "Ray sets it, by the GPUs of a worker",
     "RAY_ADDRESS": "KubeRay sets it",
     "RAY_AUTH_MODE": "KubeRay sets it, by authOptions",
     "RAY_AUTH_TOKEN_PATH": "KubeRay mounts the token",

@@ -1,4 +1,4 @@
-"""What the REST interface says of the cluster, the endpoint, models, bills, and what is deleted in time."""
+"""The REST interface on the cluster, the endpoint, models, bills, and what is deleted in time."""
 
 from dataclasses import replace
 from typing import Annotated, Literal

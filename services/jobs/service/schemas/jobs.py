@@ -1,4 +1,4 @@
-"""What the REST interface says of jobs: lists, attempts, changes, notices, notes, curves, use, and why one waits."""
+"""The REST interface on jobs: lists, attempts, changes, notices, notes, curves, use, and why one waits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any

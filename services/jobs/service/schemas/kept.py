@@ -1,4 +1,4 @@
-"""What the REST interface says of schedules and presets."""
+"""The REST interface on schedules and presets."""
 
 from pydantic import BaseModel
 
