@@ -1,4 +1,4 @@
-"""What processes use is counted once, and stays counted when they end."""
+"""The use of processes is counted once, and stays counted when they end."""
 
 import os
 import signal

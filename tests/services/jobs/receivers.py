@@ -22,7 +22,7 @@ def write_key(folder: Path) -> Path:
 
 @dataclass
 class Received:
-    """What the servers received, and the statuses that they answer with first."""
+    """The requests that the servers received, and the statuses that they answer with first."""
 
     posts: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     mails: list[tuple[str, str]] = field(default_factory=list)  # receiver, text

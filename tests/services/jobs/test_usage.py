@@ -1,4 +1,4 @@
-"""What a job uses: sampled by its runner, kept thinned beside its log, told by REST and the command line."""
+"""The use of a job: sampled by its runner, kept thinned beside its log, told by REST and the command line."""
 
 import json
 import os

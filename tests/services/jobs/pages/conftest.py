@@ -1,7 +1,8 @@
-"""A job service with pages, one for the tests of a file."""
+"""A job service with pages and a client of them, one for the tests of a file."""
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests.services.jobs.pages.world import World
@@ -13,3 +14,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     one.start()
     yield one
     one.close()
+
+
+@pytest.fixture(scope="module")
+def browser(world: World) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
+        yield client

@@ -14,8 +14,8 @@ from model.errors import UserError
 from services.jobs.ledger.tables import Job, Notice
 from services.jobs.pages.search import Search, read_search
 from services.jobs.states import State
-from tests.services.jobs.pages.test_pages import csrf, names
-from tests.services.jobs.pages.world import World
+from tests.services.jobs.pages.test_pages import names
+from tests.services.jobs.pages.world import World, csrf
 
 OPTIONS = {"priority": "normal", "tags": [], "notify": [], "retries": 0, "max_hours": None}
 

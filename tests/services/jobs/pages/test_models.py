@@ -1,7 +1,6 @@
 """A model's page: what its evaluation left, what it begins with, the endpoint's state, and moving the served alias."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -12,22 +11,10 @@ from services.jobs.ledger.tables import Job
 from services.jobs.pages import evaluated
 from services.jobs.states import State
 from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
-from tests.services.jobs.pages.world import HOSTILE, PIXEL, World
+from tests.services.jobs.pages.world import HOSTILE, PIXEL, World, csrf
 from tests.text_shards import write_text_shards
 
 PAGE = "/models/demo-en-de"
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        yield client
-
-
-def csrf(page: str) -> str:
-    found = re.search(r'name="csrf" value="(\w+)"', page)
-    assert found is not None
-    return found[1]
 
 
 def newest(world: World) -> Job:

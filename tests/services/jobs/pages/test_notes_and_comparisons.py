@@ -1,21 +1,14 @@
 """Notes on a job's page, and comparisons that are kept under a name."""
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from services.jobs.ledger.tables import Job
 from services.jobs.states import State
-from tests.services.jobs.pages.test_pages import csrf, names
-from tests.services.jobs.pages.world import HOSTILE, World
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        yield client
+from tests.services.jobs.pages.test_pages import names
+from tests.services.jobs.pages.world import HOSTILE, World, csrf
 
 
 @pytest.fixture(scope="module")

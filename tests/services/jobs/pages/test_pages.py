@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -21,19 +20,7 @@ from services.jobs.service.logs import clean, cut
 from services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
-from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        yield client
-
-
-def csrf(page: str) -> str:
-    found = re.search(r'name="csrf" value="(\w+)"', page)
-    assert found is not None
-    return found[1]
+from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World, csrf
 
 
 def test_without_jobs_the_pages_say_how_to_begin(world: World, browser: httpx.Client) -> None:

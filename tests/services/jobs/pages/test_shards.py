@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +34,6 @@ FACTS: dict[str, Any] = {
     "sources": [{"name": "train.tsv", "split": "train", "sha256": "5e" * 32, "bytes": 2048, "lines": 250}],
     "dropped": {"train": {"untranslated": 7, "repeated": 2}, "valid": {"empty": 1}},
 }
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

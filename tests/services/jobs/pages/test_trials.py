@@ -7,7 +7,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,12 +35,6 @@ def journal(world: World, name: str, losses: Sequence[float], **more: float) -> 
 def trial(number: int, score: float, state: State = State.SUCCEEDED, **settings: object) -> Trial:
     values = {key: str(value) for key, value in settings.items()}
     return Trial(f"j-{number}", f"s-{number:03d}", state, float(number), 1.0, None, {"valid_loss": [score]}, values)
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,6 @@ def bundle(folder: Path, words: list[str] = ROYAL, table: Any = PLACES) -> Path:
         facts={"pair": "en"},
     )
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser(world: World) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=world.address, headers={"Accept": "text/html"}, timeout=120) as client:
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -55,6 +56,13 @@ ARTIFACTS = {
     "alignment/maps.png": b"<svg onload=alert(1)>",
 }
 MOVE = {"action": "promoted", "to": "2", "before": "1", "by": "anna@here", "time": "2026-03-01T10:00:00.000000Z"}
+
+
+def csrf(page: str) -> str:
+    """Returns the token of a page's forms."""
+    found = re.search(r'name="csrf" value="(\w+)"', page)
+    assert found is not None
+    return found[1]
 
 
 class World:
@@ -175,7 +183,7 @@ class World:
             file.write(text)
 
     def use(self, job: Job, machines: Sequence[str] = ("here",)) -> None:
-        """What the job has used in the last 20 minutes."""
+        """Leaves samples as if the job had run for 20 minutes."""
         now = self.ledger.now()
         for machine in machines:
             file = PointsFile(Path(f"{attempt_of(self.home, job.id, job.attempt).usage}-{machine}"))
