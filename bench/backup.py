@@ -167,7 +167,8 @@ def fill_mlflow(folder: Path, runs: int) -> None:
     from mlflow.entities import Metric, Param
 
     folder.mkdir(parents=True)
-    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    address = f"sqlite:///{folder}/mlflow.db"
+    client = MlflowClient(tracking_uri=address, registry_uri=address)
     experiment = client.create_experiment("dragoman", f"file://{folder}/artifacts")
     for number in range(runs):
         run = client.create_run(experiment, run_name=f"r{number}").info.run_id

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -103,6 +104,7 @@ def test_a_picture_of_attention_is_strict_xml(tmp_path: Path) -> None:
 def test_templates_escape_and_keep_to_what_html_can_hold() -> None:
     for text in HOSTILE:
         site = object.__new__(Site)
-        site.tracking = site.endpoint = None  # type: ignore[assignment]  # asked by no page for strangers
+        site.tracking = site.endpoint = site.home = None  # type: ignore[assignment]  # asked by no page for strangers
+        site.operations = site.sessions = MagicMock()
         Site.__post_init__(site)
         check_nothing_runs(site.render("stranger.html", title=text, problem=text))

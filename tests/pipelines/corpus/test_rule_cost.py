@@ -67,12 +67,12 @@ def test_other_limits_stand_in_a_table(
     wrong = [f"{pairs[number][0]}\t{pairs[number + 700][1]}" for number in range(50)]
     lines = [*(f"{a}\t{b}" for a, b in pairs), *wrong]
     told = explained(capsys, config_of(tmp_path, "shards.explain=unrelated", lines=lines))
-    rows = [line.split() for line in told.splitlines() if re.match(r"-?\d+ +[\d,]+ +[\d.]+ %", line.strip())]
+    rows = [line.split() for line in told.splitlines() if re.match(r"-?[\d.]+ +[\d,]+ +[\d.]+ %", line.strip())]
     limits, fails = [float(row[0]) for row in rows], [int(row[1].replace(",", "")) for row in rows]
     assert limits == sorted(limits)
     assert fails == sorted(fails) and fails[-1] > 0
     (now,) = [row for row in rows if row[-1] == "now"]
-    assert now[0] == "-4"
+    assert now[0] == "-3.5"
     assert told.startswith(f"unrelated: {now[1]} of ")
     assert shard.task(config_of(tmp_path, "corpus.clean.rules=[unrelated]", lines=lines)) == 0
     assert f"unrelated {now[1]}" in capsys.readouterr().out, "as many as a sharding drops"

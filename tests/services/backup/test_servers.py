@@ -19,9 +19,14 @@ from tests.services.jobs.conftest import Postgres, new_database, postgres
 __all__ = ["postgres"]  # a fixture
 
 
+def client_of(url: str) -> MlflowClient:
+    """Returns a client that no address of the process leads elsewhere."""
+    return MlflowClient(tracking_uri=with_driver(url), registry_uri=with_driver(url))
+
+
 def fill_mlflow(url: str, artifacts: str, folder: Path) -> None:
     """Makes what a training, a registration and a promotion leave."""
-    client = MlflowClient(with_driver(url))
+    client = client_of(url)
     experiment = client.create_experiment("dragoman", artifacts)
     for number in (1, 2):
         run = client.create_run(experiment, run_name=f"run {number}", tags={"kind": "train", "note": "ä\n'\""}).info
@@ -40,7 +45,7 @@ def fill_mlflow(url: str, artifacts: str, folder: Path) -> None:
 
 def look_at_mlflow(url: str, folder: Path) -> list[Any]:
     """Returns all of it, in a form that can be compared."""
-    client, found = MlflowClient(with_driver(url)), list[Any]()
+    client, found = client_of(url), list[Any]()
     for experiment in client.search_experiments(order_by=["experiment_id"]):
         found.append((experiment.experiment_id, experiment.name, experiment.artifact_location))
         for run in client.search_runs([experiment.experiment_id], order_by=["attributes.run_name"]):
@@ -97,7 +102,7 @@ def test_what_stands_on_servers_comes_back_from_a_bucket(
     for name in ("service/address.json", "cache/models/big"):
         del files[name]
     assert contents(other) == files
-    client = MlflowClient(with_driver(again[1]))
+    client = client_of(again[1])
     assert client.create_experiment("later")  # numbers go on
     assert int(client.create_model_version("demo-en-de", f"{bucket}/x").version) == 3
 
