@@ -135,6 +135,10 @@ def test_wide_encodings_become_utf_8(tmp_path: Path, encoding: str) -> None:
         (b"\xd0\xcf\x11\xe0 doc", "is an old Office document"),
         (b"7z\xbc\xaf\x27\x1c", "is a 7-Zip archive"),
         (gzip.compress(b"%PDF-1.7", mtime=0), "is a PDF document"),
+        (b"\x04\x22\x4d\x18 lz4", r"is an LZ4 file; unpack it \(lz4 -d\)"),
+        (b"\x1f\x9d\x90 compress", "is a file of compress"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "is a Git LFS pointer.*git lfs pull"),
+        (b"\x93NUMPY\x01\0", "is a NumPy array"),
     ],
 )
 def test_what_is_not_read_is_named(tmp_path: Path, data: bytes, said: str) -> None:
@@ -217,3 +221,12 @@ def test_markup_and_subtitles_are_named_and_sentences_are_text(tmp_path: Path, t
         kind_of(written(tmp_path / "x", text))
     for line in ("<s> a sentence </s>\n", "1\nOne.\n", "html is a language\n", "msgid is a word\n"):
         assert kind_of(written(tmp_path / "y", line)) == "text"
+
+
+def test_units_are_found_whatever_prefix_their_elements_have(tmp_path: Path) -> None:
+    unit = "<a:trans-unit id='1'><a:source>dog</a:source><a:target>Hund</a:target></a:trans-unit>"
+    xliff = (
+        "<a:xliff version='1.2' xmlns:a='urn:oasis:names:tc:xliff:document:1.2'>"
+        f"<a:file source-language='en' target-language='de'><a:body>{unit}</a:body></a:file></a:xliff>"
+    )
+    assert text_of(written(tmp_path / "a.xlf", xliff), View(("en", "de"), rows="tsv")) == "dog\tHund\n"
