@@ -25,7 +25,10 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
                 f"pair={pair}: the built-in labelled sentences are English; pair=en, or corpus.train.file=FILE"
             )
     elif {*map(base_language, split_pair(pair))} != set(LANGUAGES):
-        raise UserError(f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en")
+        raise UserError(
+            f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en, or a corpus of your "
+            f"own: corpus=tsv corpus.train.file=FILE"
+        )
     if config.pairs <= 0:
         raise UserError(f"corpus.pairs={config.pairs}: how many phrasebook pairs to generate; expected 1 or more")
 
