@@ -96,7 +96,11 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
     ("train -m 'seed=glob(*)'", 2, "seed=glob(*): list the choices, seed=A,B"),
     # what is not there
     ("train", 2, "no shards in HOME/shards/phrasebook-en-de-bpe; this makes them: dragoman shard"),
-    ("train pair=en-fr", 2, "no shards in HOME/shards/phrasebook-en-fr-bpe, and pair=en-fr: corpus=phrasebook has English"),
+    (
+        "train pair=en-fr",
+        2,
+        "no shards in HOME/shards/phrasebook-en-fr-bpe, and pair=en-fr: corpus=phrasebook has English",
+    ),
     ("verify nosuch", 2, "no run in HOME/runs: 'nosuch' is not known. Choices: none"),
     ("embed hello", 2, "no model has been trained here yet"),
     ("generate", 2, "no model has been trained here yet"),

@@ -1,5 +1,6 @@
 """Texts in a zip archive: the .txt members one by one, or the member of one language, named as OPUS does."""
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,8 @@ from model.errors import UserError
 from model.inputs.compression import check_expansion
 from model.languages import is_language, same_language
 
-MEMBERS = ".txt"  # a README beside them is no text of the corpus
+MEMBERS = ".txt"
+NOTES = re.compile(r"(?i)_.*|(readme|licen[cs]e|copying|citation|about)\b.*")  # names of what is no text of the corpus
 ROWS = (".tsv", ".jsonl", ".json", ".csv", MEMBERS)  # files that hold both sides of a pair
 _READ = 1 << 20  # bytes
 
@@ -47,11 +49,14 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
     if len(languages) == 1:
         member = _find_member(path, languages[0])
     else:
-        rows = [member for member in _list_members(path) if member.filename.lower().endswith(ROWS)]
+        members = _list_members(path)
+        rows = [member for member in members if member.filename.lower().endswith(ROWS)]
         if len(rows) != 1:
+            sides = sum(is_language(_ending(member.filename)) for member in members)
+            both = f"corpus=moses corpus.train.source={path} corpus.train.target={path} reads one for each language"
             raise UserError(
                 f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_list_names(path)}. "
-                f"Unpack another and name it"
+                f"{both if sides > 1 else 'Unpack it and name one'}"
             )
         (member,) = rows
     check_expansion(path, member.file_size)
@@ -63,28 +68,33 @@ def _find_member(path: Path, language: str) -> zipfile.ZipInfo:
     found = [member for member in infos if _matches_language(member.filename, language)]
     if len(found) != 1:
         raise UserError(
-            f"{path}: one member for {language} is needed, named as in Books.de-en.{language}; {len(found)} found; "
-            f"{_list_names(path)}"
+            f"{path}: one member for {language} is needed, named as in Books.de-en.{language} or "
+            f"train.{language}.txt; {len(found)} found; {_list_names(path)}"
         )
     return found[0]
 
 
 def _matches_language(name: str, language: str) -> bool:
-    ending = name.rpartition(".")[2]
-    return is_language(ending) and same_language(ending, language)
+    return is_language(_ending(name)) and same_language(_ending(name), language)
+
+
+def _ending(name: str) -> str:
+    """Returns what a member's name ends in, apart from .txt: the language in `Books.de-en.de` and `train.de.txt`."""
+    return name.removesuffix(MEMBERS).rpartition(".")[2]
 
 
 def _list_members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return [one for one in archive.infolist() if not one.is_dir() and not _is_of_system(one.filename)]
+            return [one for one in archive.infolist() if not one.is_dir() and not _is_beside(one.filename)]
     except zipfile.BadZipFile as problem:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
 
 
-def _is_of_system(name: str) -> bool:
-    """Returns True for the files that macOS adds to archives: attributes, under the name of the file."""
-    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith("._")
+def _is_beside(name: str) -> bool:
+    """Returns True for notes, and for the files that macOS adds to archives: attributes, under the name of the file."""
+    own = name.rpartition("/")[2]
+    return name.startswith("__MACOSX/") or own.startswith("._") or NOTES.fullmatch(own) is not None
 
 
 def _list_names(path: Path) -> str:

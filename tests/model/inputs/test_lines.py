@@ -15,7 +15,7 @@ import pytest
 
 from model.errors import UserError
 from model.inputs.kinds import kind_of
-from model.inputs.lines import View, is_in_place, line_blocks, open_lines, text_lines
+from model.inputs.lines import View, is_in_place, line_blocks, open_lines, parts_of, text_lines
 
 PAIR = View(("en", "de"))
 TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
@@ -110,7 +110,7 @@ def test_an_archive_gives_the_member_of_a_language(tmp_path: Path) -> None:
         for name, text in {"README": "r", "B.de-en.en": "dog\n", "B.de-en.de": "Hund\n", "B.de-en.xml": "<x/>"}.items():
             archive.writestr(name, text)
     assert (text_of(path, View(("en",))), text_of(path, View(("DE",)))) == ("dog\n", "Hund\n")
-    with pytest.raises(UserError, match=r"one member for fr is needed.*0 found; members: README, B\.de-en\.en"):
+    with pytest.raises(UserError, match=r"one member for fr is needed.*0 found; members: B\.de-en\.en"):
         text_of(path, View(("fr",)))
 
 
@@ -230,3 +230,19 @@ def test_units_are_found_whatever_prefix_their_elements_have(tmp_path: Path) -> 
         f"<a:file source-language='en' target-language='de'><a:body>{unit}</a:body></a:file></a:xliff>"
     )
     assert text_of(written(tmp_path / "a.xlf", xliff), View(("en", "de"), rows="tsv")) == "dog\tHund\n"
+
+
+def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("fra.txt", "dog\tchien\n")
+        archive.writestr("_about.txt", "by many\n")
+        archive.writestr("LICENSE.txt", "free\n")
+    assert text_of(path, View()) == "dog\tchien\n"
+    assert [part.name for part in parts_of(path, View())] == ["fra.txt"]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("train.en.txt", "dog\n")
+        archive.writestr("train.fr.txt", "chien\n")
+    assert text_of(path, View(("fr",))) == "chien\n"
+    with pytest.raises(UserError, match="2 found.*corpus=moses corpus.train.source=.*x.zip reads one for each"):
+        text_of(path, View())
