@@ -244,5 +244,5 @@ def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them
         archive.writestr("train.en.txt", "dog\n")
         archive.writestr("train.fr.txt", "chien\n")
     assert text_of(path, View(("fr",))) == "chien\n"
-    with pytest.raises(UserError, match="2 found.*corpus=moses corpus.train.source=.*x.zip reads one for each"):
+    with pytest.raises(UserError, match=r"2 found.*corpus=moses corpus.train.source=.*x\.zip reads one for each"):
         text_of(path, View())
