@@ -7,7 +7,7 @@ from typing import Literal
 
 from model.errors import UserError
 from model.inputs.kinds import kind_of
-from model.inputs.lines import SIDES, View, is_container
+from model.inputs.lines import SIDES, View, is_container, open_lines
 from model.languages import is_single, same_language, split_pair
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 
@@ -89,7 +89,24 @@ def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) 
         view = View(split_pair(pair), _fields(config, pair))
         return Source(name, split, "jsonl", (path,), keys, SIDES, (view,))
     places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
+    if config.format == "tsv":
+        _refuse_names_of_columns(path, _view(config), pair, places)
     return Source(name, split, config.format, (path,), keys, places, (_view(config),))
+
+
+def _refuse_names_of_columns(path: Path, view: View, pair: str, places: tuple[str, ...]) -> None:
+    """Refuses a TSV whose first line is the names of its columns: the languages, or `source` and `target`.
+
+    Raises:
+        UserError: it is; says what to do.
+    """
+    with open_lines(path, view) as file:
+        cells = file.readline().decode("utf-8-sig", "replace").lower().split("\t")
+    names = [cells[int(place)].strip() for place in places if int(place) < len(cells)]
+    if names == list(SIDES) or (len(names) == len(SIDES) and all(map(same_language, names, split_pair(pair)))):
+        raise UserError(
+            f"{path}: line 1: holds the names of the columns ({', '.join(names)}), no pair; delete the line"
+        )
 
 
 def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[str, ...] = ()) -> View:

@@ -73,6 +73,16 @@ def test_a_language_that_no_unit_has_is_named_with_those_that_are_there(tmp_path
         text_of(written(path, TMX[:-40]), PAIR)
 
 
+def test_a_table_or_memory_without_rows_says_so(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"en": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet")
+    for name, said in (("a.parquet", "holds no rows"), ("a.tmx", "holds no units")):
+        path = tmp_path / name
+        if name == "a.tmx":
+            path.write_text("<tmx version='1.4'><body/></tmx>")
+        with pytest.raises(UserError, match=said):
+            text_of(path, View(("en",)))
+
+
 def test_an_entity_reads_no_other_file(tmp_path: Path) -> None:
     secret = written(tmp_path / "secret", "secret")
     bomb = f'<!DOCTYPE tmx [<!ENTITY e SYSTEM "{secret}">]>' + TMX.partition("\n")[2].replace("dog", "&e;dog")
