@@ -7,6 +7,8 @@ From fairseq, Hugging Face Transformers, OpenNMT and Eole, Marian, fastText, gen
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from model.languages import base_language, is_language
+
 OTHER_NAMES: dict[str, tuple[str, ...]] = {
     # optimizer
     "lr": ("train.optimizer.lr",),
@@ -141,7 +143,7 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "no_cuda": ("cluster.device=cpu",),
     "use_cpu": ("cluster.device=cpu",),
     "device": ("cluster.device", "translate.device"),
-    "devices": ("cluster.device",),
+    "devices": ("cluster.workers",),
     # network
     "arch": ("model=transformer_base", "model=transformer_tiny"),
     "type": ("model=transformer_base", "tokenizer.type"),
@@ -214,6 +216,10 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "src_lang": ("pair=en-de",),
     "tgt_lang": ("pair=en-de",),
     "language_pair": ("pair",),
+    "lang": ("pair",),
+    "langs": ("pair",),
+    "lang_pair": ("pair",),
+    "lang_pairs": ("pair",),
     "train_file": ("corpus.train.file",),
     "trainpref": ("corpus.train.source", "corpus.train.target"),
     "train_sets": ("corpus.train.source", "corpus.train.target"),
@@ -267,6 +273,7 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "sg": ("model=skipgram", "model=cbow"),
     "hs": ("model=skipgram_hierarchical",),
 }
+SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
 NOTES = {  # ours has another unit
     "train.max_steps": "in steps",
     "train.max_minutes": "in minutes",
@@ -283,7 +290,9 @@ def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)
     settings = [one for one in known if one.endswith(f".{name}")]
-    if last in OTHER_NAMES:
+    if last in SIDES and is_language(value) and len(base_language(value)) <= 3:
+        settings = list(OTHER_NAMES["source_lang"])
+    elif last in OTHER_NAMES:
         settings = list(OTHER_NAMES[last])
     elif not settings and name == last:
         by_end = {one.rpartition(".")[2]: one for one in reversed(known)}

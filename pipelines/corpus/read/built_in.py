@@ -7,7 +7,7 @@ from pathlib import Path
 from model.errors import UserError
 from model.languages import base_language, split_pair
 from pipelines.corpus.phrasebook.generate import write_corpus
-from pipelines.corpus.read.sources import SPLITS, Source
+from pipelines.corpus.read.sources import SPLITS, Source, names_of
 from pipelines.corpus.settings import CorpusConfig
 
 LANGUAGES = ("en", "de")
@@ -17,8 +17,15 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
     """Refuses settings that the phrasebook does not support.
 
     Raises:
-        UserError: another language pair, or an invalid number of pairs.
+        UserError: files, another language pair, or an invalid number of pairs.
     """
+    given = [(f"corpus.{split}.{key}", name) for split in SPLITS for key, name in vars(getattr(config, split)).items()]
+    for key, name in given:
+        if names_of(name):
+            raise UserError(
+                f"{key}={name}: the built-in corpus reads no files; write corpus=tsv before it, or corpus=jsonl, moses "
+                f"or text"
+            )
     if config.format == "labelled":
         if base_language(pair) != LANGUAGES[0]:
             raise UserError(
