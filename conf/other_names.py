@@ -271,9 +271,13 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "neg": ("model.negatives",),
     "min_count": ("model.min_count", "tokenizer.min_count"),
     "sg": ("model=skipgram", "model=cbow"),
+    "topn": ("query.k",),
+    "iter": ("vectors.epochs",),
+    "alpha": ("train.optimizer.lr",),
     "hs": ("model=skipgram_hierarchical",),
 }
 SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
+SHORTEST = 4  # letters of a name that a similar one is sought for
 NOTES = {  # ours has another unit
     "train.max_steps": "in steps",
     "train.max_minutes": "in minutes",
@@ -294,7 +298,7 @@ def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
         settings = list(OTHER_NAMES["source_lang"])
     elif last in OTHER_NAMES:
         settings = list(OTHER_NAMES[last])
-    elif not settings and name == last:
+    elif not settings and name == last and len(last) >= SHORTEST:  # "all" is no "fall"
         by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
     if not settings:

@@ -14,6 +14,7 @@ from model.languages import is_language, same_language
 MEMBERS = ".txt"
 NOTES = re.compile(r"(?i)_.*|(readme|licen[cs]e|copying|citation|about)\b.*")  # names of what is no text of the corpus
 ROWS = (".tsv", ".jsonl", ".json", ".csv", MEMBERS)  # files that hold both sides of a pair
+ENCRYPTED = 1  # bit of a member's flags (APPNOTE 4.4.4)
 _READ = 1 << 20  # bytes
 
 
@@ -53,7 +54,10 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
         rows = [member for member in members if member.filename.lower().endswith(ROWS)]
         if len(rows) != 1:
             sides = sum(is_language(_ending(member.filename)) for member in members)
-            both = f"corpus=moses corpus.train.source={path} corpus.train.target={path} reads one for each language"
+            both = (
+                f"For members of a language each, name it as source and as target "
+                f"(corpus=moses corpus.train.source={path} corpus.train.target={path})"
+            )
             raise UserError(
                 f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_list_names(path)}. "
                 f"{both if sides > 1 else 'Unpack it and name one'}"
@@ -104,12 +108,14 @@ def _list_names(path: Path) -> str:
 
 def _reader(path: Path, member: zipfile.ZipInfo) -> Callable[[], Iterator[bytes]]:
     def blocks() -> Iterator[bytes]:
+        if member.flag_bits & ENCRYPTED:
+            raise UserError(f"{path}: {member.filename}: is encrypted; unpack it with its password and name the file")
         try:
             with zipfile.ZipFile(path) as archive, archive.open(member) as file:
                 yield from iter(lambda: file.read(_READ), b"")
         except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
             raise UserError(f"{path}: {member.filename}: the zip file is damaged ({problem})") from problem
-        except (RuntimeError, NotImplementedError) as problem:  # a password, a compression method that Python lacks
+        except (RuntimeError, NotImplementedError) as problem:  # a compression method that Python lacks
             raise UserError(f"{path}: {member.filename}: cannot be unpacked ({problem})") from problem
 
     return blocks

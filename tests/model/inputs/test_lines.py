@@ -254,5 +254,17 @@ def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them
         archive.writestr("train.en.txt", "dog\n")
         archive.writestr("train.fr.txt", "chien\n")
     assert text_of(path, View(("fr",))) == "chien\n"
-    with pytest.raises(UserError, match=r"2 found.*corpus=moses corpus.train.source=.*x\.zip reads one for each"):
+    with pytest.raises(UserError, match=r"2 found.*corpus=moses corpus.train.source=.*x\.zip\)"):
+        text_of(path, View())
+
+
+def test_an_encrypted_member_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.tsv", "dog\tHund\n")
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1  # the flag in both headers
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.zip: a\.tsv: is encrypted; unpack it with its password"):
         text_of(path, View())
