@@ -9,6 +9,7 @@ from conf.other_names import suggest
 from model.errors import UserError, unknown
 
 KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
+LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system
 OPENING = {"[": "]", "{": "}", "(": ")"}
 
 
@@ -110,7 +111,7 @@ def _misspelt(word: str) -> str | None:
     key, equals, value = word.partition("=")
     bare = key.lstrip("+~")
     if not equals and not key.startswith("~"):
-        if Path(word).is_file():
+        if len(word) < LONGEST_NAME and Path(word).is_file():
             reads = f"--config {word}" if word.endswith((".yaml", ".yml")) else f"corpus=tsv corpus.train.file={word}"
             return f"{word}: is a file, and settings are written KEY=VALUE; write {reads}"
         name, _, given = re.sub(r"[:\s]+", ":", word).partition(":")

@@ -4,10 +4,9 @@ From fairseq, Hugging Face Transformers, OpenNMT and Eole, Marian, fastText, gen
 `_`. A setting is listed as KEY, which gets the given value, or as KEY=VALUE.
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-
-from model.languages import base_language, is_language
 
 OTHER_NAMES: dict[str, tuple[str, ...]] = {
     # optimizer
@@ -277,6 +276,7 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "hs": ("model=skipgram_hierarchical",),
 }
 SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
+CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of a language, by its form
 SHORTEST = 4  # letters of a name that a similar one is sought for
 NOTES = {  # ours has another unit
     "train.max_steps": "in steps",
@@ -294,7 +294,7 @@ def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)
     settings = [one for one in known if one.endswith(f".{name}")]
-    if last in SIDES and is_language(value) and len(base_language(value)) <= 3:
+    if last in SIDES and CODE.fullmatch(value):
         settings = list(OTHER_NAMES["source_lang"])
     elif last in OTHER_NAMES:
         settings = list(OTHER_NAMES[last])
