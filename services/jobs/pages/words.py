@@ -60,7 +60,7 @@ def between(low: float | None, high: float | None, now: float) -> str:
     if high is None:
         return f"{begins} at the earliest"
     if high - now < 60 or high - low < 60:
-        return begins if begins == "now" else f"about {begins}"
+        return "any moment" if begins == "now" else f"about {begins}"
     if begins == "now":
         return f"within {span(high - now)}"
     return f"in {span(max(0.0, low - now))} to {span(high - now)}"

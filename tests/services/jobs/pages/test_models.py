@@ -102,6 +102,14 @@ def test_a_version_is_promoted_after_a_question_by_a_job_with_its_gate(world: Wo
     assert str(folder) in [place["path"] for place in planned["places"]]
 
 
+def test_a_promotion_is_named_after_its_model_and_leads_to_it(world: World, browser: httpx.Client) -> None:
+    job = world.ledger.submit("anna", "promote", ["registry.name=demo-en-de"])
+    world.ledger.change(job, State.PLANNED, "planner", "planned", model="demo-en-de")
+    page = browser.get(f"/jobs/{job.id}").text.replace("<wbr>", "")
+    assert "<bdi>promote demo-en-de</bdi></h1>" in page and '<a href="/models/demo-en-de">' in page
+    assert re.search(rf'href="/jobs/{job.id}"[^>]*><bdi>demo-en-de<', browser.get("/").text.replace("<wbr>", ""))
+
+
 def test_a_rollback_is_asked_for_with_its_reason(world: World, browser: httpx.Client) -> None:
     asked = browser.get(f"{PAGE}/rollback").text
     assert "Roll back?" in asked
