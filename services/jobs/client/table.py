@@ -58,7 +58,7 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
 
 def whose(job: Mapping[str, Any]) -> str:
     """Returns the owner of a job or a schedule, and its project."""
-    return f"{job['owner']} ({job['project']})" if job["project"] else str(job["owner"])
+    return f"{job['owner']} ({job['project']})" if job.get("project") else str(job["owner"])
 
 
 def detail(job: Mapping[str, Any]) -> str:
