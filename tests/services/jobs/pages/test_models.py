@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from services.jobs.ledger.tables import Job
 from services.jobs.pages import evaluated
+from services.jobs.service.tracking import Model, Move
 from services.jobs.states import State
 from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
 from tests.services.jobs.pages.world import HOSTILE, PIXEL, World, csrf
@@ -108,6 +109,13 @@ def test_a_promotion_is_named_after_its_model_and_leads_to_it(world: World, brow
     page = browser.get(f"/jobs/{job.id}").text.replace("<wbr>", "")
     assert "<bdi>promote demo-en-de</bdi></h1>" in page and '<a href="/models/demo-en-de">' in page
     assert re.search(rf'href="/jobs/{job.id}"[^>]*><bdi>demo-en-de<', browser.get("/").text.replace("<wbr>", ""))
+
+
+def test_a_first_champion_has_nothing_to_go_back_to() -> None:
+    first, second = Move("promoted", "1", "", "", "", ""), Move("promoted", "2", "1", "", "", "")
+    assert not Model("m", {"champion": "1"}, [first]).earlier
+    assert not Model("m", {"champion": "1"}, [Move("refused", "2", "1", "", "", ""), first]).earlier
+    assert Model("m", {"champion": "2"}, [second, first]).earlier
 
 
 def test_a_rollback_is_asked_for_with_its_reason(world: World, browser: httpx.Client) -> None:

@@ -15,7 +15,7 @@ from conf import compose
 from services.jobs.client import table
 from services.jobs.ledger.tables import Job
 from services.jobs.pages.curves import Journal, charts, time_chart
-from services.jobs.pages.words import between, span
+from services.jobs.pages.words import between, rounded, span
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import clean, cut
 from services.jobs.states import State
@@ -345,6 +345,11 @@ def test_times_below_curves_have_seconds_where_they_are_few() -> None:
     brief, long = (time_chart("x", {"": [(1e9, 1.0), (1e9 + wide, 2.0)]}) for wide in (300, 1200))
     assert brief is not None and [len(one) for one in brief.ticks_x] == [8] * 3
     assert long is not None and [len(one) for one in long.ticks_x] == [5] * 5
+
+
+def test_numbers_of_many_digits_are_rounded_and_nothing_else() -> None:
+    words = ("0.006428540258342715", "5.774815454039364e-04", "0.1", "1234567890", "12:30:15.5", "transformer_base")
+    assert [rounded(text) for text in words] == ["0.006429", "0.0005775", *words[2:]]
 
 
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
