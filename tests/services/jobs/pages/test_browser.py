@@ -24,11 +24,11 @@ from tests.text_shards import write_text_shards
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
 PATIENCE = 180_000  # milliseconds: the first form waits for the planner's process
-CROWDED = """[...document.querySelectorAll('.chart')].filter((one) => {
-    const labels = [...one.querySelectorAll('.ticks-x span')].map((label) => label.getBoundingClientRect());
-    const beside = (label, place) => place && label.left < labels[place - 1].right + 2;
-    return labels.some(beside) || one.querySelector('.plot').scrollWidth > one.querySelector('.plot').clientWidth + 1;
-}).map((one) => one.innerText)"""  # charts whose labels touch each other or leave their box
+CROWDED = """[...document.querySelectorAll('.ticks-x')].filter((one) => {
+    const labels = one.matches('.buckets, .centred') ? [] : [...one.children];
+    const places = labels.map((label) => label.getBoundingClientRect());
+    return one.scrollWidth > one.clientWidth + 1 || places.some((it, at) => at && it.left < places[at - 1].right + 2);
+}).map((one) => one.innerText)"""  # labels below curves that touch each other or leave their box
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
