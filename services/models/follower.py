@@ -13,11 +13,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from model.errors import UserError
+from model.errors import ServiceError, UserError
 from model.memory import return_freed
 from services.models.registry import ModelVersion
 
 Model = TypeVar("Model")
+KNOWN = (UserError, ServiceError)  # whose messages stand for themselves
 LONGEST_PAUSE = 300.0  # seconds between two tries of a failed version
 logger = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class Follower(Generic[Model]):
             elif version != self._failed or time.monotonic() >= self._again:
                 self._try(version)
         except Exception as problem:  # whatever a registry or a bundle raises, the current model must stay
-            message = f"{type(problem).__name__}: {problem}"
+            message = str(problem) if isinstance(problem, KNOWN) else f"{type(problem).__name__}: {problem}"
             if message != self.error:
                 logger.warning("%s: %s", self._reference, message)
             self.error = message

@@ -61,6 +61,11 @@ class Registry:
             else:
                 found = client.get_model_version(name, match["version"])
         except MlflowException as problem:
+            if problem.error_code == "PERMISSION_DENIED":  # also of a model that is not there
+                raise UserError(
+                    f"{reference}: the registry at {self} shows this login no such model: nothing is registered under "
+                    "that name yet, or the login may not read it"
+                ) from None
             if problem.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "NOT_FOUND"):
                 raise self._unreachable(problem) from None
             raise UserError(

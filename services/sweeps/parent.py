@@ -66,5 +66,5 @@ class Parent:
                 work(client)
         except (UserError, OSError) as problem:
             if not self._said:
-                logger.warning("%s; the sweep goes on without its page", problem)
+                logger.warning("%s; the sweep goes on without its run in MLflow", problem)
             self._said = True

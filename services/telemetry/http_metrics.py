@@ -18,7 +18,7 @@ class HttpMetrics:
     """
 
     def __init__(self, telemetry: Telemetry) -> None:
-        meter = telemetry.meters.get_meter("dragoman")
+        meter = telemetry.lean_meters.get_meter("dragoman")
         self._seconds = meter.create_histogram(
             "http.server.request.duration",
             unit="s",

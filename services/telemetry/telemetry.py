@@ -6,7 +6,8 @@ spans are made.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import chain
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -40,9 +41,11 @@ class Telemetry:
         """
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=self.registry)
         resource = Resource.create({"service.name": name, "service.version": version()})
-        self.meters = MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
+        self.meters = _meters(self.registry, resource)
+        # Of one metric from two meters the exporter mixes up the labels where one of them has fewer: each has its own.
+        self._lean = CollectorRegistry()
+        self.lean_meters = _meters(self._lean, resource)  # of requests that do not come to FastAPI
         self.others: Callable[[bytes], bytes] = bytes  # adds the metrics of other processes of the service
         self.ids = FixedIds()
         self.tracers: TracerProvider | None = None
@@ -80,17 +83,18 @@ class Telemetry:
 
     def text(self, sees: Callable[[str], bool] = lambda _: True) -> bytes:
         """Returns all metrics in Prometheus' FORMAT, without samples of owners that `sees` refuses."""
-        return self.others(generate_latest(_Seen(self.registry, sees)))
+        return self.others(generate_latest(_Seen((self.registry, self._lean), sees)))
 
     def own_text(self) -> bytes:
         """Returns the metrics of this process alone."""
-        return generate_latest(self.registry)
+        return generate_latest(_Seen((self.registry, self._lean), lambda _: True))
 
     def close(self) -> None:
         """Sends the remaining data."""
         if self.tracers is not None:
             self.tracers.shutdown()
         self.meters.shutdown()
+        self.lean_meters.shutdown()
 
 
 def current() -> TraceParent | None:
@@ -105,17 +109,27 @@ def _is_unmeasured(scope: MutableMapping[str, Any]) -> bool:
     return scope.get("path") in UNMEASURED or MEASURED in scope
 
 
-class _Seen(CollectorRegistry):
-    """A registry without the samples that are labelled with a hidden owner."""
+def _meters(registry: CollectorRegistry, resource: Resource) -> MeterProvider:
+    reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=registry)
+    return MeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
 
-    def __init__(self, registry: CollectorRegistry, sees: Callable[[str], bool]) -> None:
+
+class _Seen(CollectorRegistry):
+    """Registries as one, without the samples that are labelled with a hidden owner."""
+
+    def __init__(self, registries: Sequence[CollectorRegistry], sees: Callable[[str], bool]) -> None:
         super().__init__()
-        self.registry, self.sees = registry, sees
+        self.registries, self.sees = registries, sees
 
     def collect(self) -> Iterator[Metric]:
-        for metric in self.registry.collect():
+        found: dict[str, Metric] = {}
+        for metric in chain.from_iterable(one.collect() for one in self.registries):
             metric.samples = [one for one in metric.samples if self._shows(one.labels)]
-            yield metric
+            if metric.name in found:
+                found[metric.name].samples += metric.samples
+            else:
+                found[metric.name] = metric
+        yield from found.values()
 
     def _shows(self, labels: Mapping[str, str]) -> bool:
         return "owner" not in labels or self.sees(labels["owner"])

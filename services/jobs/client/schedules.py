@@ -47,7 +47,7 @@ def schedules(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     rows: list[Sequence[object]] = [("ID", "OWNER", "EVERY (UTC)", "COMMAND", "NEXT", "LAST JOB", "")]
     rows += [
         (
-            *(one["id"], one["owner"], one["every"], " ".join([one["verb"], *one["words"]])),
+            *(one["id"], table.whose(one), one["every"], " ".join([one["verb"], *one["words"]])),
             *(table.clock(one["due"]) if one["due"] else "paused", one["job"] or "", one["trouble"]),
         )
         for one in found

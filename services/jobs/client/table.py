@@ -41,7 +41,7 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
                 *(
                     job["id"],
                     job["state"],
-                    _whose(job),
+                    whose(job),
                     job["verb"],
                     run,
                     PRIORITY_NAMES.get(job["priority"], "-"),
@@ -56,15 +56,16 @@ def job_rows(jobs: Sequence[Mapping[str, Any]], now: float) -> list[Sequence[obj
     return rows
 
 
-def _whose(job: Mapping[str, Any]) -> str:
-    return f"{job['owner']} ({job['project']})" if job["project"] else str(job["owner"])
+def whose(job: Mapping[str, Any]) -> str:
+    """Returns the owner of a job or a schedule, and its project."""
+    return f"{job['owner']} ({job['project']})" if job.get("project") else str(job["owner"])
 
 
 def detail(job: Mapping[str, Any]) -> str:
     """Returns the text of `dragoman job`; `usage` of the job is shown if it was asked for."""
     used = job.get("usage", {"machines": []})
     facts = [
-        ("job", f"{job['id']}, of {_whose(job)}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
+        ("job", f"{job['id']}, of {whose(job)}, priority {PRIORITY_NAMES.get(job['priority'], job['priority'])}"),
         ("command", " ".join(["dragoman", job["verb"], *job["words"]])),
         ("state", ": ".join(filter(None, (job["state"], job["why"] or reason_beyond(job["state"], job["reason"]))))),
         ("ran for", duration(job["spent"] + (time.time() - job["started"] if job["started"] else 0))),

@@ -16,11 +16,12 @@ from typing import Any
 from model.runs import paths
 from model.runs.lines import JournalReader
 from model.untrusted import finite
-from services.jobs.pages.words import hour, number
+from services.jobs.pages.words import hour, number, short
 from services.jobs.service.curves import POINTS, thinned
 
 KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height
+BRIEF = 600.0  # seconds: times below shorter drawings have their seconds
 CURVES = {  # key of steps.jsonl -> title
     "loss": "Training loss, nats per token",
     "valid_loss": "Validation loss, nats per token",
@@ -163,14 +164,15 @@ def _chart(key: str, title: str, lines: Mapping[str, Points], timed: bool = Fals
         if line
     ]
     said = "; ".join(f"{name}: {number(line[0][1])} to {number(line[-1][1])}" for name, line in lines.items() if line)
-    places = [first + (end - first) * part / 4 for part in range(5)]
-    shown = [hour(place) if timed else f"{round(place):,}" for place in places]
+    parts = label_parts(end - first, timed)
+    places = [first + (end - first) * part / parts for part in range(parts + 1)]
+    shown = [hour(place) if timed else _step(place) for place in places]
     return Chart(
         key=key,
         title=title,
         lines=drawn,
         ticks_y=[number(tick) for tick in ticks[::-1]],
-        ticks_x=[one[:5] for one in shown] if timed and end - first > 600 else shown,  # without seconds
+        ticks_x=[one[:5] for one in shown] if timed and end - first > BRIEF else shown,  # without seconds
         low=low,
         high=high,
         first=first,
@@ -178,6 +180,17 @@ def _chart(key: str, title: str, lines: Mapping[str, Points], timed: bool = Fals
         caption=f"{title}, {'' if timed else 'steps '}{shown[0]} to {shown[-1]}: {said}",
         clock=time.localtime(end).tm_gmtoff if timed else None,
     )
+
+
+def label_parts(wide: float, timed: bool = False) -> int:
+    """Returns how many parts the labels below a drawing divide it into: few long labels, and only whole steps."""
+    if timed:
+        return 4 if wide > BRIEF else 2
+    return next(parts for parts in (4, 3, 2, 1) if wide % parts == 0) if wide < 12 else 4
+
+
+def _step(place: float) -> str:
+    return short(place) if place >= 10_000 else f"{round(place):,}"
 
 
 def mean_pairs(points: Points) -> Points:

@@ -17,13 +17,25 @@ WORDS = {  # of the counter's label -> what people read
     "terms": "terms of glossaries",
     "words": "unknown words that were to be copied",
 }
+REFUSALS = {  # the same for the reasons of refusals
+    "error": "the endpoint failed",
+    "invalid": "the request is wrong, or its languages are not served",
+    "key": "it has no key, or the key may not do this",
+    "queue_full": "too many requests wait",
+    "quota": "the key's characters are used up",
+    "rate": "the key asks too often",
+    "slow": "the request took too long to come",
+    "too_large": "the request is too large",
+    "unavailable": "no model answers yet, or the endpoint is ending",
+    "unknown": "there is no such route or thing",
+}
 
 
 def overview(site: Site) -> dict[str, Any]:
     """Returns the content of the page."""
     view = site.endpoint_watch.view()
     found = endpoint_view(view)
-    return {"view": found, "charts": _charts(view), "words": WORDS, "now": site.now}
+    return {"view": found, "charts": _charts(view), "words": WORDS, "refusals": REFUSALS, "now": site.now}
 
 
 def _charts(view: View) -> list[Any]:

@@ -11,6 +11,7 @@ from model.runs import paths
 from model.untrusted import open_regular, read_object
 from services.jobs.ledger.access import Person
 from services.jobs.ledger.tables import Attempt, Job
+from services.jobs.pages import shards
 from services.jobs.pages.curves import EDGE, charts
 from services.jobs.pages.site import Link, Site
 from services.jobs.pages.usecharts import JOB_CHARTS, use_charts
@@ -18,7 +19,8 @@ from services.jobs.pages.wordmap import bundle_of
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import PIECE, Piece, cut
 from services.jobs.service.schemas import ChangeView, NoticeView, WhyView
-from services.jobs.service.shardings import sharding_run
+from services.jobs.service.shard_folders import Folder
+from services.jobs.service.shardings import manifest_digest, sharding_run
 from services.jobs.service.targets import shown
 from services.jobs.service.usage import read_use
 from services.jobs.states import ACTIVE, ENDED, QUEUED, State
@@ -84,7 +86,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
     plan = job.plan or {}
     journal = site.journals.read(plan.get("run_dir") if job.verb == "train" else None)
     notes = [*journal.notes, *site.operations.loop.notes(job)]
-    links = _links(site, job, plan, notes)
+    links = _links(site, person, job, plan, notes)
     used = read_use(site.home, name, job.attempt)
     drawn = charts({str(plan.get("run") or job.id): journal}) if job.verb == "train" else []
     return {
@@ -126,8 +128,8 @@ def command(job: Job) -> str:
 
 
 def title(job: Job) -> str:
-    """Returns the run's name, or else the command."""
-    return job.run.partition(" ")[2].rpartition("/")[2] or job.verb
+    """Returns the run's name, or else the verb and the model that it changes."""
+    return job.run.partition(" ")[2].rpartition("/")[2] or f"{job.verb} {job.model}".strip()
 
 
 def log_end(site: Site, job: Job, attempt: int = 0) -> Piece:
@@ -206,7 +208,7 @@ def _may(person: Person, job: Job) -> dict[str, bool]:
     }
 
 
-def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
+def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: list[str]) -> list[Link]:
     """Returns links to the MLflow run, the shards, the model version and back. Adds the files' faults to `notes`."""
     found = []
     run_dir = Path(plan["run_dir"]) if plan.get("run_dir") else None
@@ -224,18 +226,23 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
         found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/trials?sweep={above}"))
     found += [Link("Array", tag, f"/trials?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
+    folder = _shards(site, person, job, digest)
     maker = _maker(site, job, str(released.get("shards") or ""))
-    if maker is not None:
+    if folder is not None:
+        found.append(Link("Shards", folder.name, shards.address(folder)))
+    elif maker is not None:
         found.append(Link("Shards", digest[:12] or "made by another job", f"/jobs/{maker}"))
     elif digest:
         found.append(Link("Shards", f"manifest {digest[:12]}"))
-    if job.verb == "shard" and job.run:
+    elif job.verb == "shard" and job.run:
         found.append(Link("Shards", job.run.partition(" ")[2]))
     if released.get("version"):
         name = str(released.get("model"))
         found.append(
             Link("Model version", f"{name} {released['version']}", f"/models/{name}?version={released['version']}")
         )
+    elif job.model and job.verb != "train":  # promote, rollback
+        found.append(Link("Model", job.model, f"/models/{job.model}"))
     if bundle_of(job) is not None:
         found.append(Link("Word vectors", "map, neighbours, analogies", f"/jobs/{job.id}/words"))
     if released.get("bleu"):
@@ -244,6 +251,19 @@ def _links(site: Site, job: Job, plan: dict[str, Any], notes: list[str]) -> list
     if plan.get("fingerprint"):
         found.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
     return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]
+
+
+def _shards(site: Site, person: Person, job: Job, digest: str) -> Folder | None:
+    """Returns the folder of the shards that a job makes or reads, as far as the user may see it; None also if the
+    shards with this manifest, which the job has read, were made anew since.
+    """
+    if job.verb == "shard":
+        place = job.run.partition(" ")[2]
+    else:
+        places = (job.plan or {}).get("places") or [] if job.verb in shards.USE else []
+        place = next((str(one["path"]) for one in places if one["key"] == "paths.shards"), "")
+    folder = site.shards.at(person, place) if place else None
+    return folder if folder is None or digest in ("", manifest_digest(folder.path)) else None
 
 
 def _sharding_run(site: Site, job: Job) -> Path | None:

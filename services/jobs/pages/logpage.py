@@ -53,7 +53,7 @@ def log_page(site: Site, job: Job, attempt: int, line: int | None, text: str, be
             "earlier": first - 1,
             "later": first + LINES if first + LINES <= total else 0,
         },
-        **{"found": [Line(number, _shown(one, text)) for number, one in found.lines], "following": found.following},
+        **{"found": list(_found(site, job, attempt, found, text)), "following": found.following},
     }
 
 
@@ -71,6 +71,12 @@ def _lines(site: Site, job: Job, attempt: int, first: int, text: str) -> Iterato
         start += len(one) + 1
     for number, (one, at) in enumerate(zip(raw, read_times(files.times, offsets), strict=True), first):
         yield Line(number, _shown(one.decode("utf-8", "replace"), text), at)
+
+
+def _found(site: Site, job: Job, attempt: int, found: Found, text: str) -> Iterator[Line]:
+    times = read_times(attempt_of(site.home, job.id, attempt).times, found.offsets)
+    for (number, one), at in zip(found.lines, times, strict=True):
+        yield Line(number, _shown(one, text), at)
 
 
 def _shown(line: str, text: str) -> Markup:

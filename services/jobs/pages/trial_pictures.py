@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.jobs.pages.curves import EDGE, Chart, Dots, Line, round_bounds
+from services.jobs.pages.curves import EDGE, Chart, Dots, Line, label_parts, round_bounds
 from services.jobs.pages.trials import Trial, is_lower
 from services.jobs.pages.words import number
 from services.jobs.service.curves import thinned
@@ -109,6 +109,7 @@ def over_time(scored: Sequence[tuple[Trial, float]], measure: str, best: str) ->
     ordered = sorted(scored, key=lambda pair: pair[0].changed)
     low, high, ticks = _bounds([score for _, score in ordered], measure)
     wide = len(ordered) - 1
+    parts = label_parts(wide)
     better = min if is_lower(measure) else max
     so_far, line = ordered[0][1], []
     for place, (_, score) in enumerate(ordered):
@@ -122,7 +123,7 @@ def over_time(scored: Sequence[tuple[Trial, float]], measure: str, best: str) ->
         title="In the order of their ends; best so far",
         lines=[Line("best so far", drawn, number(so_far), 0)],
         ticks_y=[number(tick) for tick in ticks[::-1]],
-        ticks_x=[f"{1 + round(wide * part / 4):,}" for part in range(5)] if wide >= 4 else ["1", f"{len(ordered)}"],
+        ticks_x=[f"{1 + round(wide * part / parts):,}" for part in range(parts + 1)],
         low=low,
         high=high,
         first=1.0,

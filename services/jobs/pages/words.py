@@ -1,5 +1,6 @@
 """Formats numbers and times for the pages."""
 
+import re
 import time
 from typing import Any
 
@@ -7,6 +8,7 @@ from model.durations import duration
 from services.jobs.client.table import clock
 from services.jobs.states import PRIORITY_NAMES
 
+NUMBER = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -35,6 +37,13 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
+def rounded(text: str) -> str:
+    """Returns a setting's value as written; a number of many digits in four."""
+    if len(text) < 9 or not NUMBER.fullmatch(text):
+        return text
+    return number(float(text))
+
+
 def short(value: float) -> str:
     """Returns a count with a unit: 12.3M."""
     for size, letter in UNITS:
@@ -60,7 +69,7 @@ def between(low: float | None, high: float | None, now: float) -> str:
     if high is None:
         return f"{begins} at the earliest"
     if high - now < 60 or high - low < 60:
-        return begins if begins == "now" else f"about {begins}"
+        return "any moment" if begins == "now" else f"about {begins}"
     if begins == "now":
         return f"within {span(high - now)}"
     return f"in {span(max(0.0, low - now))} to {span(high - now)}"

@@ -1,6 +1,7 @@
 """Searches a log for a text, a bounded part of it at a time."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from model.untrusted import open_regular
 from services.jobs.service.log_index import BLOCK, LogIndex
@@ -17,6 +18,7 @@ class Found:
 
     lines: list[tuple[int, str]]
     following: int | None
+    offsets: list[int] = field(default_factory=list)  # of the beginnings of these lines
 
 
 def search(index: LogIndex, text: str, first: int = 1) -> Found:
@@ -26,11 +28,12 @@ def search(index: LogIndex, text: str, first: int = 1) -> Found:
         OSError: the log cannot be read.
     """
     wanted, found, number = text.encode("utf-8", "replace").lower(), list[tuple[int, str]](), first
-    start = index.offset_of(first)
+    start, offsets = index.offset_of(first), list[int]()
     with open_regular(index.path) as file:
         file.seek(start)
         while block := file.read(BLOCK):
             block += file.readline(16 * BLOCK)  # so that it ends with a line
+            raw, top, begins = block, number, list[int]()
             if b"\x1b" in block:
                 block = ESCAPE_BYTES.sub(b"", block)
             low, place, counted = block.lower(), 0, 0
@@ -39,9 +42,13 @@ def search(index: LogIndex, text: str, first: int = 1) -> Found:
                 place = len(block) if end < 0 else end + 1
                 number, counted = number + block.count(b"\n", counted, begin), begin
                 found.append((number, block[begin:place][:LONGEST].decode("utf-8", "replace").rstrip()))
+                if not begins:
+                    lengths = (len(one) + 1 for one in raw.split(b"\n"))
+                    begins = list(accumulate(lengths, initial=file.tell() - len(raw)))
+                offsets.append(begins[number - top])
                 if len(found) == MOST:
-                    return Found(found, number + 1)
+                    return Found(found, number + 1, offsets)
             number += block.count(b"\n", counted)
             if file.tell() - start >= SCAN:
-                return Found(found, number)
-    return Found(found, None)
+                return Found(found, number, offsets)
+    return Found(found, None, offsets)

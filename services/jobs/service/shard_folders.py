@@ -88,16 +88,21 @@ class ShardFolders:
 
     def find(self, person: Person, name: str) -> Folder:
         """Returns a folder by its name. Raises HTTPException (404) if there is none, or it is another owner's."""
-        root, found = self.root, None
-        try:
-            path = (root / name).resolve()
-        except (OSError, ValueError, RuntimeError):  # no file name, or a link to itself
-            path = root
-        if path != root and path.is_relative_to(root) and not self.places.hidden(person, [str(path)]):
-            found = _folder(root, path)
+        found = self.at(person, name)
         if found is None:
             raise HTTPException(404, f"There are no shards {name}, or they are not yours.")
         return self.read(found)
+
+    def at(self, person: Person, place: str) -> Folder | None:
+        """Returns the folder of a name or path; None if it is none below the root, or another owner's."""
+        root = self.root
+        try:
+            path = (root / place).resolve()
+        except (OSError, ValueError, RuntimeError):  # no file name, or a link to itself
+            return None
+        if path == root or not path.is_relative_to(root) or self.places.hidden(person, [str(path)]):
+            return None
+        return _folder(root, path)
 
     def with_digest(self, person: Person, digest: str) -> Folder | None:
         """Returns the folder whose manifest has this sha256, as far as a user may see it."""

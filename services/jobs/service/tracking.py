@@ -78,6 +78,12 @@ class Model:
     versions: list[Version] = field(default_factory=list)
     owner: str = ""
 
+    @property
+    def earlier(self) -> bool:
+        """Returns True if another version was champion before the one that is."""
+        champion = self.aliases.get("champion")
+        return any(move.action != "refused" and (move.before or move.to != champion) for move in self.moves)
+
 
 SCORES = {  # tag after the split -> its label
     **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER"},

@@ -41,7 +41,8 @@ def test_lines_are_numbered_and_found_as_if_the_whole_log_were_read(tmp_path: Pa
             offset += len(line) + 1
         assert index.offset_of(len(lines) + 5) == len(content)
         wanted = [(number, line.decode()) for number, line in enumerate(lines, 1) if b"word" in line.lower()]
-        assert search(index, "wORD").lines == wanted
+        found = search(index, "wORD")
+        assert found.lines == wanted and found.offsets == [index.offset_of(number) for number, _ in wanted]
         middle = len(lines) // 2
         assert search(index, "word", middle).lines == [one for one in wanted if one[0] >= middle]
 
@@ -58,6 +59,7 @@ def test_a_search_stops_after_some_lines_and_some_bytes_and_goes_on(
     while first is not None:
         part = search(LogIndex(log), "LINE", first)
         assert len(part.lines) <= 50
+        assert part.offsets == [LogIndex(log).offset_of(number) for number, _ in part.lines]
         found, first, looks = [*found, *part.lines], part.following, looks + 1
     assert found == [(number, f"line {number}") for number in range(1, 301)]  # each once
     assert looks > 6

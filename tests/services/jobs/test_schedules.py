@@ -177,6 +177,12 @@ def test_the_command_line_enters_lists_pauses_and_removes(
     assert ask("schedules") == 0
     shown = capsys.readouterr().out
     assert "*/5 3,4 * * 1-5" in shown and "@time" in shown
+    (one,) = loop.schedules.all()
+    with loop.ledger.database.write() as session:
+        session.merge(one).options = {**one.options, "project": "vision"}
+    assert ask("schedules") == 0 and f" {one.owner} (vision) " in capsys.readouterr().out
+    with client(loop) as http:
+        assert [found["project"] for found in http.get("/v1/schedules").json()] == ["vision"]
     assert ask("schedules", "pause", number) == 0 and "paused" in capsys.readouterr().out
     assert ask("schedules", "rm", number) == 0 and number not in capsys.readouterr().out.split()
     assert ask("submit", "--every", "0 3 * *", *job) == 2

@@ -98,6 +98,17 @@ def test_a_failure_that_may_pass_is_not_tried_again_at_once(shelf: Shelf) -> Non
     assert shelf.loads == ["1"]
 
 
+def test_a_message_for_people_is_shown_as_it_is(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    following = follower(shelf)
+
+    def refuse(_: str) -> ModelVersion:
+        raise UserError("m@champion: nothing is registered yet")
+
+    monkeypatch.setattr(shelf, "resolve", refuse)
+    following.look()
+    assert following.error == "m@champion: nothing is registered yet"
+
+
 def test_a_registry_that_is_away_stops_nothing(shelf: Shelf) -> None:
     following = follower(shelf)
     following.look()

@@ -3,6 +3,8 @@
 import errno
 import os
 import resource
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,21 @@ def test_a_server_that_is_away_is_named_without_its_secret(tmp_path: Path) -> No
     with pytest.raises(UserError, match=r"http://\*\*\*@127.0.0.1:9 does not answer") as caught:
         Registry("http://me:secret@127.0.0.1:9", tmp_path).resolve("models:/m@champion")
     assert "secret" not in str(caught.value)
+
+
+def test_a_model_that_a_login_may_not_see_or_that_is_not_there_is_named(tmp_path: Path) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_error(403)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(UserError, match=r"models:/m@champion: .* shows this login no such model"):
+            Registry(f"http://127.0.0.1:{server.server_port}", tmp_path).resolve("models:/m@champion")
+        server.shutdown()
 
 
 def test_a_download_that_breaks_off_leaves_nothing(tracking: TrackingConfig, tmp_path: Path) -> None:

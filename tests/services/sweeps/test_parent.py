@@ -91,7 +91,7 @@ def test_a_sweep_goes_on_without_mlflow_and_says_so_once(caplog: pytest.LogCaptu
         assert parent.begin({}, "anna", "http://jobs.example") is None
         parent.end({}, {}, [], "FAILED")
     assert [record.getMessage() for record in caplog.records] == [
-        "tracking_uri: nothing answers; the sweep goes on without its page"
+        "tracking_uri: nothing answers; the sweep goes on without its run in MLflow"
     ]
 
 

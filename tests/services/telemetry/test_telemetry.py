@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.parser import text_string_to_metric_families
 
 from model.errors import UserError
+from services.telemetry.http_metrics import HttpMetrics
 from services.telemetry.spans import tell
 from services.telemetry.telemetry import Telemetry, current
 from services.telemetry.traceparent import TraceParent, check_address, parse, read_environment
@@ -130,3 +132,28 @@ def test_a_promised_span_arrives_at_a_collector(collector: tuple[str, list[Expor
     assert (second.span_id.hex(), second.status.code) == (PLACE.child("j-1-a2").span, 0)
     names = {one.key: one.value.string_value for one in resource.resource.attributes}
     assert names["service.name"] == "test"
+
+
+def test_requests_in_front_of_fastapi_keep_their_labels_whatever_fastapi_has_measured() -> None:
+    from fastapi.testclient import TestClient
+
+    telemetry = Telemetry("test")
+    one = app(telemetry)
+
+    @one.get("/status")
+    def status() -> None:
+        raise HTTPException(503)
+
+    lean = HttpMetrics(telemetry)
+    with TestClient(one) as client:
+        assert client.get("/status").status_code == 503  # a sample with error.type, which the others lack
+    scope = {"scheme": "http", "method": "POST", "http_version": "1.1"}
+    lean.begin(scope, "/translate")
+    lean.end(scope, "/translate", 200, 0.1)
+    for text in (telemetry.text(), telemetry.own_text()):
+        families = [one for one in text_string_to_metric_families(text.decode()) if "request_duration" in one.name]
+        assert text.count(b"# TYPE http_server_request_duration_seconds ") == 1 == len(families)
+        counted = [one.labels for one in families[0].samples if one.name.endswith("_count")]
+        routes = {(one["http_route"], one["http_request_method"], one["http_response_status_code"]) for one in counted}
+        assert routes == {("/status", "GET", "503"), ("/translate", "POST", "200")}
+    telemetry.close()

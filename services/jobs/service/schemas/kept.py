@@ -12,6 +12,7 @@ class ScheduleView(View):
 
     id: int
     owner: str
+    project: str
     every: str
     verb: str
     words: list[str]
@@ -24,8 +25,9 @@ class ScheduleView(View):
 
     @classmethod
     def of(cls, schedule: Schedule) -> "ScheduleView":
-        names = cls.model_fields.keys() - {"priority", "tags"}
+        names = cls.model_fields.keys() - {"priority", "tags", "project"}
         options = {name: schedule.options[name] for name in ("priority", "tags")}
+        options["project"] = schedule.options.get("project") or ""  # rows from before have none
         return cls(**{name: getattr(schedule, name) for name in names}, **options)
 
 

@@ -24,6 +24,11 @@ from tests.text_shards import write_text_shards
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = {"wide": (1440, 900), "laptop": (1024, 768), "tablet": (768, 1024), "phone": (390, 844)}
 PATIENCE = 180_000  # milliseconds: the first form waits for the planner's process
+CROWDED = """[...document.querySelectorAll('.ticks-x')].filter((one) => {
+    const labels = one.matches('.buckets, .centred') ? [] : [...one.children];
+    const places = labels.map((label) => label.getBoundingClientRect());
+    return one.scrollWidth > one.clientWidth + 1 || places.some((it, at) => at && it.left < places[at - 1].right + 2);
+}).map((one) => one.innerText)"""  # labels below curves that touch each other or leave their box
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (Debian: chromium)")
 
 
@@ -42,7 +47,7 @@ def jobs(world: World) -> dict[str, Job]:
     found = {
         "succeeded": world.job("base", State.SUCCEEDED),
         "failed": world.job("broken", State.FAILED, changed={"model.dropout": 0.3}),
-        "running": world.job("phrasebook-en-de", State.RUNNING),
+        "running": world.job("phrasebook-en-de", State.RUNNING, every=1.0, tags=["paper", LONG]),
         "long": world.job(LONG, State.RUNNING, owner="ben"),
         "right": world.job(RIGHT_TO_LEFT),
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
@@ -167,6 +172,7 @@ def test_every_page_fits_its_window_and_keeps_nobody_out(
         asked.clear()
         page.goto(world.address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= wide, name
+        assert not page.evaluate(CROWDED), name
         violations = Axe().run(page).response["violations"]
         serious = {
             one["id"]: [node["target"] for node in one["nodes"]][:3]

@@ -125,8 +125,9 @@ def test_the_form_is_kept_as_a_preset_and_filled_by_it(world: World, browser: ht
 
 def test_schedules_are_listed_paused_resumed_and_removed_after_a_question(world: World, browser: httpx.Client) -> None:
     assert "Nothing is submitted again and again" in browser.get("/schedules").text
-    one = world.loop.schedules.add("anna", "0 3 * * *", "shard", ["seed=1"], OPTIONS)
+    one = world.loop.schedules.add("anna", "0 3 * * *", "shard", ["seed=1"], {**OPTIONS, "project": "vision"})
     page = browser.get("/schedules").text
+    assert 'href="/?q=project:vision"' in page
     assert "shard seed=1" in re.sub("<wbr>", "", page) and "0 3 * * *" in page and "none yet" in page
     word = {"csrf": csrf(page)}
 

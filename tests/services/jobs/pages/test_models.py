@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from services.jobs.ledger.tables import Job
 from services.jobs.pages import evaluated
+from services.jobs.service.tracking import Model, Move
 from services.jobs.states import State
 from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
 from tests.services.jobs.pages.world import HOSTILE, PIXEL, World, csrf
@@ -100,6 +101,21 @@ def test_a_version_is_promoted_after_a_question_by_a_job_with_its_gate(world: Wo
     planned = world.loop.intake.plan(job.owner, job.verb, job.words, world.loop.capacity, admin=True)
     assert planned["model"] == "demo-en-de"
     assert str(folder) in [place["path"] for place in planned["places"]]
+
+
+def test_a_promotion_is_named_after_its_model_and_leads_to_it(world: World, browser: httpx.Client) -> None:
+    job = world.ledger.submit("anna", "promote", ["registry.name=demo-en-de"])
+    world.ledger.change(job, State.PLANNED, "planner", "planned", model="demo-en-de")
+    page = browser.get(f"/jobs/{job.id}").text.replace("<wbr>", "")
+    assert "<bdi>promote demo-en-de</bdi></h1>" in page and '<a href="/models/demo-en-de">' in page
+    assert re.search(rf'href="/jobs/{job.id}"[^>]*><bdi>demo-en-de<', browser.get("/").text.replace("<wbr>", ""))
+
+
+def test_a_first_champion_has_nothing_to_go_back_to() -> None:
+    first, second = Move("promoted", "1", "", "", "", ""), Move("promoted", "2", "1", "", "", "")
+    assert not Model("m", {"champion": "1"}, [first]).earlier
+    assert not Model("m", {"champion": "1"}, [Move("refused", "2", "1", "", "", ""), first]).earlier
+    assert Model("m", {"champion": "2"}, [second, first]).earlier
 
 
 def test_a_rollback_is_asked_for_with_its_reason(world: World, browser: httpx.Client) -> None:

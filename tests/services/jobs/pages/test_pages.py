@@ -14,7 +14,8 @@ from sqlalchemy import insert, update
 from conf import compose
 from services.jobs.client import table
 from services.jobs.ledger.tables import Job
-from services.jobs.pages.words import between, span
+from services.jobs.pages.curves import Journal, charts, time_chart
+from services.jobs.pages.words import between, rounded, span
 from services.jobs.records import attempt_of
 from services.jobs.service.logs import clean, cut
 from services.jobs.states import State
@@ -313,6 +314,44 @@ def test_a_job_that_has_ended_still_says_what_was_promised(world: World, browser
     assert "Promised" not in browser.get(f"/jobs/{world.job('not-yet', State.RUNNING).id}").text
 
 
+def test_a_job_shows_its_tags_and_says_when_it_takes_longer_than_promised(
+    world: World, browser: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = world.job("tagged", State.RUNNING, tags=["paper", "a b"])
+    page = browser.get(f"/jobs/{job.id}").text
+    assert 'href="/?q=tag:paper"' in page and 'href="/?q=tag:a%20b"' in page
+    assert "later than promised" not in browser.get("/cluster").text
+    now = world.ledger.now()
+    monkeypatch.setattr(world.ledger, "now", lambda: now + 451)
+    assert "later than promised" in browser.get("/cluster").text
+
+
+def test_a_training_that_ended_before_its_steps_promises_no_curves(world: World, browser: httpx.Client) -> None:
+    job = world.job("no-steps", State.FAILED)
+    (world.home / "runs" / "no-steps" / "steps.jsonl").unlink()
+    assert "It ended before its second step." in browser.get(f"/jobs/{job.id}").text
+
+
+@pytest.mark.parametrize(
+    ("steps", "labels"),
+    [(4, "1 2 3 4"), (7, "1 3 5 7"), (12, "1 12"), (101, "1 26 51 76 101"), (100_001, "1 25k 50k 75k 100k")],
+)
+def test_labels_below_curves_are_whole_steps_and_short(steps: int, labels: str) -> None:
+    (chart,) = charts({"run": Journal(points={"loss": [(1.0, 2.0), (float(steps), 1.0)]})})
+    assert chart.ticks_x == labels.split()
+
+
+def test_times_below_curves_have_seconds_where_they_are_few() -> None:
+    brief, long = (time_chart("x", {"": [(1e9, 1.0), (1e9 + wide, 2.0)]}) for wide in (300, 1200))
+    assert brief is not None and [len(one) for one in brief.ticks_x] == [8] * 3
+    assert long is not None and [len(one) for one in long.ticks_x] == [5] * 5
+
+
+def test_numbers_of_many_digits_are_rounded_and_nothing_else() -> None:
+    words = ("0.006428540258342715", "5.774815454039364e-04", "0.1", "1234567890", "12:30:15.5", "transformer_base")
+    assert [rounded(text) for text in words] == ["0.006429", "0.0005775", *words[2:]]
+
+
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
     def name(job: Job) -> str:
         page = browser.get(f"/submit?like={job.id}").text
@@ -516,7 +555,8 @@ def test_a_log_is_read_by_line_searched_and_downloaded_without_script(world: Wor
 
     end = browser.get(path).text
     assert numbers(end) == list(range(1803, 2303)) and "lines 1,803 to 2,302 of 2,302" in end
-    assert "lines 1 to 199 of 199" in browser.get(f"/jobs/{world.job('short-log', State.RUNNING).id}/log").text
+    short = browser.get(f"/jobs/{world.job('short-log', State.RUNNING).id}/log").text
+    assert short.count("lines 1 to 199 of 199") == 1
     assert '<span class="ansi2">line</span> 2299 &lt;of&gt; many' in end
     assert end.count('datetime="2030-03-17T17:46:40Z"') == 500
     assert re.search(r'href="[^"]*line=2300#L2300">line 2,300</a>: <code><bdi>KeyError', end)
@@ -527,6 +567,7 @@ def test_a_log_is_read_by_line_searched_and_downloaded_without_script(world: Wor
     assert numbers(browser.get(path + earlier[1].replace("&amp;", "&")).text) == list(range(501, 1001))
     found = browser.get(path, params={"q": "LINE 2"}).text
     assert len(numbers(found)) == 200 and "Search on" in found
+    assert found.count('datetime="2030-03-17T17:46:40Z"') == 200
     following = re.search(r'href="([^"]*)">Search on', found)
     assert following is not None
     rest = browser.get(path + following[1].replace("&amp;", "&")).text
@@ -567,4 +608,4 @@ def test_times_are_said_in_the_units_that_matter() -> None:
     ]
     assert [
         between(*known, 1000.0) for known in ((None, None), (1000, 1000), (1600, 1601), (1600, 2200), (1600, None))
-    ] == [*("", "now", "about in 10 min", "in 10 min to 20 min", "in 10 min at the earliest")]
+    ] == [*("", "any moment", "about in 10 min", "in 10 min to 20 min", "in 10 min at the earliest")]

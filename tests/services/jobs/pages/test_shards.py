@@ -93,8 +93,12 @@ def test_a_page_shows_sources_records_lengths_and_who_used_them(
     for words in ("the dog number 0 sleeps", "der Hund Nummer 19 schläft", "train.tsv", "sha256 " + "5e" * 32):
         assert words in said, words
     assert "the dog number 20 sleeps" not in said
+    assert "As the network sees them, after cleaning and tokenizer." in said
     assert "words, " in said and "Records by length in tokens" in page and page.count("<rect") >= 2
     assert "train base" in said and "demo-en-de" in said  # the job and the model that used them
+    (user,) = re.findall(r'href="(/jobs/[^"]*)"><bdi>base', page)
+    (maker,) = re.findall(r"Made by job</dt><dd><a href=\"(/jobs/[^\"]*)\"", page)
+    assert all('<dt>Shards</dt><dd><a href="/shards/books">' in browser.get(one).text for one in (user, maker))
     assert "not since they were made" in said
     verify_once(world.home / "shards" / "books", world.home / "verified")
     assert "every byte," in plain(browser.get("/shards/books").text)

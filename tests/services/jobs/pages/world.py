@@ -131,7 +131,7 @@ class World:
 
     def job(self, name: str, state: State = State.WAITING, owner: str = "anna", **more: Any) -> Job:
         """A training that has come as far as `state`."""
-        changed = {"model.dropout": 0.1, "name": name, **more.pop("changed", {})}
+        changed, every = {"model.dropout": 0.1, "name": name, **more.pop("changed", {})}, more.pop("every", 5.0)
         plan = {
             **{
                 "verb": "train",
@@ -168,7 +168,7 @@ class World:
         job = self.ledger.mark_started(job)
         self.curves(name, 600 if state == State.SUCCEEDED else 240)
         self.write(job, "".join(f"step {step}\n" for step in range(1, 200)))
-        self.use(job)
+        self.use(job, every=every)
         if state == State.SUCCEEDED:
             job = self.ledger.end(job, state, "succeeded", "end", "succeeded", 0)
         elif state in (State.FAILED, State.LOST):
@@ -182,8 +182,8 @@ class World:
         with path.open("a") as file:
             file.write(text)
 
-    def use(self, job: Job, machines: Sequence[str] = ("here",)) -> None:
-        """Leaves samples as if the job had run for 20 minutes."""
+    def use(self, job: Job, machines: Sequence[str] = ("here",), every: float = 5.0) -> None:
+        """Leaves 240 samples, one `every` so many seconds."""
         now = self.ledger.now()
         for machine in machines:
             file = PointsFile(Path(f"{attempt_of(self.home, job.id, job.attempt).usage}-{machine}"))
@@ -193,7 +193,7 @@ class World:
                 own |= {"gpu": 40 * wave, "gpu_memory": 8e9, "machine_gpu": 20 * wave, "machine_gpu_memory": 9e9}
                 own |= {"machine_cpu": 30 * wave, "machine_memory": 8e9, "machine_read": 1e6 * part}
                 own |= {"machine_written": 3e6 * part, "machine_free": 5e11, "machine_sent": 4e6 * part}
-                file.add({"at": now - 5 * (240 - part), **own, "machine_received": 1e5 * part})
+                file.add({"at": now - every * (240 - part), **own, "machine_received": 1e5 * part})
 
     def curves(self, name: str, steps: int) -> None:
         run = self.home / "runs" / name
