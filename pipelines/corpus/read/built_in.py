@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from model.errors import UserError
@@ -17,8 +18,15 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
     """Refuses settings that the phrasebook does not support.
 
     Raises:
-        UserError: another language pair, or an invalid number of pairs.
+        UserError: another language pair, an invalid number of pairs, or files, which it does not read.
     """
+    for split in SPLITS:
+        for side, names in asdict(getattr(config, split)).items():
+            if names:
+                raise UserError(
+                    f"corpus.{split}.{side}={names}: the built-in sentences are generated, no file is read; choose the "
+                    f"corpus of your files, such as corpus=tsv"
+                )
     if config.format == "labelled":
         if base_language(pair) != LANGUAGES[0]:
             raise UserError(
