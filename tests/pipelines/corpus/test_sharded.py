@@ -115,7 +115,7 @@ def test_the_command_for_other_shards_names_the_corpus_of_the_file() -> None:
 @pytest.mark.parametrize("key", ["train.file", "valid.source", "gate.target"])
 def test_the_built_in_sentences_read_no_files(key: str, tmp_path: Path) -> None:
     words = [f"paths.root={tmp_path}", "corpus=phrasebook", f"corpus.{key}=pairs.tsv"]
-    with pytest.raises(UserError, match=rf"corpus\.{key}=pairs\.tsv: the built-in sentences are generated"):
+    with pytest.raises(UserError, match=rf"corpus\.{key}=pairs\.tsv: the built-in corpus reads no files"):
         shard.shard(compose.typed(Config, compose.values(words)))
 
 
