@@ -89,7 +89,7 @@ DOORS = {
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
     "huggingface_hub": ["model/huggingface/hub.py", "services/clients/python_clients.py"],
-    "transformers": ["pipelines/evaluation/sets/comet.py", "pipelines/evaluation/sets/metricx.py"],
+    "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
         "services/endpoint",

@@ -31,6 +31,7 @@ from pipelines.corpus.pack.spreading import Nodes
 from pipelines.corpus.plan.leaks import RULES as LEAK_RULES
 from pipelines.corpus.plan.leaks import leak_rules
 from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
+from pipelines.corpus.plan.near_words import RULES as NEAR_WORDS
 from pipelines.corpus.plan.plan import Plan, make_plan
 from pipelines.corpus.plan.planned import Planned
 from pipelines.corpus.plan.spans import spans_of
@@ -164,14 +165,24 @@ def _check_parts(plan: Plan) -> None:
 
 
 def _warn_of_leaks(plan: Plan) -> None:
-    """Warns if most of a corpus made of sentence patterns are near-copies, which the guard would drop."""
-    found = sum(plan.dropped["train"].get(rule, 0) for rule in LEAK_RULES)
-    share = found / (found + plan.records("train"))
-    if share > MANY_LEAKS:
-        logger.warning(
-            f"warning: corpus.leaks: {found:,} training pairs ({100 * share:.0f} %) say on a side what a held-out pair "
-            f"says, and are dropped. Where sentences recur by design, corpus.leaks=source compares sources alone"
-        )
+    """Warns if a guard against leaks drops much of the corpus, and names the setting that spares it."""
+    for rules, key, told in (
+        (
+            tuple(rule for rule in LEAK_RULES if rule not in NEAR_WORDS),
+            "corpus.leaks",
+            "say on a side what a held-out pair says, and are dropped. Where sentences recur by design, "
+            "corpus.leaks=source compares sources alone",
+        ),
+        (
+            NEAR_WORDS,
+            "corpus.near_words=drop",
+            "are a few words or letters from a held-out pair, and are dropped; corpus.near_words=mark only counts them",
+        ),
+    ):
+        found = sum(plan.dropped["train"].get(rule, 0) for rule in rules)
+        share = found / (found + plan.records("train"))
+        if share > MANY_LEAKS:
+            logger.warning(f"warning: {key}: {found:,} training pairs ({100 * share:.0f} %) {told}")
 
 
 def _tokenizers(

@@ -98,14 +98,15 @@ def shard_command(*changes: str, beside: str | None = None) -> str:
 
 
 def training_file(manifest: Manifest, given: str | list[str] | None) -> list[str]:
-    """Returns the setting for the only file that `manifest` was made from, if no file is `given`.
+    """Returns the settings for the only file that `manifest` was made from, if no file is `given`.
 
     A manifest stores a file's name without its folder.
     """
     names = {source["name"] for source in manifest.sources if source.get("split") == "train"}
-    if given or len(names) != 1 or manifest.config["corpus"].get("format") not in ("tsv", "jsonl", "text"):
+    form = manifest.config["corpus"].get("format")
+    if given or len(names) != 1 or form not in ("tsv", "jsonl", "text"):
         return []
-    return [f"corpus.train.file={names.pop()}"]
+    return [*([] if again.gives("corpus") else [f"corpus={form}"]), f"corpus.train.file={names.pop()}"]
 
 
 def cutting(manifest: Manifest, run: int) -> list[str]:

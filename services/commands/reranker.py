@@ -19,7 +19,7 @@ from model.plural import plural
 from services.commands.lines import batches, flat, open_input, read_lines
 from services.commands.nbest import Entry, NBest
 from services.commands.weights import Weights
-from services.models.source import open_bundle
+from services.models.source import bundle_directory, open_bundle
 from services.settings import RerankConfig
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,8 @@ class Reranker:
 
     def __init__(self, config: RerankConfig) -> None:
         self.config = config
+        if config.bundle is not None:  # a mistake in the name is refused even if the lists have our scores
+            bundle_directory(config, "translation")
         self.first: list[str] = []  # hypotheses of the first lists
         self.sources = all_lines(config.source or "", "source")
         self.references = None if config.references is None else all_lines(config.references, "references")

@@ -4,6 +4,7 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import yaml
 
@@ -17,16 +18,30 @@ VARIABLE = re.compile(r"vars\.([\w-]+)=(.*)", re.DOTALL)
 def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit code."""
     wanted, *words = argv if argv and not argv[0].startswith("-") and "=" not in argv[0] else ("", *argv)
-    changes = {match[1]: yaml.safe_load(match[2]) for word in words if (match := VARIABLE.fullmatch(word))}
+    changed = [match for word in words if (match := VARIABLE.fullmatch(word))]
     ours = [word for word in words if not VARIABLE.fullmatch(word)]
 
     def work(root: LineRoot) -> int:
         if not wanted:
             raise UserError("say which line: dragoman line LINE.yaml, or a recipe such as dragoman line student")
+        changes = {match[1]: _value(match) for match in changed}
         code: int = importlib.import_module("services.lines.line").run_line(root, wanted, changes)
         return code
 
     return compose.run(work, LineRoot, ours, "line")
+
+
+def _value(match: re.Match[str]) -> Any:
+    """Returns a variable's value.
+
+    Raises:
+        UserError: it is no YAML.
+    """
+    try:
+        return yaml.safe_load(match[2])
+    except yaml.YAMLError as problem:
+        told = getattr(problem, "problem", None) or "it cannot be read"
+        raise UserError(f"{match[0]}: is no YAML ({told}); quote it as 'vars.{match[1]}=\"...\"'") from None
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from model.errors import UserError
 from model.storage.places import is_address
 from services.jobs.client import entries, verbs
 from services.jobs.planning.refusals import VERBS as QUEUED_VERBS
+from services.jobs.planning.rehearsal import UNSEEN, rehearse
 from services.lines.board import Board, State
 from services.lines.here import run_here
 from services.lines.queued import run_queued
@@ -36,14 +37,15 @@ def run_line(root: LineRoot, wanted: str, changes: Mapping[str, Any]) -> int:
         raise UserError(f"paths.root={root.paths['root']}: a line works on folders; name one (DRAGOMAN_HOME=FOLDER)")
     home = Path(root.paths["root"]).expanduser().absolute()
     folder = home / "lines" / path.stem
-    folder.mkdir(parents=True, exist_ok=True)
     records = Records(home)
     steps = read_line(path, str(home), changes, records.digest)
+    folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         _lock(descriptor, path)
         states = {step.name: records.state(step) for step in steps}
         wanted_steps = _missing(steps, states)
+        _rehearse(path, wanted_steps)
         if root.line.plan:
             for step in steps:
                 command = f"would run dragoman {step.verb} {' '.join(step.words)}"
@@ -82,6 +84,15 @@ def _missing(steps: Sequence[Step], states: Mapping[str, str]) -> list[Step]:
         if states[step.name] == "new" or (states[step.name] == "lost" and needed):
             wanted.add(step.name)
     return [step for step in steps if step.name in wanted]
+
+
+def _rehearse(path: Path, steps: Sequence[Step]) -> None:
+    """Raises UserError if a step's words are no command, before the first step begins."""
+    for step in steps:
+        try:
+            rehearse(step.verb, [*step.words, UNSEEN])
+        except UserError as problem:
+            raise UserError(f"{path}: step {step.name}: {problem}") from None
 
 
 def _at_rest(state: str) -> State:

@@ -52,6 +52,21 @@ Written = tuple[str, list[str], list[str]]  # verb, words, `after`
 ADDRESS = 10  # hexadecimal digits
 
 
+class Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice: YAML's own loader takes the last one, and a step would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Returns the mapping.
+
+        Raises:
+            yaml.constructor.ConstructorError: a key stands twice.
+        """
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for twice in (key for place, key in enumerate(keys) if key in keys[:place] and key != "<<"):
+            raise yaml.constructor.ConstructorError(None, None, f"{twice} stands twice", node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 @dataclass(frozen=True)
 class Step:
     """A command of the line, its references filled in."""
@@ -98,7 +113,7 @@ def read_line(path: Path, home: str, changes: Mapping[str, Any], digest: Callabl
         UserError: no line, an unknown verb, step, output or variable, a cycle, or a word that is the line's own.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
         raise UserError(f"{path}: cannot be read ({' '.join(str(problem).split())})") from None
     if (
@@ -198,7 +213,13 @@ def _filled(
 ) -> Step:
     outputs = {(step.name, output): value for step in needed for output, value in step.outputs.items()}
     filled = [REFERENCE.sub(lambda match: outputs.get((match[1], match[2]), match[0]), word) for word in words]
-    read = {value: digest(Path(value)) for word in filled for value in _values(word) if _is_input(value, home)}
+    made = tuple(value for step in needed for value in step.outputs.values())
+    read = {
+        value: digest(Path(value))
+        for word in filled
+        for value in _values(word)
+        if _is_input(word.partition("=")[0], value, home, made)
+    }
     own = [word.replace(home, "") for word in filled]  # the same in another home
     facts = [verb, own, sorted(read.values()), sorted(step.label for step in needed), version()]
     address = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:ADDRESS]
@@ -220,11 +241,15 @@ def _values(word: str) -> list[str]:
     return [one.strip("'\" ") for one in re.split(r"[\[\],]", word.partition("=")[2]) if one]
 
 
-def _is_input(value: str, home: str) -> bool:
-    """Returns True for a file that no step makes, or for such a folder, whose name must have a slash or a dot."""
-    if is_address(value) or value.startswith(home):
+def _is_input(key: str, value: str, home: str, made: Sequence[str]) -> bool:
+    """Returns True for a file or folder that no needed step makes; of the home's folders, which runs change, for none.
+
+    A folder without a slash or dot in its name must be the value of a section's key: `corpus=tsv` names no folder.
+    """
+    if is_address(value) or any(value == one or value.startswith(f"{one}/") for one in made):
         return False
     with contextlib.suppress(OSError, ValueError, RuntimeError):  # text that can be no path
         path = Path(value).expanduser()
-        return path.is_file() or (("/" in value or "." in value) and path.is_dir())
+        named = "." in key or "/" in value or "." in value
+        return path.is_file() or (named and path.is_dir() and not path.absolute().is_relative_to(home))
     return False

@@ -240,6 +240,11 @@ def test_many_leaks_are_said_and_counted_in_the_manifest(
     spared = shard(make("spared", corpus=dataclasses.replace(corpus, leaks="source")))
     assert spared.manifest.split("train").records == 460
     assert "say on a side" not in caplog.text
+    near = dataclasses.replace(corpus, leaks="source", near_words="drop")
+    dropped = shard(make("near", corpus=near)).manifest.dropped["train"]
+    assert set(dropped) <= {"leaked_letter", "leaked_words", "leaked_joined"}
+    assert f"corpus.near_words=drop: {sum(dropped.values())} training pairs" in caplog.text
+    assert "say on a side" not in caplog.text
 
 
 def test_the_manifest_says_which_held_out_lines_are_one_word_from_training(make: Make, tmp_path: Path) -> None:

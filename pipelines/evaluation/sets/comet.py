@@ -19,8 +19,8 @@ import yaml
 from torch import Tensor, nn
 
 from model.errors import UserError, unknown
-from model.files import file_sha256
-from model.huggingface.folder import CONFIG, NOT_WEIGHTS, PICKLES, WEIGHTS
+from model.huggingface.folder import CONFIG, NOT_WEIGHTS
+from pipelines.evaluation.sets.learned import load_weights, open_folder
 
 HPARAMS = "hparams.yaml"
 KEY = "evaluate.comet"
@@ -53,36 +53,21 @@ class Comet:
         Raises:
             UserError: transformers is missing, a file is missing or a pickle, or the model is of another kind.
         """
-        try:
-            from transformers import AutoTokenizer, XLMRobertaConfig, XLMRobertaModel
-        except ImportError:
-            raise UserError(f"{KEY}: needs the package transformers: pip install 'dragoman[comet]'") from None
         self.hparams = read_hparams(folder)
-        weights = read_weights(folder)
-        if not (folder / CONFIG).is_file():  # transformers would take its own defaults
-            raise UserError(f"{KEY}: {folder / CONFIG}: missing; it is that of the encoder, XLM-R")
-        try:
-            config = XLMRobertaConfig.from_pretrained(folder, local_files_only=True)
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        except (OSError, ValueError) as problem:
-            told = str(problem).strip().splitlines()[0]
-            raise UserError(f"{KEY}: {folder}: the encoder's {CONFIG} and tokenizer cannot be read ({told})") from None
-        self.device = device
-        self.signature = f"{folder.name}|weights:{file_sha256(folder / WEIGHTS)[:12]}|refs:mean|x100"
+        opened = open_folder(KEY, folder, "xlm-roberta", add_pooling_layer=False)
+        config, weights, where = opened.config, opened.weights, f"{KEY}: {folder}: {CONFIG} and {HPARAMS}"
+        self.tokenizer, self.device = opened.tokenizer, device
+        self.signature = f"{folder.name}|weights:{opened.digest}|refs:mean|x100"
         self.positions = config.max_position_embeddings - config.pad_token_id - 1
-        self.encoder: Any = XLMRobertaModel(config, add_pooling_layer=False)
+        self.encoder = opened.network
         self.estimator = make_estimator(6 * config.hidden_size, self.hparams)
         self.mix = [weights.pop(f"{MIX}scalar_parameters.{i}", None) for i in range(config.num_hidden_layers + 1)]
         self.gamma = weights.pop(f"{MIX}gamma", None)
         if self.hparams["layer"] == "mix" and (self.gamma is None or any(one is None for one in self.mix)):
-            raise UserError(f"{KEY}: {folder / WEIGHTS}: has no weights of the layers' mix ({MIX}gamma ...)")
+            raise UserError(f"{KEY}: {folder}: the weights lack those of the layers' mix ({MIX}gamma ...)")
         for network, prefix in ((self.encoder, ENCODER), (self.estimator, ESTIMATOR)):
             own = {name.removeprefix(prefix): one for name, one in weights.items() if name.startswith(prefix)}
-            try:
-                network.load_state_dict({name: one for name, one in own.items() if not NOT_WEIGHTS.fullmatch(name)})
-            except RuntimeError as problem:
-                told = " ".join(str(problem).split())[:200]
-                raise UserError(f"{KEY}: {folder / WEIGHTS}: does not fit {CONFIG} and {HPARAMS}: {told}") from None
+            load_weights(network, {name: one for name, one in own.items() if not NOT_WEIGHTS.fullmatch(name)}, where)
             network.eval().to(device)
 
     def score(
@@ -202,28 +187,3 @@ def read_hparams(folder: Path) -> dict[str, Any]:
     if layer != "mix" and not (isinstance(layer, int) and layer >= 0):
         raise UserError(f"{KEY}: {path}: layer={layer!r}: must be mix or a number from 0 on")
     return found
-
-
-def read_weights(folder: Path) -> dict[str, Tensor]:
-    """Returns the weights by COMET's names.
-
-    Raises:
-        UserError: there are none, or a pickle; says how to convert it.
-    """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    path = folder / WEIGHTS
-    if not path.is_file():
-        pickles = [one for one in sorted(folder.rglob("*")) if PICKLES.fullmatch(one.name)]
-        if pickles:
-            raise UserError(
-                f"{KEY}: {pickles[0]} is a pickle, which can run any code; convert it where you trust it "
-                f"(docs/evaluation.md), and give the folder of {WEIGHTS}"
-            )
-        raise UserError(f"{KEY}: {path}: missing; docs/evaluation.md says what the folder holds")
-    try:
-        weights: dict[str, Tensor] = load_file(path)
-    except SafetensorError as problem:
-        raise UserError(f"{KEY}: {path}: is damaged ({problem})") from None
-    return {name: one.float() for name, one in weights.items()}

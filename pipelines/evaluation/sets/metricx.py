@@ -6,14 +6,13 @@ the first place of the output. The folder holds mT5's `config.json`, safetensors
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from model.errors import UserError
-from model.files import file_sha256
 from model.huggingface.folder import Folder
+from pipelines.evaluation.sets.learned import load_weights, open_folder
 from pipelines.settings import MetricXForm
 
 KEY = "evaluate.metricx"
@@ -44,38 +43,19 @@ class MetricX:
         Raises:
             UserError: transformers is missing, a file is missing or a pickle, or the model is of another kind.
         """
-        try:
-            from transformers import AutoTokenizer, MT5Config, MT5Model
-        except ImportError:
-            raise UserError(f"{KEY}: needs the package transformers: pip install 'dragoman[comet]'") from None
-        folder = Folder(path)
-        if folder.config.get("model_type") != "mt5":
-            raise UserError(f"{KEY}: {path}: model_type={folder.config.get('model_type')!r}: a MetricX model is an mt5")
-        weights = folder.tensors().left
-        try:
-            config = MT5Config.from_pretrained(path, local_files_only=True)
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-        except (OSError, ValueError) as problem:
-            told = str(problem).strip().splitlines()[0]
-            raise UserError(f"{KEY}: {path}: config.json and tokenizer cannot be read ({told})") from None
+        opened = open_folder(KEY, path, "mt5")
+        self.tokenizer = opened.tokenizer
         words = self.tokenizer.get_vocab()
         answers = [words[token] for token in ANSWER if token in words]
         if not answers:
             raise UserError(f"{KEY}: {path}: the tokenizer lacks {ANSWER[0]}, whose logit is the score")
         self.form, self.device = form, device
         # transformers' class with a head would share its table with the embeddings, which these models do not
-        self.head = head_row(weights, answers[0], folder).to(device)
-        self.network: Any = MT5Model(config)
-        try:
-            missing, left = self.network.load_state_dict(weights, strict=False)
-        except RuntimeError as problem:
-            told = " ".join(str(problem).split())[:200]
-            raise UserError(f"{KEY}: {path}: the weights do not fit config.json: {told}") from None
-        if wrong := sorted({*missing, *left} - SHARED):
-            raise UserError(f"{KEY}: {path}: the weights lack or do not fit {wrong[0]!r}, one of {len(wrong)}")
+        self.head = head_row(opened.weights, answers[0], opened.files).to(device)
+        self.network = opened.network
+        load_weights(self.network, opened.weights, f"{KEY}: {path}: config.json", SHARED)
         self.network.eval().to(device)
-        hashes = "".join(file_sha256(one) for one in folder.weight_files())
-        self.signature = f"{path.name}|weights:{hashes[:12]}|form:{form}|refs:mean|0-25, lower is better"
+        self.signature = f"{path.name}|weights:{opened.digest}|form:{form}|refs:mean|0-25, lower is better"
 
     def score(
         self, sources: Sequence[str], hypotheses: Sequence[str], references: Sequence[Sequence[str]]

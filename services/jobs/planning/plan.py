@@ -1,8 +1,6 @@
 """Resolves a submission: the command, its inputs, the amount of work. It uses no Ray and no ledger, only the words,
 the configuration files and the shards. It runs in the planner's process, because Hydra is not thread-safe."""
 
-import contextlib
-import io
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -10,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from conf import compose, groups
-from conf.again import remembered
 from model.errors import UserError
 from model.runs.paths import RECORD
 from model.schema import flat
 from model.untrusted import read_object, whole
 from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
+from services.jobs.planning.rehearsal import UNSEEN, rehearse
 from services.jobs.planning.stamps import Stamp, stamp_of
 from services.jobs.planning.work import training
-from services.verbs import run_verb
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
 CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what only one job may write at a time
@@ -82,7 +79,7 @@ def _make_plan(
             raise UserError(f"cluster.workers={least}..{most}: none of them divides loader.lanes={lanes}")
         words = [*(word for word in words if not word.startswith("loader.lanes=")), f"loader.lanes={lanes}"]
     sized = [f"cluster.workers={choices[-1]}"] if most else []
-    _rehearse(verb, [*words, *sized, *(["paths.root=out-of-sight"] if early else [])])
+    rehearse(verb, [*words, *sized, *([UNSEEN] if early else [])])
     wants_gpu = cluster["device"] == "cuda" or (
         cluster["device"] == "auto" and verb == "train" and gpus >= choices[0] * float(cluster["gpus_per_worker"]) > 0
     )
@@ -150,20 +147,6 @@ def _read_by(values: Mapping[str, Any]) -> list[str]:
     """Returns the files, beside the configuration, that a plan of `train` or `shard` is made from."""
     run = Path(values["paths"]["runs"]) / str(values["name"]) / RECORD
     return [str(Path(values["paths"]["shards"]) / "manifest.json"), str(run)]
-
-
-def _rehearse(verb: str, words: Sequence[str]) -> None:
-    """Lets the command read and check its command line.
-
-    Raises:
-        UserError: in the command's own words.
-    """
-    said = io.StringIO()
-    with compose.rehearsal(), remembered(words), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        code = run_verb(verb, words)
-    if code != compose.OK:
-        lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
-        raise UserError(lines[-1].removeprefix(f"dragoman {verb}: "))
 
 
 def _lanes_of_run(values: Mapping[str, Any]) -> int:

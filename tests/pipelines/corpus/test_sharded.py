@@ -1,15 +1,18 @@
 """A training's record of its corpus is what the shards say, and a key that contradicts them is refused by name."""
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from conf import compose
+from conf.again import remembered
 from model.errors import UserError
+from model.shards.manifest import Manifest
 from pipelines import shard, train
 from pipelines.config import Config
-from pipelines.corpus.sharded import as_sharded, find_given_keys
+from pipelines.corpus.sharded import as_sharded, find_given_keys, training_file
 from pipelines.tasks.run import Run
 
 OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_ratio=3.5"]
@@ -98,6 +101,22 @@ def test_given_keys_are_those_of_the_command_line_and_of_its_experiment() -> Non
     keys = find_given_keys(["experiment=multi30k", "corpus.root=x", "--multirun", "seed=1,2"], values)
     assert {"corpus.root", "seed", "corpus.name", "corpus.format", "tokenizer.type", "tokenizer.vocabulary"} <= keys
     assert "corpus.cut.valid" not in keys
+
+
+def test_the_command_for_other_shards_names_the_corpus_of_the_file() -> None:
+    made_of = SimpleNamespace(sources=[{"name": "pairs.tsv", "split": "train"}], config={"corpus": {"format": "tsv"}})
+    manifest = cast(Manifest, made_of)
+    with remembered(["paths.shards=x"]):
+        assert training_file(manifest, None) == ["corpus=tsv", "corpus.train.file=pairs.tsv"]
+    with remembered(["corpus=mine", "paths.shards=x"]):
+        assert training_file(manifest, None) == ["corpus.train.file=pairs.tsv"]
+
+
+@pytest.mark.parametrize("key", ["train.file", "valid.source", "gate.target"])
+def test_the_built_in_sentences_read_no_files(key: str, tmp_path: Path) -> None:
+    words = [f"paths.root={tmp_path}", "corpus=phrasebook", f"corpus.{key}=pairs.tsv"]
+    with pytest.raises(UserError, match=rf"corpus\.{key}=pairs\.tsv: the built-in corpus reads no files"):
+        shard.shard(compose.typed(Config, compose.values(words)))
 
 
 @pytest.fixture(scope="module")

@@ -190,6 +190,7 @@ def test_standard_input_and_output(
         ("", {"source": None}, r"rerank\.source"),
         ("", {"source": "nowhere"}, r"rerank\.source: nowhere cannot be read"),
         ("", {"tune": "w"}, r"rerank\.references: weights are tuned against"),
+        (constructed(), {"bundle": "nosuch"}, r"nosuch: not a bundle's directory, nor a run"),
         ("", {"weights": "nowhere"}, r"rerank\.weights: nowhere cannot be read"),
         ("", {"lists": 0}, r"rerank\.lists=0"),
         ("", {"feature": "a b"}, r"rerank\.feature: 'a b'"),

@@ -122,14 +122,35 @@ def test_a_killed_line_goes_on_to_the_same_bits(line: Path, home: Path, tmp_path
 
 def test_a_failed_step_ends_the_line_with_its_last_words(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.yaml").write_text(
-        "steps: {a: {shard: [corpus=tsv, corpus.nosuch=1]}, b: {promote: [], after: [a]}}"
+        "steps: {a: {shard: [corpus=tsv, corpus.train.file=nosuch.tsv]}, b: {promote: [], after: [a]}}"
     )
     assert main([str(tmp_path / "bad.yaml"), f"paths.root={tmp_path}", "line.where=here"]) == 1
     said = capfd.readouterr()
     assert "a: failed" in said.out
     assert "step a: dragoman shard ended with exit code 2: dragoman shard: " in said.err
-    assert "nosuch" in said.err
+    assert "nosuch.tsv" in said.err
     assert "b: running" not in said.out
+
+
+def test_a_mistake_in_a_later_step_is_named_before_the_first_begins(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = "steps: {a: {shard: [corpus=phrasebook]}, b: {train: ['paths.shards=${a.shards}', train.max_stepz=3]}}"
+    (tmp_path / "bad.yaml").write_text(text)
+    for plan in ("line.plan=false", "line.plan=true"):
+        assert main([str(tmp_path / "bad.yaml"), f"paths.root={tmp_path / 'home'}", "line.where=here", plan]) == 2
+        said = capfd.readouterr()
+        assert "bad.yaml: step b: train: unknown key: 'max_stepz' is not known. Did you mean 'max_steps'?" in said.err
+        assert not said.out
+    assert not (tmp_path / "home" / "shards").exists()
+
+
+def test_a_mistake_in_the_file_leaves_nothing_behind(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.yaml").write_text("steps: {a: {train: [], after: [a]}}")
+    assert main([str(tmp_path / "bad.yaml"), f"paths.root={tmp_path / 'home'}"]) == 2
+    assert not (tmp_path / "home").exists()
+    assert main([str(tmp_path / "bad.yaml"), "vars.words=[a", f"paths.root={tmp_path / 'home'}"]) == 2
+    assert "vars.words=[a: is no YAML (" in capfd.readouterr().err
 
 
 def test_two_processes_do_not_work_on_one_line(line: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from model.errors import UserError
 from services.lines.recipe import RECIPES, Step, find_recipe, read_line
+from services.lines.records import Records
 
 LINE = """
 vars:
@@ -97,6 +98,22 @@ def test_a_bare_word_that_is_a_file_counts_and_a_folder_of_that_name_does_not(
     assert len({bare, before, read(tmp_path, text)["shards"].address}) == 3
 
 
+def test_what_no_step_makes_counts_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home"
+    files = [home / "own" / "pairs.tsv", tmp_path / "homework.tsv", tmp_path / "data" / "pairs.tsv"]
+    words = f"corpus=tsv, corpus.root=data, 'corpus.train.file=[{files[0]},{files[1]}]'"
+    found = set()
+    for changed in (None, *files):
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("after" if file == changed else "before")
+        (tmp_path / "line.yaml").write_text(f"steps: {{a: {{shard: [{words}]}}}}")
+        digest = Records(home).digest
+        found.add(read_line(tmp_path / "line.yaml", str(home), {}, digest)[0].address)
+    assert len(found) == 4
+
+
 def test_a_variable_may_refer_to_a_step(tmp_path: Path) -> None:
     text = """
 vars: {begin: ["train.init_parts.encoder=${teacher.run}"]}
@@ -130,6 +147,8 @@ steps: {student: {train: ["${vars.begin}"]}, teacher: {train: []}}
         ("steps: [a]", "a line has `steps`"),
         ("other: 5", "a line has `steps`"),
         ("steps: {a: [", "cannot be read"),
+        ("steps: {a: {train: []}, a: {shard: []}}", r"cannot be read \(a stands twice"),
+        ("vars: {x: 1, x: 2}\nsteps: {a: {train: []}}", r"cannot be read \(x stands twice"),
     ],
 )
 def test_a_mistake_is_named(tmp_path: Path, text: str, said: str) -> None:

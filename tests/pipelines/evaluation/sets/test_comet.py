@@ -1,5 +1,6 @@
 """COMET of a tiny XLM-R with random weights, against its formula written out text by text."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ def test_sparsemax_projects_onto_the_probabilities(scores: list[float], expected
 def test_a_checkpoint_is_never_unpickled(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(UserError, match=r"model\.safetensors: missing"):
+    with pytest.raises(UserError, match=r"evaluate\.comet: .*model\.safetensors is missing"):
         Comet(folder, torch.device("cpu"))
     (folder / "checkpoints").mkdir()
     (folder / "checkpoints" / "model.ckpt").write_bytes(b"\x80\x04")
@@ -153,7 +154,7 @@ def test_a_checkpoint_is_never_unpickled(tmp_path: Path) -> None:
         ),
         ({"pool": "sum"}, "pool: 'sum' is not known"),
         ({"hidden_sizes": []}, r"hidden_sizes=\[\]: must be widths"),
-        ({"hidden_sizes": [13]}, "does not fit config.json and hparams.yaml"),
+        ({"hidden_sizes": [13]}, "config.json and hparams.yaml: the weights do not fit: "),
         ({"layer": "last"}, "layer='last': must be mix or a number"),
     ],
 )
@@ -164,12 +165,27 @@ def test_other_kinds_of_models_are_refused_by_name(changed: dict[str, Any], mess
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_folder(tmp_path)
+    with monkeypatch.context() as without, pytest.raises(UserError, match="pip install 'dragoman"):
+        without.setitem(__import__("sys").modules, "transformers", None)
+        Comet(folder, torch.device("cpu"))
     (folder / "config.json").unlink()
-    with pytest.raises(UserError, match=r"config\.json: missing; it is that of the encoder"):
+    with pytest.raises(UserError, match=r"evaluate\.comet: .*config\.json is missing"):
         Comet(folder, torch.device("cpu"))
     (folder / "hparams.yaml").unlink()
     with pytest.raises(UserError, match=r"hparams\.yaml: cannot be read"):
         Comet(folder, torch.device("cpu"))
-    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
-    with pytest.raises(UserError, match="pip install 'dragoman"):
-        Comet(folder, torch.device("cpu"))
+
+
+def test_weights_in_several_files_are_one_model(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    whole = Comet(folder, torch.device("cpu"))
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = {name: f"part-{place % 2}.safetensors" for place, name in enumerate(sorted(weights))}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": names}))
+    for file in sorted(set(names.values())):
+        save_file({name: weights[name] for name in names if names[name] == file}, folder / file)
+    parts = Comet(folder, torch.device("cpu"))
+    assert parts.score(SOURCES, HYPOTHESES, REFERENCES) == whole.score(SOURCES, HYPOTHESES, REFERENCES)
+    save_file({name: weights[name] + 1 for name in names if names[name] == file}, folder / file)
+    assert Comet(folder, torch.device("cpu")).signature != parts.signature, "each file counts"

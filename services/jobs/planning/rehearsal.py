@@ -1,0 +1,26 @@
+"""Lets a command read and check its command line without doing its work."""
+
+import contextlib
+import io
+from collections.abc import Sequence
+
+from conf import compose
+from conf.again import remembered
+from model.errors import UserError
+from services.verbs import run_verb
+
+UNSEEN = "paths.root=out-of-sight"  # for a command whose inputs are still to be made: only its settings are checked
+
+
+def rehearse(verb: str, words: Sequence[str]) -> None:
+    """Checks the words of a command.
+
+    Raises:
+        UserError: in the command's own words.
+    """
+    said = io.StringIO()
+    with compose.rehearsal(), remembered(words), contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+        code = run_verb(verb, words)
+    if code != compose.OK:
+        lines = said.getvalue().strip().splitlines() or [f"exit code {code}"]
+        raise UserError(lines[-1].removeprefix(f"dragoman {verb}: "))
