@@ -11,11 +11,14 @@
 An answer's headers name the model version, the run, and the manifest of the shards that it was trained on.
 """
 
+import logging
+
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from model.errors import ServiceError
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
 from services.endpoint.answer import OVER_QUOTA, as_json, refusal
@@ -47,6 +50,7 @@ from services.version import version
 
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
 DAY = 86_400  # seconds that a browser remembers who may ask
+logger = logging.getLogger(__name__)
 LEAN = ("/translate",)  # POST routes that are answered in front of the middleware
 
 
@@ -87,6 +91,11 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     async def refuse(request: Request, problem: HTTPException) -> Response:
         over = isinstance(problem, KeyRefusedError) and problem.reason == "characters"
         return refusal(OVER_QUOTA if over else problem.status_code, problem.detail, problem.headers, request.url.path)
+
+    @app.exception_handler(ServiceError)
+    async def refuse_for_now(request: Request, problem: ServiceError) -> Response:
+        logger.error("%s", problem)  # a database's words; they name no text and no key
+        return refusal(503, "The server's database does not answer", path=request.url.path)
 
     @app.get(
         "/health",
