@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
 from conf.other_names import suggest
@@ -109,6 +110,9 @@ def _misspelt(word: str) -> str | None:
     key, equals, value = word.partition("=")
     bare = key.lstrip("+~")
     if not equals and not key.startswith("~"):
+        if Path(word).is_file():
+            reads = f"--config {word}" if word.endswith((".yaml", ".yml")) else f"corpus=tsv corpus.train.file={word}"
+            return f"{word}: is a file, and settings are written KEY=VALUE; write {reads}"
         name, _, given = re.sub(r"[:\s]+", ":", word).partition(":")
         if name in sections() and choices(name):
             return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"
@@ -156,6 +160,8 @@ def _wrong_value(key: str, value: str) -> str | None:
         return f"{word}: the value cannot be read; text is quoted, {quoted}"
     if not read.is_sweep_override():
         return None
+    if re.fullmatch(r"0,\d+", value):
+        return f"{word}: a fraction has a point, {key}={value.replace(',', '.')}"
     if read.value_type == ValueType.SIMPLE_CHOICE_SWEEP:
         return (
             f"{word}: a list stands in brackets, '{key}=[{value}]'; text with a comma in quotes, {quoted}; "

@@ -7,6 +7,8 @@ From fairseq, Hugging Face Transformers, OpenNMT and Eole, Marian, fastText, gen
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from model.languages import base_language, is_language
+
 OTHER_NAMES: dict[str, tuple[str, ...]] = {
     # optimizer
     "lr": ("train.optimizer.lr",),
@@ -141,7 +143,7 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "no_cuda": ("cluster.device=cpu",),
     "use_cpu": ("cluster.device=cpu",),
     "device": ("cluster.device", "translate.device"),
-    "devices": ("cluster.device",),
+    "devices": ("cluster.workers",),
     # network
     "arch": ("model=transformer_base", "model=transformer_tiny"),
     "type": ("model=transformer_base", "tokenizer.type"),
@@ -214,6 +216,10 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "src_lang": ("pair=en-de",),
     "tgt_lang": ("pair=en-de",),
     "language_pair": ("pair",),
+    "lang": ("pair",),
+    "langs": ("pair",),
+    "lang_pair": ("pair",),
+    "lang_pairs": ("pair",),
     "train_file": ("corpus.train.file",),
     "trainpref": ("corpus.train.source", "corpus.train.target"),
     "train_sets": ("corpus.train.source", "corpus.train.target"),
@@ -265,8 +271,13 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "neg": ("model.negatives",),
     "min_count": ("model.min_count", "tokenizer.min_count"),
     "sg": ("model=skipgram", "model=cbow"),
+    "topn": ("query.k",),
+    "iter": ("vectors.epochs",),
+    "alpha": ("train.optimizer.lr",),
     "hs": ("model=skipgram_hierarchical",),
 }
+SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
+SHORTEST = 4  # letters of a name that a similar one is sought for
 NOTES = {  # ours has another unit
     "train.max_steps": "in steps",
     "train.max_minutes": "in minutes",
@@ -283,9 +294,11 @@ def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)
     settings = [one for one in known if one.endswith(f".{name}")]
-    if last in OTHER_NAMES:
+    if last in SIDES and is_language(value) and len(base_language(value)) <= 3:
+        settings = list(OTHER_NAMES["source_lang"])
+    elif last in OTHER_NAMES:
         settings = list(OTHER_NAMES[last])
-    elif not settings and name == last:
+    elif not settings and name == last and len(last) >= SHORTEST:  # "all" is no "fall"
         by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
     if not settings:

@@ -29,6 +29,7 @@ SCRIPTS = {
     "MYANMAR": "my",
     "TIBETAN": "bo",
 }
+PRIVATE_REGIONS = re.compile("(?i)aa|q[m-z]|x[a-z]|zz")  # of no country (ISO 3166)
 ENOUGH = 10_000  # letters; enough to tell the script
 # Written like Chinese, though CLDR counts them as other languages.
 CHINESE = frozenset({"yue", "wuu", "lzh", "gan", "hak", "hsn"})
@@ -181,7 +182,16 @@ def _unknown(code: str) -> str:
     found = _code_of_name(code)
     if found:
         return f"{code!r} is a name, its code is {found}"
+    if found := _language_of_country(code):
+        return f"{code!r} is the code of a country, that of its language is {found}"
     return f"{code!r} is the code of no language (BCP 47: en, de, pt-BR, zh-Hans)"
+
+
+def _language_of_country(code: str) -> str:
+    """Returns the language that most people of a country speak (CLDR's likely subtags); empty if it is no country."""
+    if not re.fullmatch("[a-z]{2}", code.lower()) or PRIVATE_REGIONS.fullmatch(code) or not is_language(f"und-{code}"):
+        return ""
+    return langcodes.Language.get(f"und-{code}").maximize().language or ""
 
 
 def _code_of_name(name: str) -> str:

@@ -67,7 +67,7 @@ def convert(hint: Any, value: Any, where: str) -> Any:
         return value
     if origin is list:
         if not isinstance(value, list | tuple):
-            raise UserError(f"{where}: expected a list, got {value!r}")
+            raise UserError(f"{where}: expected a list, such as [{value}], got {value!r}")
         if get_args(hint)[0] in EXACT and all(type(item) is get_args(hint)[0] for item in value):
             return list(value)  # nothing to convert: a manifest may hold millions of them
         return [convert(get_args(hint)[0], item, f"{where}[{i}]") for i, item in enumerate(value)]

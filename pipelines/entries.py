@@ -18,6 +18,7 @@ from model.runs import paths
 from model.shards.manifest import has_manifest, read_manifest
 from pipelines.cluster.embedded_ray import begin_ray
 from pipelines.config import Config, SynthesizeRoot, VerifyRoot
+from pipelines.corpus.read.built_in import check_phrasebook
 from pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from pipelines.tracking.policy import policy_words
 
@@ -133,7 +134,13 @@ def refuse_without_shards(config: Config) -> None:
     """Names the command that makes the missing shards of the running command line.
 
     Raises:
-        UserError: `pair` names no languages, or there are no finished shards of it.
+        UserError: `pair` names no languages, or there are no finished shards of it, or its corpus cannot give any.
     """
-    if config.languages and not has_manifest(config.shard_dir):
-        raise UserError(f"no shards in {config.paths.shards}; this makes them: {shard_command()}")
+    if not config.languages or has_manifest(config.shard_dir):
+        return
+    if config.corpus.format == "phrasebook":
+        try:
+            check_phrasebook(config.corpus, config.pair)
+        except UserError as problem:
+            raise UserError(f"no shards in {config.paths.shards}, and {problem}") from None
+    raise UserError(f"no shards in {config.paths.shards}; this makes them: {shard_command()}")

@@ -40,6 +40,7 @@ from pipelines.corpus.read.fetch import fetch
 from pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
 from pipelines.corpus.read.identity import difference, identity
 from pipelines.corpus.read.parts import Part, all_tags, parts_of, sources_of_parts
+from pipelines.corpus.read.records import encodings_of
 from pipelines.corpus.read.remote_files import with_local_files
 from pipelines.corpus.read.samples import as_lines
 from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
@@ -130,6 +131,7 @@ def find_input(config: Config) -> Input:
     check_rules(config.corpus, config.corpus.format not in ("text", "labelled") and len(languages) > 1)
     fetch(config.corpus.fetch, config.corpus.root)
     corpus, form = config.corpus, config.corpus.format
+    encodings_of(corpus)
     built_in = form == "phrasebook" or labelled.is_built_in(corpus)
     if built_in:
         check_phrasebook(corpus, config.pair)

@@ -1,5 +1,6 @@
 """Texts in a zip archive: the .txt members one by one, or the member of one language, named as OPUS does."""
 
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +11,10 @@ from model.errors import UserError
 from model.inputs.compression import check_expansion
 from model.languages import is_language, same_language
 
-MEMBERS = ".txt"  # a README beside them is no text of the corpus
+MEMBERS = ".txt"
+NOTES = re.compile(r"(?i)_.*|(readme|licen[cs]e|copying|citation|about)\b.*")  # names of what is no text of the corpus
 ROWS = (".tsv", ".jsonl", ".json", ".csv", MEMBERS)  # files that hold both sides of a pair
+ENCRYPTED = 1  # bit of a member's flags (APPNOTE 4.4.4)
 _READ = 1 << 20  # bytes
 
 
@@ -47,11 +50,17 @@ def member_blocks(path: Path, languages: Sequence[str]) -> Iterator[bytes]:
     if len(languages) == 1:
         member = _find_member(path, languages[0])
     else:
-        rows = [member for member in _list_members(path) if member.filename.lower().endswith(ROWS)]
+        members = _list_members(path)
+        rows = [member for member in members if member.filename.lower().endswith(ROWS)]
         if len(rows) != 1:
+            sides = sum(is_language(_ending(member.filename)) for member in members)
+            both = (
+                f"For members of a language each, name it as source and as target "
+                f"(corpus=moses corpus.train.source={path} corpus.train.target={path})"
+            )
             raise UserError(
                 f"{path}: one member with rows ({', '.join(ROWS)}) is needed, {len(rows)} found; {_list_names(path)}. "
-                f"Unpack another and name it"
+                f"{both if sides > 1 else 'Unpack it and name one'}"
             )
         (member,) = rows
     check_expansion(path, member.file_size)
@@ -63,28 +72,33 @@ def _find_member(path: Path, language: str) -> zipfile.ZipInfo:
     found = [member for member in infos if _matches_language(member.filename, language)]
     if len(found) != 1:
         raise UserError(
-            f"{path}: one member for {language} is needed, named as in Books.de-en.{language}; {len(found)} found; "
-            f"{_list_names(path)}"
+            f"{path}: one member for {language} is needed, named as in Books.de-en.{language} or "
+            f"train.{language}.txt; {len(found)} found; {_list_names(path)}"
         )
     return found[0]
 
 
 def _matches_language(name: str, language: str) -> bool:
-    ending = name.rpartition(".")[2]
-    return is_language(ending) and same_language(ending, language)
+    return is_language(_ending(name)) and same_language(_ending(name), language)
+
+
+def _ending(name: str) -> str:
+    """Returns what a member's name ends in, apart from .txt: the language in `Books.de-en.de` and `train.de.txt`."""
+    return name.removesuffix(MEMBERS).rpartition(".")[2]
 
 
 def _list_members(path: Path) -> list[zipfile.ZipInfo]:
     try:
         with zipfile.ZipFile(path) as archive:
-            return [one for one in archive.infolist() if not one.is_dir() and not _is_of_system(one.filename)]
+            return [one for one in archive.infolist() if not one.is_dir() and not _is_beside(one.filename)]
     except zipfile.BadZipFile as problem:
         raise UserError(f"{path}: the zip file is damaged or truncated ({problem})") from problem
 
 
-def _is_of_system(name: str) -> bool:
-    """Returns True for the files that macOS adds to archives: attributes, under the name of the file."""
-    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith("._")
+def _is_beside(name: str) -> bool:
+    """Returns True for notes, and for the files that macOS adds to archives: attributes, under the name of the file."""
+    own = name.rpartition("/")[2]
+    return name.startswith("__MACOSX/") or own.startswith("._") or NOTES.fullmatch(own) is not None
 
 
 def _list_names(path: Path) -> str:
@@ -94,12 +108,14 @@ def _list_names(path: Path) -> str:
 
 def _reader(path: Path, member: zipfile.ZipInfo) -> Callable[[], Iterator[bytes]]:
     def blocks() -> Iterator[bytes]:
+        if member.flag_bits & ENCRYPTED:
+            raise UserError(f"{path}: {member.filename}: is encrypted; unpack it with its password and name the file")
         try:
             with zipfile.ZipFile(path) as archive, archive.open(member) as file:
                 yield from iter(lambda: file.read(_READ), b"")
         except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
             raise UserError(f"{path}: {member.filename}: the zip file is damaged ({problem})") from problem
-        except (RuntimeError, NotImplementedError) as problem:  # a password, a compression method that Python lacks
+        except (RuntimeError, NotImplementedError) as problem:  # a compression method that Python lacks
             raise UserError(f"{path}: {member.filename}: cannot be unpacked ({problem})") from problem
 
     return blocks

@@ -18,6 +18,8 @@ _MAGIC: dict[bytes, Compression] = {
     b"\xfd7zXZ\x00": "xz",
     b"\x5d\x00\x00": "lzma",  # the format before xz, as its usual settings begin
     b"\x28\xb5\x2f\xfd": "zstd",
+    # A frame to skip (RFC 8878, 3.1.2), with which files of pzstd begin; zstd passes over it.
+    **{bytes([number]) + b"\x2a\x4d\x18": "zstd" for number in range(0x50, 0x60)},
 }
 # A compressed text file grows to 3 to 20 times its size, one made to fill disks to 1000.
 MOST_EXPANSION = 100

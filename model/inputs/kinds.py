@@ -33,6 +33,15 @@ _FOREIGN = {
     b"SQLite format 3\0": ("an SQLite database", "export the texts as TSV or JSON Lines"),
     b"7z\xbc\xaf\x27\x1c": ("a 7-Zip archive", "unpack it and name the files in it"),
     b"Rar!\x1a\x07": ("a RAR archive", "unpack it and name the files in it"),
+    b"\x04\x22\x4d\x18": ("an LZ4 file", "unpack it (lz4 -d) and name the plain file"),
+    b"\xff\x06\0\0sNaPpY": ("a Snappy file", "unpack it and name the plain file"),
+    b"\x1f\x9d": ("a file of compress (.Z)", "unpack it (uncompress) and name the plain file"),
+    b"LZIP\x01": ("an lzip file", "unpack it (lzip -d) and name the plain file"),
+    b"\x89LZO\0\r\n": ("an LZO file", "unpack it (lzop -d) and name the plain file"),
+    b"version https://git-lfs.github.com/": ("a Git LFS pointer, not its file", "fetch that: git lfs pull"),
+    b"\x93NUMPY": ("a NumPy array", "write its texts as plain text, a line each"),
+    b"\x89HDF\r\n": ("an HDF5 file", "write its texts as Parquet or JSON Lines"),
+    b"GIF8": ("a picture", "name a file of text"),
     b"FEA1": ("a Feather file of version 1", "write it again as Parquet or Arrow"),
     b"Obj\x01": ("an Avro file", "write it again as Parquet or JSON Lines"),
     b"\x89PNG": ("a picture", "name a file of text"),
@@ -128,9 +137,8 @@ def _markup_of(head: bytes) -> Kind | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not text.startswith(b"<"):
         return None
-    if b"<tmx" in text:
-        return "tmx"
-    return "xliff" if b"<xliff" in text else None
+    root = re.search(rb"<(?:[\w.-]+:)?(tmx|xliff)[\s>]", text)
+    return ("tmx" if root[1] == b"tmx" else "xliff") if root else None
 
 
 def _check_archive(path: Path) -> Kind:

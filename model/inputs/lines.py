@@ -177,6 +177,8 @@ def _container_lines(path: Path, kind: Kind, view: View) -> Iterator[str]:
             yield "\t".join(text.replace("\t", " ") for text in texts)
         else:
             yield json.dumps(dict(zip(SIDES, texts, strict=True)), ensure_ascii=False)
+    if not total:
+        raise UserError(f"{path}: the {kind} file holds no {'units' if kind in PAIRS else 'rows'}")
     for language, missing in lacking.items():
         if missing == total:
             raise UserError(f"{path}: has no text in {language}; languages: {', '.join(sorted(offered)) or 'none'}")

@@ -92,7 +92,7 @@ def _place(path: Path, schema: Any, language: str, field: str, alone: bool) -> l
         return [TEXT_COLUMN]
     raise UserError(
         f"{path}: has no column for {language}; columns: {', '.join(schema.names)} "
-        f"(corpus.fields='{{source: NAME, target: NAME}}' names them)"
+        f"(corpus.fields='{{source: NAME, target: NAME}}' names those of a corpus; elsewhere rename one)"
     )
 
 

@@ -23,8 +23,9 @@ from model.languages import base_language
 
 Segmenter = Literal["icu", "none"]
 ZERO_WIDTH_SPACE, NON_JOINER, JOINER = "\u200b", "\u200c", "\u200d"
+VOWEL_SEPARATOR = "\u180e"  # Mongolian: before a final a or e, whose form it decides
 GLUE = "-‐‑־'’‘.,·‧״׳"  # one of them between two parts of a word belongs to it
-_START, _INSIDE = r"[\p{L}\p{N}_]", r"[\p{L}\p{M}\p{N}_\u200c\u200d]"
+_START, _INSIDE = r"[\p{L}\p{N}_]", r"[\p{L}\p{M}\p{N}_\u180e\u200c\u200d]"
 ONLY_WORD = regex.compile(rf"{_START}{_INSIDE}*(?:[{GLUE}]{_START}{_INSIDE}*)*")
 # A mark is all that a reader sees as one character: an emoji with its modifiers, a flag.
 WORD_OR_MARK = regex.compile(rf"{ONLY_WORD.pattern}|(?![\s\u200b-\u200d])\X")

@@ -8,6 +8,7 @@ Unicode's categories say what is invisible: controls (Cc), format characters (Cf
 joiner, marks of direction) and lone surrogates (Cs). Some of Cf mean something in their place and stay there alone:
 
 - zero-width non-joiner and joiner after a letter or mark of a script whose letters join (Persian, Hindi, Sinhala);
+- the vowel separator after a letter of Mongolian;
 - the joiner between two emoji, and the tags of a flag (England, Scotland, Wales);
 - one zero-width space between two letters of a script without blanks (Khmer, Thai), where it is the border of words;
 - signs that are written (Arabic number sign and its kin, joiners of Egyptian hieroglyphs).
@@ -20,7 +21,7 @@ import unicodedata
 
 import regex
 
-from model.text.letters import JOINER, NON_JOINER, ZERO_WIDTH_SPACE, is_blankless
+from model.text.letters import JOINER, NON_JOINER, VOWEL_SEPARATOR, ZERO_WIDTH_SPACE, is_blankless
 
 FORMS = ("NFC", "NFKC")
 
@@ -37,6 +38,7 @@ _JOINED = regex.compile(
     r"[[\p{L}\p{M}]--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Inherited}\p{Common}]]",
     regex.VERSION1,
 )
+_MONGOLIAN = regex.compile(r"\p{Mongolian}")
 _BEFORE_JOINER, _EMOJI = regex.compile(r"[\p{ExtPict}\p{EMod}\ufe0f]"), regex.compile(r"\p{ExtPict}")
 _FLAG, _TAGS = "\U0001f3f4", regex.compile("[\U000e0020-\U000e007e]{1,32}\U000e007f")
 _SPACE = "\t\x0b-\r\x1c-\x1f\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # every space but U+0020, \n
@@ -92,8 +94,10 @@ def _keep_meaning(match: re.Match[str]) -> str:
     if before and after and ZERO_WIDTH_SPACE in run and is_blankless(after) and is_blankless(before):
         return ZERO_WIDTH_SPACE
     kept = ""
-    if (run[0] in (NON_JOINER, JOINER) and _JOINED.fullmatch(before)) or (
-        run == JOINER and _BEFORE_JOINER.fullmatch(before) and _EMOJI.fullmatch(after)
+    if (
+        (run[0] in (NON_JOINER, JOINER) and _JOINED.fullmatch(before))
+        or (run[0] == VOWEL_SEPARATOR and _MONGOLIAN.fullmatch(before))
+        or (run == JOINER and _BEFORE_JOINER.fullmatch(before) and _EMOJI.fullmatch(after))
     ):
         kept = run[0]
     return kept + "".join(_WINDOWS_1252.get(ord(character), "") for character in run)

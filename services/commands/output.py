@@ -25,6 +25,8 @@ def open_output(path: str | None, section: str, key: str = "output") -> Iterator
         yield sys.stdout
         return
     final = Path(path)
+    if final.is_dir():
+        raise UserError(f"{section}.{key}: {path} is a folder; name a file in it")
     with contextlib.ExitStack() as stack:
         try:
             raw = stack.enter_context(atomic_open(final))

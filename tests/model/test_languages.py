@@ -43,6 +43,8 @@ def test_a_pair_is_two_languages_with_their_regions_and_scripts(pair: str, langu
     ("pair", "said"),
     [
         ("xx-yy", "'xx' is the code of no language"),
+        ("en-jp", "'jp' is the code of a country, that of its language is ja"),
+        ("CZ-en", "'CZ' is the code of a country, that of its language is cs"),
         ("english-german", "pair=en-de"),
         ("en-german", "pair=en-de"),
         ("de_fr", "pair=de-fr"),

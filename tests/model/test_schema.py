@@ -42,7 +42,7 @@ def test_scientific_notation_that_yaml_reads_as_text_is_a_number() -> None:
         ({"steps": "many"}, "train.steps: expected a whole number, got 'many'"),
         ({"steps": True}, "train.steps: expected a whole number, got True"),
         ({"steps": 1, "inner": 3}, "train.inner: expected a section of keys, got 3"),
-        ({"steps": 1, "names": "a"}, "train.names: expected a list"),
+        ({"steps": 1, "names": "a"}, "train.names: expected a list, such as [a], got 'a'"),
         ({}, "train.steps: missing"),
     ],
 )

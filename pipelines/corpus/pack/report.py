@@ -91,7 +91,8 @@ def changes(manifest: Manifest) -> list[str]:
 
 def missing(manifest: Manifest, split: str) -> str:
     """Returns what the absence of a held-out split means, and how to get one."""
-    files = f"corpus.{split}.source and .target" if manifest.kind == "parallel" else f"corpus.{split}.file"
+    two_files = manifest.config.get("corpus", {}).get("format") == "moses"
+    files = f"corpus.{split}.source and .target" if two_files else f"corpus.{split}.file"
     return f"no {split} split: {WITHOUT[split]}; {files}, or corpus.cut.{split}=0.02, gives one"
 
 

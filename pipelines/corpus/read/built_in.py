@@ -7,7 +7,7 @@ from pathlib import Path
 from model.errors import UserError
 from model.languages import base_language, split_pair
 from pipelines.corpus.phrasebook.generate import write_corpus
-from pipelines.corpus.read.sources import SPLITS, Source
+from pipelines.corpus.read.sources import SPLITS, Source, names_of
 from pipelines.corpus.settings import CorpusConfig
 
 LANGUAGES = ("en", "de")
@@ -17,15 +17,25 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
     """Refuses settings that the phrasebook does not support.
 
     Raises:
-        UserError: another language pair, or an invalid number of pairs.
+        UserError: files, another language pair, or an invalid number of pairs.
     """
+    given = [(f"corpus.{split}.{key}", name) for split in SPLITS for key, name in vars(getattr(config, split)).items()]
+    for key, name in given:
+        if names_of(name):
+            raise UserError(
+                f"{key}={name}: the built-in corpus reads no files; write corpus=tsv before it, or corpus=jsonl, moses "
+                f"or text"
+            )
     if config.format == "labelled":
         if base_language(pair) != LANGUAGES[0]:
             raise UserError(
                 f"pair={pair}: the built-in labelled sentences are English; pair=en, or corpus.train.file=FILE"
             )
     elif {*map(base_language, split_pair(pair))} != set(LANGUAGES):
-        raise UserError(f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en")
+        raise UserError(
+            f"pair={pair}: corpus=phrasebook has English and German only; choices: en-de, de-en, or a corpus of your "
+            f"own: corpus=tsv corpus.train.file=FILE"
+        )
     if config.pairs <= 0:
         raise UserError(f"corpus.pairs={config.pairs}: how many phrasebook pairs to generate; expected 1 or more")
 

@@ -14,6 +14,7 @@ from pipelines.corpus.settings import CorpusConfig, OnError
 
 _ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 ID_ROWS, FEWEST_ID_ROWS = 100, 3  # rows looked at to tell a column of ids from a text
+_ASCII_LETTERS = re.compile(rb"[A-Za-z]")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 
 
@@ -143,8 +144,10 @@ def _undecodable(
     skip = "corpus.on_error=skip leaves such lines out"
     broken = data.split(b"\n")[number]
     if _is_text(broken):
-        latin = "corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
-        return UserError(f"{place(number)}: invalid {written}{where}; {skip}, {latin}")
+        own = "corpus.encoding names the file's own, such as cp1251, koi8-r, shift_jis, gb18030, euc-kr or cp1256"
+        if _is_mostly_ascii(broken):
+            own = "corpus.encoding='[utf-8,latin-1]' reads them as Latin-1"
+        return UserError(f"{place(number)}: invalid {written}{where}; {skip}, {own}")
     why = "it is no text in any encoding of lines, or holds half of a character"
     return UserError(f"{place(number)}: invalid {written}{where}: {why}; {skip}")
 
@@ -158,6 +161,11 @@ def _is_text(line: bytes) -> bool:
     except UnicodeDecodeError:
         return True
     return False
+
+
+def _is_mostly_ascii(line: bytes) -> bool:
+    """Returns True if most letters are of ASCII, as in Western European languages; Latin-1 makes noise of others."""
+    return len(_ASCII_LETTERS.findall(line)) >= sum(byte >= 0x80 for byte in line)
 
 
 def _decode_line(line: bytes, encodings: Sequence[str], counts: Counter[str]) -> str | None:

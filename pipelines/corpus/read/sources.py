@@ -7,7 +7,7 @@ from typing import Literal
 
 from model.errors import UserError
 from model.inputs.kinds import kind_of
-from model.inputs.lines import SIDES, View, is_container
+from model.inputs.lines import SIDES, View, is_container, open_lines
 from model.languages import is_single, same_language, split_pair
 from pipelines.corpus.settings import CorpusConfig, SplitFiles
 
@@ -69,7 +69,8 @@ def _sources_of_split(config: CorpusConfig, pair: str, split: Split, files: Spli
         )
         if len(left) != len(right):
             raise UserError(f"{key}: {len(left)} source files but {len(right)} target files; they go in pairs")
-        views = tuple(_view(config, (language,)) for language in split_pair(pair))
+        sides = zip(split_pair(pair), _fields(config, pair), strict=True)
+        views = tuple(_view(config, (language,), (field,)) for language, field in sides)
         keys = (f"{key}.source", f"{key}.target")
         return [
             Source(f"{split}-{number}", split, config.format, paths, keys, views=views)
@@ -85,14 +86,31 @@ def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) 
     """Returns a file of both sides: TSV or JSON Lines, or a container, which is read as JSON Lines."""
     keys = (f"corpus.{split}.file",)
     if not config.encoding_is_wide and is_container(kind_of(path)):
-        view = View(split_pair(pair), _fields(config, pair) if config.format == "jsonl" else ())
+        view = View(split_pair(pair), _fields(config, pair))
         return Source(name, split, "jsonl", (path,), keys, SIDES, (view,))
     places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
-    return Source(name, split, config.format, (path,), keys, places, (_view(config, ()),))
+    if config.format == "tsv":
+        _refuse_names_of_columns(path, _view(config), pair, places)
+    return Source(name, split, config.format, (path,), keys, places, (_view(config),))
 
 
-def _view(config: CorpusConfig, languages: tuple[str, ...]) -> View:
-    return View(languages, encoding=str(config.encoding) if config.encoding_is_wide else "")
+def _refuse_names_of_columns(path: Path, view: View, pair: str, places: tuple[str, ...]) -> None:
+    """Refuses a TSV whose first line is the names of its columns: the languages, or `source` and `target`.
+
+    Raises:
+        UserError: it is; says what to do.
+    """
+    with open_lines(path, view) as file:
+        cells = file.readline().decode("utf-8-sig", "replace").lower().split("\t")
+    names = [cells[int(place)].strip() for place in places if int(place) < len(cells)]
+    if names == list(SIDES) or (len(names) == len(SIDES) and all(map(same_language, names, split_pair(pair)))):
+        raise UserError(
+            f"{path}: line 1: holds the names of the columns ({', '.join(names)}), no pair; delete the line"
+        )
+
+
+def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[str, ...] = ()) -> View:
+    return View(languages, fields, encoding=str(config.encoding) if config.encoding_is_wide else "")
 
 
 def _texts(config: CorpusConfig, pair: str) -> list[Source]:
@@ -103,6 +121,7 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
         files, key = getattr(config, split), f"corpus.{split}.file"
         if names_of(files.source) or names_of(files.target):
             raise UserError(f"corpus.{split}.source: format text has one side; give {key}")
+        view = _view(config, (pair,), _fields(config, pair)[:1])
         paths = [path for name in names_of(files.file) for path in _matches(config, pair, name, key)]
         own = [path for path in dict.fromkeys(paths) if path not in taken]
         if paths and not own:
@@ -110,7 +129,7 @@ def _texts(config: CorpusConfig, pair: str) -> list[Source]:
         taken.update(own)
         found = [
             *(
-                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(_view(config, (pair,)),))
+                Source(f"{split}-{number}", split, config.format, (path,), (key,), views=(view,))
                 for number, path in enumerate(own)
             ),
             *found,

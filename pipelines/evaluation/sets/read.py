@@ -186,5 +186,7 @@ def _lines(path: Path, languages: tuple[str, ...]) -> Iterator[str]:
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
-                raise UserError(f"{path}: line {number}: is no UTF-8; iconv -f latin-1 -t utf-8 makes it so") from None
+                raise UserError(
+                    f"{path}: line {number}: is no UTF-8; iconv -f ENCODING -t utf-8 makes it so (latin1, cp1251 ...)"
+                ) from None
             yield text.removesuffix("\n").removesuffix("\r")

@@ -6,23 +6,17 @@ with JobClient("http://127.0.0.1:8300") as client:
 """
 
 import base64
-import contextlib
-import json
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
-import httpx
 from typing_extensions import TypedDict
 
-from model.errors import ServiceError, UserError
+from model.errors import ServiceError
+from services.jobs.client.administration import Administration
+from services.jobs.client.connection import LARGEST, PATIENCE, path_part
 from services.jobs.views import Job, JobHistory
-from services.telemetry.traceparent import TraceParent
-
-PATIENCE = 60.0  # seconds of retrying a lost connection
-LARGEST = 500  # jobs of a page
-SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
 
 
 class Wanted(TypedDict, total=False):
@@ -53,39 +47,8 @@ class Detail(JobHistory):
     changes: list[dict[str, Any]]
 
 
-class JobClient:
-    """A connection to the service at `address`.
-
-    Every method raises UserError if the service refuses, and ServiceError if it does not answer.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        token: str | None = None,
-        owner: str | None = None,
-        timeout: float = 60.0,
-        trace: TraceParent | None = None,
-        project: str = "",
-    ) -> None:
-        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to;
-        `project` that of all submissions that name none."""
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        if owner:
-            headers["X-Dragoman-Owner"] = owner
-        if trace is not None:
-            headers["traceparent"] = str(trace)
-        self.address, self.project = address, project
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._http.close()
+class JobClient(Administration):
+    """Jobs, presets, schedules and the rest of the service at `address`; errors are those of `Connection`."""
 
     def status(self) -> dict[str, Any]:
         """Returns whether the service works, and on what."""
@@ -148,19 +111,19 @@ class JobClient:
 
     def keep_preset(self, name: str, verb: str, words: Sequence[str]) -> dict[str, Any]:
         """Keeps a submission as a preset; `words` may hold options such as jobs.priority=high."""
-        return self._json("PUT", f"/v1/presets/{_name(name)}", json={"verb": verb, "words": list(words)})
+        return self._json("PUT", f"/v1/presets/{path_part(name)}", json={"verb": verb, "words": list(words)})
 
     def remove_preset(self, name: str) -> None:
         """Removes a preset."""
-        self._ask("DELETE", f"/v1/presets/{_name(name)}")
+        self._ask("DELETE", f"/v1/presets/{path_part(name)}")
 
     def add_note(self, name: str, text: str) -> dict[str, Any]:
         """Adds a note to a job and returns it."""
-        return self._json("POST", f"/v1/jobs/{_name(name)}/notes", json={"text": text})
+        return self._json("POST", f"/v1/jobs/{path_part(name)}/notes", json={"text": text})
 
     def remove_note(self, name: str, number: int) -> None:
         """Removes a note of a job."""
-        self._ask("DELETE", f"/v1/jobs/{_name(name)}/notes/{number}")
+        self._ask("DELETE", f"/v1/jobs/{path_part(name)}/notes/{number}")
 
     def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         """Enters a schedule, a cron expression in UTC; `options`: priority, project, tags, notify, retries and
@@ -174,11 +137,11 @@ class JobClient:
 
     def set_schedule(self, number: str, active: bool) -> None:
         """Resumes or pauses a schedule."""
-        self._ask("POST", f"/v1/schedules/{_name(number)}/{'resume' if active else 'pause'}", json={})
+        self._ask("POST", f"/v1/schedules/{path_part(number)}/{'resume' if active else 'pause'}", json={})
 
     def remove_schedule(self, number: str) -> None:
         """Removes a schedule; its jobs stay."""
-        self._ask("DELETE", f"/v1/schedules/{_name(number)}")
+        self._ask("DELETE", f"/v1/schedules/{path_part(number)}")
 
     def planned(self, name: str, patience: float = 180.0) -> Detail:
         """Returns the job once its plan is made, or refused."""
@@ -204,19 +167,19 @@ class JobClient:
                 return
 
     def job(self, name: str) -> Detail:
-        return self._json("GET", f"/v1/jobs/{_name(name)}")  # type: ignore[return-value]  # as above
+        return self._json("GET", f"/v1/jobs/{path_part(name)}")  # type: ignore[return-value]  # as above
 
     def why(self, name: str) -> dict[str, Any]:
         """Returns what it waits for, who holds that, and when it will start."""
-        return self._json("GET", f"/v1/jobs/{_name(name)}/why")
+        return self._json("GET", f"/v1/jobs/{path_part(name)}/why")
 
     def curves(self, name: str) -> dict[str, Any]:
         """Returns a training's `curves`, name -> (step, value) pairs, and `released` at its end."""
-        return self._json("GET", f"/v1/jobs/{_name(name)}/curves")
+        return self._json("GET", f"/v1/jobs/{path_part(name)}/curves")
 
     def usage(self, name: str, attempt: int = 0) -> dict[str, Any]:
         """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
-        return self._json("GET", f"/v1/jobs/{_name(name)}/usage", params={"attempt": attempt})
+        return self._json("GET", f"/v1/jobs/{path_part(name)}/usage", params={"attempt": attempt})
 
     def endpoint(self) -> dict[str, Any]:
         """Returns what the endpoint serves, and its requests, latencies, refusals and losses of the last hour."""
@@ -224,211 +187,28 @@ class JobClient:
 
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
-        return self._json("POST", f"/v1/jobs/{_name(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
+        return self._json("POST", f"/v1/jobs/{path_part(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
 
     def remove(self, name: str) -> None:
-        self._ask("DELETE", f"/v1/jobs/{_name(name)}")
+        self._ask("DELETE", f"/v1/jobs/{path_part(name)}")
 
     def report(self, name: str) -> str:
         """Returns the job's report as one HTML page."""
-        return self._ask("GET", f"/v1/jobs/{_name(name)}/report").text
+        return self._ask("GET", f"/v1/jobs/{path_part(name)}/report").text
 
     def log(self, name: str) -> Iterator[bytes]:
         """Yields the output of its newest attempt so far."""
-        offset = 0
-        while block := (answer := self._ask("GET", f"/v1/jobs/{_name(name)}/logs", params={"offset": offset})).content:
+        offset, path = 0, f"/v1/jobs/{path_part(name)}/logs"
+        while block := (answer := self._ask("GET", path, params={"offset": offset})).content:
             yield block
             offset = int(answer.headers["X-Next-Offset"])
 
     def follow(self, name: str) -> Iterator[bytes]:
         """Yields the output from its newest attempt on, as it comes, until the job ends; resumes broken connections."""
         attempt = self.job(name)["attempt"]
-        for event in self._stream(f"/v1/jobs/{_name(name)}/log-events", {"attempt": attempt}):
+        for event in self._stream(f"/v1/jobs/{path_part(name)}/log-events", {"attempt": attempt}):
             yield base64.b64decode(event["text"])
 
     def events(self, name: str | None = None, after: int = 0) -> Iterator[dict[str, Any]]:
         """Yields changes as they happen; with a name, those of one job until it ends."""
         yield from self._stream("/v1/events", {"after": after, **({"job": name} if name else {})})
-
-    def bill(self, owner: str | None = None) -> list[dict[str, Any]]:
-        """Returns the tokens and seconds lost, by cause, job and owner."""
-        query = {"owner": owner} if owner else {}
-        return self._json("GET", "/v1/bill", params=query)  # type: ignore[return-value]  # as above
-
-    def quotas(self) -> list[dict[str, Any]]:
-        """Returns the owners' quotas."""
-        return self._json("GET", "/v1/quotas")  # type: ignore[return-value]  # as above
-
-    def set_quota(
-        self, owner: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
-    ) -> None:
-        """Sets an owner's quota; None: no limit."""
-        self._ask("PUT", f"/v1/quotas/{_name(owner)}", json={"cpus": cpus, "gpus": gpus, "jobs": jobs})
-
-    def projects(self) -> list[dict[str, Any]]:
-        """Returns the asker's projects with members, quota and use; all for an admin."""
-        return self._json("GET", "/v1/projects")  # type: ignore[return-value]  # as above
-
-    def one_project(self, name: str) -> dict[str, Any]:
-        """Returns a project."""
-        return self._json("GET", f"/v1/projects/{_name(name)}")
-
-    def create_project(self, name: str, group: str = "") -> dict[str, Any]:
-        """Makes a project; people with the issuer's `group` become members when they sign in."""
-        return self._json("POST", "/v1/projects", json={"name": name, "group": group})
-
-    def remove_project(self, name: str) -> None:
-        """Removes a project whose jobs have ended, and that has no models."""
-        self._ask("DELETE", f"/v1/projects/{_name(name)}")
-
-    def set_project_quota(
-        self, name: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
-    ) -> None:
-        """Sets a project's quota; None: no limit."""
-        self._ask("PUT", f"/v1/projects/{_name(name)}/quota", json={"cpus": cpus, "gpus": gpus, "jobs": jobs})
-
-    def add_member(self, project: str, owner: str, role: str = "member") -> None:
-        """Makes somebody a member, or changes their role: member or maintainer."""
-        self._ask("PUT", f"/v1/projects/{_name(project)}/members/{_name(owner)}", json={"role": role})
-
-    def remove_member(self, project: str, owner: str) -> None:
-        """Ends a membership."""
-        self._ask("DELETE", f"/v1/projects/{_name(project)}/members/{_name(owner)}")
-
-    def models(self) -> list[dict[str, Any]]:
-        """Returns the owners of registered models' names."""
-        return self._json("GET", "/v1/models")  # type: ignore[return-value]  # as above
-
-    def give_model(self, name: str, owner: str = "", project: str = "") -> None:
-        """Gives the name of a registered model to an owner, or to a project."""
-        self._ask("PUT", f"/v1/models/{_name(name)}", json={"owner": owner, "project": project})
-
-    def retention(self, **rules: Any) -> dict[str, Any]:
-        """Returns the jobs that `service.keep`, with `rules` in its place, would delete now."""
-        return self._json("GET", "/v1/retention", params=rules)
-
-    def every_audit_row(self, most: int | None = None, **wanted: str) -> Iterator[dict[str, Any]]:
-        """Yields rows of the audit, newest first, at most `most`; `wanted`: person, what, status, since, until."""
-        cursor = None
-        while most is None or most > 0:
-            limit = LARGEST if most is None else min(most, LARGEST)
-            query = {**wanted, "limit": limit, **({"cursor": cursor} if cursor else {})}
-            found = self._json("GET", "/v1/audit", params=query)
-            yield from found["rows"]
-            most = None if most is None else most - len(found["rows"])
-            if (cursor := found["next"]) is None:
-                return
-
-    def tokens(self) -> list[dict[str, Any]]:
-        """Returns all tokens' records; the tokens themselves are not stored."""
-        return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above
-
-    def issue(self, name: str, owner: str, role: str) -> str:
-        """Issues a token and returns it; it is shown only once."""
-        return str(self._json("POST", "/v1/tokens", json={"name": name, "owner": owner, "role": role})["token"])
-
-    def rotate(self, name: str) -> str:
-        """Replaces a token and returns the new one; it is shown only once."""
-        return str(self._json("POST", f"/v1/tokens/{_name(name)}/rotate", json={})["token"])
-
-    def revoke(self, name: str) -> None:
-        """Makes a token invalid; OWNER/NAME is one that its owner made."""
-        self._ask("DELETE", f"/v1/tokens/{'/'.join(map(_name, name.split('/')))}")
-
-    def begin_login(self) -> dict[str, Any]:
-        """Asks to be let in: `code` is typed on `page`, `secret` takes the token then."""
-        return self._json("POST", "/v1/login", json={})
-
-    def finish_login(self, secret: str) -> str | None:
-        """Returns the token once the code was typed; None before."""
-        token = self._json("POST", "/v1/login/token", json={"secret": secret})["token"]
-        return None if token is None else str(token)
-
-    def people(self) -> list[dict[str, Any]]:
-        """Returns the issuer's accounts that have an owner's name."""
-        return self._json("GET", "/v1/people")  # type: ignore[return-value]  # as above
-
-    def allow_person(self, owner: str) -> None:
-        """Lets the next account that signs in under this name have it."""
-        self._ask("PUT", f"/v1/people/{_name(owner)}", json={})
-
-    def forget_person(self, owner: str) -> None:
-        """Frees a name, and ends its sign-ins."""
-        self._ask("DELETE", f"/v1/people/{_name(owner)}")
-
-    def me(self) -> dict[str, Any]:
-        """Returns who asks: owner and role."""
-        return self._json("GET", "/v1/me")
-
-    def my_tokens(self) -> list[dict[str, Any]]:
-        """Returns the records of the tokens that the asker made; the tokens themselves are not stored."""
-        return self._json("GET", "/v1/me/tokens")  # type: ignore[return-value]  # as above
-
-    def make_token(self, name: str, ends: str | None = None, role: str | None = None) -> str:
-        """Makes a token for the asker and returns it; it is shown only once. `ends`: 30d or a date, 90d if None."""
-        body = {"name": name, "role": role, **({"ends": ends} if ends else {})}
-        return str(self._json("POST", "/v1/me/tokens", json=body)["token"])
-
-    def revoke_mine(self, name: str) -> None:
-        """Makes one of the asker's own tokens invalid."""
-        self._ask("DELETE", f"/v1/me/tokens/{_name(name)}")
-
-    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yields the events of a stream until its `end`; after a broken connection, from the last id on."""
-        last: str | None = None
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                headers = {"Last-Event-ID": last} if last else {}
-                timeout = httpx.Timeout(10, read=SILENCE)
-                with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
-                    if answer.status_code != 200:
-                        answer.read()
-                        self._check(answer)
-                    fields: dict[str, str] = {}
-                    for line in answer.iter_lines():
-                        if line:
-                            key, _, value = line.partition(": ")
-                            fields[key] = value
-                            continue
-                        if fields.get("event") == "end":
-                            return
-                        if "data" in fields:
-                            last = fields.get("id", last)
-                            deadline = time.monotonic() + PATIENCE
-                            yield json.loads(fields["data"])
-                        fields = {}
-            if time.monotonic() > deadline:
-                raise ServiceError(f"the job service at {self.address} has gone; the same command goes on later")
-            time.sleep(0.5)
-
-    def _json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._ask(method, path, **more).json()
-        return found
-
-    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
-        try:
-            answer = self._http.request(method, path, **more)
-        except httpx.HTTPError as problem:
-            reason = str(problem) or type(problem).__name__
-            raise ServiceError(f"the job service at {self.address} does not answer ({reason})") from None
-        self._check(answer)
-        return answer
-
-    def _check(self, answer: httpx.Response) -> None:
-        if answer.status_code < 400:
-            return
-        try:
-            message = str(answer.json()["error"])
-        except (ValueError, KeyError, TypeError):
-            message = f"HTTP {answer.status_code}"
-        if answer.status_code >= 500 or answer.status_code == 429:
-            raise ServiceError(f"the job service at {self.address}: {message}")
-        raise UserError(message)
-
-
-def _name(name: str) -> str:
-    """Returns a name of a job, an owner or a token if it is safe as a part of a path."""
-    if not all(letter.isalnum() or letter in "-_.+" for letter in name) or not name.strip("."):
-        raise UserError(f"{name!r}: that is no name")
-    return name

@@ -13,7 +13,8 @@ from conf import compose, showing
 from model.errors import UserError, unknown
 from model.files import atomic_write
 from services.jobs.client import admin, arrays, audit, own_tokens, presets, projects, schedules, selecting, table
-from services.jobs.client.client import LARGEST, Detail, JobClient
+from services.jobs.client.client import Detail, JobClient
+from services.jobs.client.connection import LARGEST
 from services.jobs.client.saved import read_token
 from services.jobs.client.settings import JobsConfig
 from services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES

@@ -44,6 +44,13 @@ def test_concatenated_streams_are_read_to_the_end(tmp_path: Path, kind: str) -> 
     assert b"".join(plain_blocks(path)) == TEXT + b"the end\n"
 
 
+def test_frames_to_skip_stand_before_and_between_those_of_zstd(tmp_path: Path) -> None:
+    skip = b"\x53\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"size"
+    path = _file(tmp_path, skip + PACKERS["zstd"](TEXT) + skip + PACKERS["zstd"](b"the end\n") + skip)
+    assert compression_of(path) == "zstd"
+    assert b"".join(plain_blocks(path)) == TEXT + b"the end\n"
+
+
 @pytest.mark.parametrize("kind", PACKERS)
 def test_a_truncated_file_is_named(tmp_path: Path, kind: str) -> None:
     data = PACKERS[kind](TEXT)

@@ -15,7 +15,7 @@ import pytest
 
 from model.errors import UserError
 from model.inputs.kinds import kind_of
-from model.inputs.lines import View, is_in_place, line_blocks, open_lines, text_lines
+from model.inputs.lines import View, is_in_place, line_blocks, open_lines, parts_of, text_lines
 
 PAIR = View(("en", "de"))
 TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">
@@ -73,6 +73,16 @@ def test_a_language_that_no_unit_has_is_named_with_those_that_are_there(tmp_path
         text_of(written(path, TMX[:-40]), PAIR)
 
 
+def test_a_table_or_memory_without_rows_says_so(tmp_path: Path) -> None:
+    pyarrow.parquet.write_table(pyarrow.table({"en": pyarrow.array([], pyarrow.string())}), tmp_path / "a.parquet")
+    for name, said in (("a.parquet", "holds no rows"), ("a.tmx", "holds no units")):
+        path = tmp_path / name
+        if name == "a.tmx":
+            path.write_text("<tmx version='1.4'><body/></tmx>")
+        with pytest.raises(UserError, match=said):
+            text_of(path, View(("en",)))
+
+
 def test_an_entity_reads_no_other_file(tmp_path: Path) -> None:
     secret = written(tmp_path / "secret", "secret")
     bomb = f'<!DOCTYPE tmx [<!ENTITY e SYSTEM "{secret}">]>' + TMX.partition("\n")[2].replace("dog", "&e;dog")
@@ -110,7 +120,7 @@ def test_an_archive_gives_the_member_of_a_language(tmp_path: Path) -> None:
         for name, text in {"README": "r", "B.de-en.en": "dog\n", "B.de-en.de": "Hund\n", "B.de-en.xml": "<x/>"}.items():
             archive.writestr(name, text)
     assert (text_of(path, View(("en",))), text_of(path, View(("DE",)))) == ("dog\n", "Hund\n")
-    with pytest.raises(UserError, match=r"one member for fr is needed.*0 found; members: README, B\.de-en\.en"):
+    with pytest.raises(UserError, match=r"one member for fr is needed.*0 found; members: B\.de-en\.en"):
         text_of(path, View(("fr",)))
 
 
@@ -135,6 +145,10 @@ def test_wide_encodings_become_utf_8(tmp_path: Path, encoding: str) -> None:
         (b"\xd0\xcf\x11\xe0 doc", "is an old Office document"),
         (b"7z\xbc\xaf\x27\x1c", "is a 7-Zip archive"),
         (gzip.compress(b"%PDF-1.7", mtime=0), "is a PDF document"),
+        (b"\x04\x22\x4d\x18 lz4", r"is an LZ4 file; unpack it \(lz4 -d\)"),
+        (b"\x1f\x9d\x90 compress", "is a file of compress"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n", "is a Git LFS pointer.*git lfs pull"),
+        (b"\x93NUMPY\x01\0", "is a NumPy array"),
     ],
 )
 def test_what_is_not_read_is_named(tmp_path: Path, data: bytes, said: str) -> None:
@@ -217,3 +231,40 @@ def test_markup_and_subtitles_are_named_and_sentences_are_text(tmp_path: Path, t
         kind_of(written(tmp_path / "x", text))
     for line in ("<s> a sentence </s>\n", "1\nOne.\n", "html is a language\n", "msgid is a word\n"):
         assert kind_of(written(tmp_path / "y", line)) == "text"
+
+
+def test_units_are_found_whatever_prefix_their_elements_have(tmp_path: Path) -> None:
+    unit = "<a:trans-unit id='1'><a:source>dog</a:source><a:target>Hund</a:target></a:trans-unit>"
+    xliff = (
+        "<a:xliff version='1.2' xmlns:a='urn:oasis:names:tc:xliff:document:1.2'>"
+        f"<a:file source-language='en' target-language='de'><a:body>{unit}</a:body></a:file></a:xliff>"
+    )
+    assert text_of(written(tmp_path / "a.xlf", xliff), View(("en", "de"), rows="tsv")) == "dog\tHund\n"
+
+
+def test_an_archive_gives_its_rows_or_languages_whatever_notes_stand_beside_them(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("fra.txt", "dog\tchien\n")
+        archive.writestr("_about.txt", "by many\n")
+        archive.writestr("LICENSE.txt", "free\n")
+    assert text_of(path, View()) == "dog\tchien\n"
+    assert [part.name for part in parts_of(path, View())] == ["fra.txt"]
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("train.en.txt", "dog\n")
+        archive.writestr("train.fr.txt", "chien\n")
+    assert text_of(path, View(("fr",))) == "chien\n"
+    with pytest.raises(UserError, match=r"2 found.*corpus=moses corpus.train.source=.*x\.zip\)"):
+        text_of(path, View())
+
+
+def test_an_encrypted_member_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.tsv", "dog\tHund\n")
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1  # the flag in both headers
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.zip: a\.tsv: is encrypted; unpack it with its password"):
+        text_of(path, View())

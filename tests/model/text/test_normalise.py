@@ -30,6 +30,7 @@ PIECES += ["ﬁ", "Å", "가", "\u1100\u1161", "\ufeff", "\u00ad", "\x92", "\x81
         ("Silben\u00adtrennung", "Silbentrennung"),
         ("first\nsecond\r\n", "first second"),
         ("लोग\u200dों", "लोग\u200dों"),
+        ("ᠨᠠᠷ\u180eᠠ a\u180eb \u180eᠨ", "ᠨᠠᠷ\u180eᠠ ab ᠨ"),
         ("می\u200cخواهم", "می\u200cخواهم"),
         ("Auf\u200clage", "Auflage"),
         ("अ\u200d\u200d", "अ\u200d"),

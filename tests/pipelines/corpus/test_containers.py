@@ -74,6 +74,19 @@ def test_both_sides_of_a_moses_corpus_in_one_file(tmp_path: Path, make: Callable
     assert swapped == [(b, a) for a, b in PAIRS]
 
 
+@pytest.mark.parametrize("form", ["tsv", "jsonl", "moses"])
+def test_the_fields_of_the_advice_name_a_tables_columns_in_every_format(tmp_path: Path, form: Any) -> None:
+    path = tmp_path / "file"
+    rows = [{"t": {"from": a, "to": b}} for a, b in PAIRS]
+    pyarrow.parquet.write_table(pyarrow.table({"data": rows}), path)
+    name = str(path)
+    files = SplitFiles(source=name, target=name) if form == "moses" else SplitFiles(file=name)
+    with pytest.raises(UserError, match=r"has no column for en; columns: data \(corpus\.fields="):
+        pairs_of(CorpusConfig(format=form, train=files), tmp_path)
+    fields = {"source": "data.t.from", "target": "data.t.to"}
+    assert pairs_of(CorpusConfig(format=form, train=files, fields=fields), tmp_path) == PAIRS
+
+
 def test_an_encoding_without_its_mark_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes("мир\tMir\n".encode("utf-16-le"))
     config = CorpusConfig(format="tsv", train=SplitFiles(file=str(tmp_path / "a.tsv")), encoding="utf-16-le")

@@ -104,7 +104,14 @@ def test_nul_bytes_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "latin"), [(b"K\xe4tze", True), (b"half \xed\xa0\xbd", False), (b"\x01\x02\xff", False)]
+    ("line", "latin"),
+    [
+        (b"K\xe4tze", True),
+        (b"half \xed\xa0\xbd", False),
+        (b"\x01\x02\xff", False),
+        ("мир и собака".encode("cp1251"), False),
+        ("これはペンです".encode("shift_jis"), False),
+    ],
 )
 def test_latin_1_is_advised_for_what_may_be_latin_1(tmp_path: Path, line: bytes, latin: bool) -> None:
     with pytest.raises(UserError, match="on_error=skip") as refused:

@@ -1,7 +1,9 @@
 """The warnings and counts that a sharding prints."""
 
+import pytest
+
 from model.shards.manifest import Manifest
-from pipelines.corpus.pack.report import changes
+from pipelines.corpus.pack.report import changes, missing
 
 
 def test_what_cleaning_cut_is_told_once_a_split_whatever_the_corpus() -> None:
@@ -17,3 +19,11 @@ def test_what_cleaning_cut_is_told_once_a_split_whatever_the_corpus() -> None:
         *(["train:", "3"], ["valid:", "4"], ["valid:", "1"]),
     ]
     assert "corpus.clean.max_words" in changes(manifest)[0]
+
+
+@pytest.mark.parametrize(
+    ("form", "keys"), [("moses", "corpus.valid.source and .target"), ("tsv", "corpus.valid.file"), ("jsonl", ".file")]
+)
+def test_the_keys_that_give_a_held_out_split_are_those_of_the_corpus_format(form: str, keys: str) -> None:
+    manifest = Manifest("toy", ["en", "de"], {}, "<u2", {}, config={"corpus": {"format": form}})
+    assert f"{keys}, or corpus.cut.valid=0.02, gives one" in missing(manifest, "valid")

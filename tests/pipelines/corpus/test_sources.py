@@ -76,3 +76,14 @@ def test_json_fields_follow_the_pair(folder: Path) -> None:
 def test_mistakes_name_the_key(folder: Path, keys: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         sources_of(_moses(folder, **keys), "en-de")
+
+
+@pytest.mark.parametrize("first", ["source\ttarget", "\ufeffEN\tde\r", "eng\tdeu"])
+def test_a_first_line_of_names_is_no_pair(tmp_path: Path, first: str) -> None:
+    path = tmp_path / "pairs.tsv"
+    config = CorpusConfig(format="tsv", train=SplitFiles(file=str(path)))
+    path.write_text(f"{first}\nen\tde\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"pairs\.tsv: line 1: holds the names of the columns"):
+        sources_of(config, "en-de")
+    path.write_text("dog\tHund\nen\tde\n", encoding="utf-8")
+    assert sources_of(config, "en-de")

@@ -27,6 +27,7 @@ from pipelines.unpack import UnpackConfig, UnpackRoot
 from pipelines.unpack import task as unpack
 from services.commands.lines import ESCAPED_BAR, flat, read_lines
 from services.commands.nbest import Entry, read_nbest
+from services.commands.output import open_output
 from services.commands.translate import format_translation
 from tests import vector_files
 
@@ -151,3 +152,9 @@ def test_a_text_adds_no_markup_to_the_comparison_page(text: str) -> None:
     for page, quoted in zip(pages, ("plain", text), strict=True):
         page.feed(render(Report(quoted, quoted, Table([], [], {}, {}), [], notes=[quoted])))
     assert pages[0].tags == pages[1].tags
+
+
+def test_an_output_that_is_a_folder_is_refused_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"translate\.output: .* is a folder; name a file in it"):
+        open_output(str(tmp_path), "translate").__enter__()
+    assert not list(tmp_path.iterdir())

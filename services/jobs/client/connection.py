@@ -1,0 +1,111 @@
+"""A connection to the job service: requests, streams of events, and its problems as errors."""
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+import httpx
+
+from model.errors import ServiceError, UserError
+from services.telemetry.traceparent import TraceParent
+
+PATIENCE = 60.0  # seconds of retrying a lost connection
+LARGEST = 500  # rows of a page
+SILENCE = 45.0  # seconds without an event or a comment before a connection counts as lost
+
+
+class Connection:
+    """A connection to the service at `address`.
+
+    Every method raises UserError if the service refuses, and ServiceError if it does not answer.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str | None = None,
+        owner: str | None = None,
+        timeout: float = 60.0,
+        trace: TraceParent | None = None,
+        project: str = "",
+    ) -> None:
+        """`owner` is the user's name for a service without tokens; `trace` the trace that the requests belong to;
+        `project` that of all submissions that name none."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if owner:
+            headers["X-Dragoman-Owner"] = owner
+        if trace is not None:
+            headers["traceparent"] = str(trace)
+        self.address, self.project = address, project
+        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _stream(self, path: str, query: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Yields the events of a stream until its `end`; after a broken connection, from the last id on."""
+        last: str | None = None
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                headers = {"Last-Event-ID": last} if last else {}
+                timeout = httpx.Timeout(10, read=SILENCE)
+                with self._http.stream("GET", path, params=query, headers=headers, timeout=timeout) as answer:
+                    if answer.status_code != 200:
+                        answer.read()
+                        self._check(answer)
+                    fields: dict[str, str] = {}
+                    for line in answer.iter_lines():
+                        if line:
+                            key, _, value = line.partition(": ")
+                            fields[key] = value
+                            continue
+                        if fields.get("event") == "end":
+                            return
+                        if "data" in fields:
+                            last = fields.get("id", last)
+                            deadline = time.monotonic() + PATIENCE
+                            yield json.loads(fields["data"])
+                        fields = {}
+            if time.monotonic() > deadline:
+                raise ServiceError(f"the job service at {self.address} has gone; the same command goes on later")
+            time.sleep(0.5)
+
+    def _json(self, method: str, path: str, **more: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._ask(method, path, **more).json()
+        return found
+
+    def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        try:
+            answer = self._http.request(method, path, **more)
+        except httpx.HTTPError as problem:
+            reason = str(problem) or type(problem).__name__
+            raise ServiceError(f"the job service at {self.address} does not answer ({reason})") from None
+        self._check(answer)
+        return answer
+
+    def _check(self, answer: httpx.Response) -> None:
+        if answer.status_code < 400:
+            return
+        try:
+            message = str(answer.json()["error"])
+        except (ValueError, KeyError, TypeError):
+            message = f"HTTP {answer.status_code}"
+        if answer.status_code >= 500 or answer.status_code == 429:
+            raise ServiceError(f"the job service at {self.address}: {message}")
+        raise UserError(message)
+
+
+def path_part(name: str) -> str:
+    """Returns a name of a job, an owner or a token if it is safe as a part of a path."""
+    if not all(letter.isalnum() or letter in "-_.+" for letter in name) or not name.strip("."):
+        raise UserError(f"{name!r}: that is no name")
+    return name
