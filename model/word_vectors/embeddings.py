@@ -308,6 +308,7 @@ class Embeddings:
             raise UserError(f"a vector of shape {query.shape} was asked for; these have {self.width} numbers each")
         if not np.isfinite(query).all():
             raise UserError("a vector that holds nan or infinity has no neighbours")
+        query = query / (np.abs(query).max(initial=0.0) or 1.0)  # so that the square of no number overflows
         length = float(np.linalg.norm(query))
         direction: Floats = (query / (length or 1.0)).astype(np.float32)[None, :]
         return direction

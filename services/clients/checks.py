@@ -16,7 +16,7 @@ class Server:
     source: str  # languages
     target: str
     text: str
-    expected: str  # its translation, as the server itself gives it
+    expected: Sequence[str]  # its translations, as the server itself gives them: one of each version that may answer
     models: Sequence[str]  # the names that /v1/models lists
     vectors: str = ""  # the name of a model that makes vectors of texts; empty: there is none
     documents: bool = False  # it translates documents
@@ -58,11 +58,12 @@ class Client:
     documents: Mapping[str, Ask] = field(default_factory=dict)
 
 
-def judge(client: str, version: str, asked: str, answer: object, expected: str | None) -> Outcome:
-    """Returns the line for an answer; `expected` is the translation that it must be, if it must be one."""
+def judge(client: str, version: str, asked: str, answer: object, expected: Sequence[str] | None) -> Outcome:
+    """Returns the line for an answer; `expected` has the translations that it may be, if it must be one."""
     shown = str(answer)
-    if expected is not None and shown != expected:
-        return Outcome(client, version, asked, "failed", f"{shown!r}, but the server itself answers {expected!r}")
+    if expected is not None and shown not in expected:
+        own = " or ".join(map(repr, expected))
+        return Outcome(client, version, asked, "failed", f"{shown!r}, but the server itself answers {own}")
     if not answer:
         return Outcome(client, version, asked, "failed", f"an empty answer: {answer!r}")
     return Outcome(client, version, asked, "ok", shown)

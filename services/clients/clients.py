@@ -108,7 +108,10 @@ def find_server(config: ClientsConfig) -> Server:
             raise UserError(f"clients: {url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
         source, target = fitting[0]
         asked = {"q": config.text, "source": source, "target": target, "api_key": key}
-        expected = get(http, "POST", "/translate", asked)["translatedText"]
+        pair = [one for one in get(http, "GET", "/models") if (one["source"], one["target"]) == (source, target)]
+        versions = [one["reference"] for one in pair] or [None]  # None: over a language in the middle
+        every = [get(http, "POST", "/translate", asked | {"version": one})["translatedText"] for one in versions]
+        expected = list(dict.fromkeys(every))
         models = [one["id"] for one in get(http, "GET", "/v1/models")["data"]]
         status = http.get("/status").json()
         named = next(

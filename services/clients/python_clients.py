@@ -240,7 +240,8 @@ def _mlflow(server: Server) -> Any:
     parts = urlsplit(server.url)
     client = ScoringServerClient(parts.hostname, parts.port)
     client.ping()
-    return client.invoke([server.text]).get_predictions().iloc[0, 0]
+    languages = {"source": server.source, "target": server.target}
+    return client.invoke([server.text], params=languages).get_predictions().iloc[0, 0]
 
 
 def _markup(server: Server) -> str:

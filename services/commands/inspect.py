@@ -30,6 +30,7 @@ class InspectConfig:
     parameters: bool = False  # of a network: every matrix with shape, formula and share; the cost of a step by part
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"
+    runs: str = "artifacts/runs"  # where a run's name is looked up
 
 
 def main(argv: Sequence[str]) -> int:
@@ -47,7 +48,9 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
     """
     name = given or config.path
     if name is None:
-        raise UserError(f"inspect.path: say what to look at: dragoman inspect PATH ({KINDS}, or models:/NAME@ALIAS)")
+        raise UserError(
+            f"inspect.path: say what to look at: dragoman inspect PATH ({KINDS}, a run's name, or models:/NAME@ALIAS)"
+        )
     facts: dict[str, Any] = {}
     if name.startswith("models:/"):
         registry = Registry(config.tracking_uri, Path(config.cache))
@@ -56,6 +59,8 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         path = registry.fetch(version)
     else:
         path = fetched(name, config.cache)
+        run = Path(config.runs) / name
+        path = run if run.is_dir() and not path.exists() else path
     if config.parameters:
         from services.commands.parameters import parameters  # loads torch
 

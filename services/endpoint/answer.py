@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 Form = Callable[[int, str], dict[str, Any]]
 OVER_QUOTA = 456  # DeepL's: the key's characters are used up; other dialects say 429
+NO_KEY = 401  # OpenAI's: no key, or an unknown one; other dialects say 403
 GOOGLE = {  # google.rpc.Code by HTTP status, and the reason that version 2 names
     400: ("INVALID_ARGUMENT", "invalid"),
     401: ("UNAUTHENTICATED", "authError"),
@@ -24,7 +25,7 @@ GOOGLE = {  # google.rpc.Code by HTTP status, and the reason that version 2 name
     501: ("UNIMPLEMENTED", "notImplemented"),
     503: ("UNAVAILABLE", "backendError"),
 }
-OPENAI = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+OPENAI = {403: "permission_error", 429: "rate_limit_error"}
 MLFLOW = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT_FOUND", 429: "REQUEST_LIMIT_EXCEEDED"}
 
 
@@ -44,7 +45,8 @@ def google(status: int, message: str) -> dict[str, Any]:
 
 def openai(status: int, message: str) -> dict[str, Any]:
     kind = OPENAI.get(status, "invalid_request_error" if status < 500 else "server_error")
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    code = "invalid_api_key" if status == NO_KEY else None
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def mlflow(status: int, message: str) -> dict[str, Any]:
@@ -73,4 +75,6 @@ def refusal(status: int, message: str, headers: Mapping[str, str] | None = None,
     form = next((form for start, form in FORMS if path.startswith(start)), libretranslate)
     if status == OVER_QUOTA and form is not deepl:
         status = HTTPStatus.TOO_MANY_REQUESTS
+    if status == NO_KEY and form is not openai:
+        status = HTTPStatus.FORBIDDEN
     return as_json(form(status, message), status, headers)

@@ -11,14 +11,17 @@
 An answer's headers name the model version, the run, and the manifest of the shards that it was trained on.
 """
 
+import logging
+
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+from model.errors import ServiceError
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
-from services.endpoint.answer import OVER_QUOTA, as_json, refusal
+from services.endpoint.answer import NO_KEY, OVER_QUOTA, as_json, refusal
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.dialects.deepl import add_deepl_routes
 from services.endpoint.dialects.deepl_documents import add_deepl_document_routes
@@ -34,6 +37,7 @@ from services.endpoint.documentation import add_documentation
 from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.guess_routes import add_guess_routes
+from services.endpoint.head import Head
 from services.endpoint.hooks import add_hooks
 from services.endpoint.keys import KeyRefusedError
 from services.endpoint.label_routes import add_label_routes
@@ -47,6 +51,12 @@ from services.version import version
 
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
 DAY = 86_400  # seconds that a browser remembers who may ask
+KEYS = {"characters": OVER_QUOTA, "missing": NO_KEY, "unknown": NO_KEY}  # refused keys; other reasons: by the error
+logger = logging.getLogger(__name__)
+ASKED_BY_HEAD = (  # what costs nothing and deletes nothing
+    *("/", "/docs", "/spec", "/models", "/languages", "/frontend/settings"),
+    *("/health", "/status", "/metrics", "/ping", "/version"),
+)
 LEAN = ("/translate",)  # POST routes that are answered in front of the middleware
 
 
@@ -70,6 +80,7 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     )
     larger = dict.fromkeys(GLOSSARIES, max(endpoint.limits.glossary, endpoint.limits.body))
     larger |= dict.fromkeys(PATHS, endpoint.limits.document + FORM)
+    app.add_middleware(Head, paths=ASKED_BY_HEAD)
     app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout, others=larger)
     app.add_middleware(AccessLog, lines=endpoint.access_log)
     app.add_middleware(Refusals, count=endpoint.metrics.refuse)
@@ -85,8 +96,13 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, problem: HTTPException) -> Response:
-        over = isinstance(problem, KeyRefusedError) and problem.reason == "characters"
-        return refusal(OVER_QUOTA if over else problem.status_code, problem.detail, problem.headers, request.url.path)
+        status = KEYS.get(problem.reason) if isinstance(problem, KeyRefusedError) else None
+        return refusal(status or problem.status_code, problem.detail, problem.headers, request.url.path)
+
+    @app.exception_handler(ServiceError)
+    async def refuse_for_now(request: Request, problem: ServiceError) -> Response:
+        logger.error("%s", problem)  # a database's words; they name no text and no key
+        return refusal(503, "The server's database does not answer", path=request.url.path)
 
     @app.get(
         "/health",

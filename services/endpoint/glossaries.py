@@ -183,6 +183,10 @@ class Glossaries:
 
 
 def _glossary(session: Session | None, owner: str, id_: str) -> Glossary:
+    try:
+        id_ = str(uuid.UUID(id_))
+    except ValueError:
+        raise GlossaryNotFoundError("Glossary not found") from None
     glossary = None if session is None else session.get(Glossary, id_)
     if glossary is None or glossary.owner != owner:
         raise GlossaryNotFoundError("Glossary not found")

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from services.endpoint import openapi
 from services.endpoint.answer import as_json
 from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
-from services.endpoint.dialects.questions import admit
+from services.endpoint.dialects.questions import admit, check_pair
 from services.endpoint.documents.documents import Documents
 from services.endpoint.endpoint import Endpoint
 from services.endpoint.languages import language_name
@@ -62,6 +62,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
         if not endpoint.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
         asked = validate(suggestion_request, values)
+        check_pair(endpoint, asked.source, asked.target)
         endpoint.keys.charge(key, 0, (asked.source, asked.target))
         unit = Unit(asked.source, asked.target, asked.q, asked.s)
         await asyncio.to_thread(endpoint.memory.suggest, unit, key.name)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from services.endpoint.answer import OVER_QUOTA, Form, libretranslate
+from services.endpoint.answer import NO_KEY, OVER_QUOTA, Form, libretranslate, openai
 from services.endpoint.requests import Parameters
 
 Schema = dict[str, Any]
@@ -219,6 +219,8 @@ def answers(
     error = _content(_schema_of(form(400, "")))
     headers = {name: {"description": about, "schema": TEXT} for name, about in ORIGIN.items()} if origin else {}
     found: dict[int | str, Schema] = {200: {"description": "the answer", "headers": headers, **_content(schema)}}
+    if form is openai:
+        found[NO_KEY] = {"description": ERRORS[403], **error}
     return found | {
         code: {"description": ERRORS[code], **error}
         for code in refused or (code for code in ERRORS if code != OVER_QUOTA)

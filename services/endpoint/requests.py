@@ -48,7 +48,8 @@ Text = Annotated[str, Field(min_length=1, title="a string")]
 Strings = Annotated[list[str], Field(fail_fast=True)]  # a million errors would take seconds
 Texts = Annotated[str | Strings, Field(title="a string or a list of strings")]
 CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as in BCP 47, or with underscores
-Language = Annotated[str, Field(pattern=CODE, title="a language code"), AfterValidator(str.lower)]
+Language = Annotated[str, Field(pattern=CODE, max_length=35, title="a language code"), AfterValidator(str.lower)]
+Stored = Annotated[str, Field(min_length=1, pattern="^[^\x00]*$", title="a string without NUL")]  # PostgreSQL has none
 Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
 TRUE = (True, "true", "True", "1")
 
@@ -82,15 +83,16 @@ class DetectionRequest(Parameters):
 class SuggestionRequest(Parameters):
     """The parameters of /suggest."""
 
-    q: Text
-    s: Text = Field(description="the translation of q", examples=["Der Hund sieht den Mann."])
+    q: Stored
+    s: Stored = Field(description="the translation of q", examples=["Der Hund sieht den Mann."])
     source: Language = Field(examples=["en"])
     target: Language = Field(examples=["de"])
 
     @classmethod
     def within(cls, limits: Limits) -> "type[SuggestionRequest]":
         """Returns the class with the limit on characters."""
-        text = Annotated[str, Field(min_length=1, max_length=limits.characters, title="a string within the limit")]
+        title = "a string within the limit, without NUL"
+        text = Annotated[Stored, Field(max_length=limits.characters, title=title)]
         return pydantic.create_model(cls.__name__, __base__=cls, q=text, s=text)
 
 

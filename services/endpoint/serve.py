@@ -111,6 +111,8 @@ def check(config: ServeConfig) -> None:
             f"serve.hook_url: only a server sends webhooks, and tracking.uri={config.tracking_uri} is none; "
             "leave it out: new versions are found by polling"
         )
+    if config.suggestions and config.database is None:
+        raise UserError("serve.suggestions: needs serve.database, where suggestions are stored")
     if config.traces is not None:
         check_address(config.traces)
     check_ranges("serve", config)

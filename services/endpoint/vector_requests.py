@@ -49,6 +49,8 @@ class NeighboursRequest(SearchRequest, json_schema_extra={"oneOf": [{"required":
     def _check_either(self) -> Self:
         if bool(self.word) == bool(self.vector):
             refuse("Invalid request: give either word or vector")
+        if self.vector and not any(self.vector):
+            refuse("Invalid request: vector must have a number other than 0: zeros have no direction")
         return self
 
     def question(self) -> NeighboursOf:

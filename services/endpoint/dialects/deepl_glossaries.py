@@ -27,7 +27,7 @@ from services.endpoint.glossaries import (
     StoredDictionary,
     TooManyGlossariesError,
 )
-from services.endpoint.requests import Language, Parameters, Text, validate
+from services.endpoint.requests import Language, Parameters, Stored, Text, validate
 
 TSV = "text/tab-separated-values"
 DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})
@@ -76,20 +76,20 @@ class DictionaryRequest(PairRequest):
 class NamedRequest(DictionaryRequest):
     """A glossary of version 2."""
 
-    name: Text
+    name: Stored
 
 
 class GlossaryRequest(Parameters):
     """A glossary of version 3."""
 
-    name: Text
+    name: Stored
     dictionaries: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=100, title="a list of dictionaries")]
 
 
 class ChangeRequest(Parameters):
     """A change to a glossary of version 3."""
 
-    name: str = ""
+    name: Stored | Literal[""] = Field("", title="a string without NUL")
     dictionaries: Annotated[list[dict[str, Any]], Field(max_length=100, title="a list of dictionaries")] = Field(
         default_factory=list
     )

@@ -50,7 +50,7 @@ UNFELT = ("temperature", "top_p", "max_tokens", "max_completion_tokens", "seed",
 class EmbeddingsRequest(Parameters):
     """The parameters of /v1/embeddings."""
 
-    input: Annotated[str | Strings, Field(min_length=1, title="a string or a list of strings; tokens are not taken")]
+    input: Annotated[str | Strings, Field(min_length=1, title="a string or a list of strings, not of tokens,")]
     model: Text
     encoding_format: Literal["float", "base64"] = Field("float", title="float or base64")
     dimensions: int | None = Field(None, ge=1, title="a whole number, 1 or more")

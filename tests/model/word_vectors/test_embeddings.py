@@ -52,6 +52,7 @@ def test_neighbours_of_a_vector_are_those_of_its_direction(plane: Embeddings) ->
         Neighbour("north", 1.0),
         Neighbour("northeast", 0.6000000238418579),
     ]
+    assert plane.neighbours(np.array([0.0, 1e300]), 1) == [Neighbour("north", 1.0)]
     with pytest.raises(UserError, match="these have 2 numbers each"):
         plane.neighbours(np.zeros(3))
     with pytest.raises(UserError, match="nan or infinity"):

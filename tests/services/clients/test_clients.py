@@ -13,6 +13,9 @@ from services.clients.checks import Outcome, Server, judge
 from services.clients.clients import ClientsConfig, find_server, show
 from services.clients.node_clients import SCRIPTS, ask_node_clients
 from services.clients.python_clients import CLIENTS, ask_python_clients
+from services.models.catalogue import Catalogue
+from tests.services.endpoint.conftest import Stage
+from tests.services.endpoint.test_models import served
 
 NODE = Path(__file__).parents[3] / "node_modules"  # where `npm install` puts them in a checkout
 
@@ -37,7 +40,18 @@ def test_hugging_faces_client_gets_labels(url: str, labels: str) -> None:
     found = list(ask_python_clients(server, ["huggingface_hub"]))
     if found[0].state == "not installed":
         pytest.skip(f"huggingface_hub is not installed: {found[0].answer}")
-    assert [one.answer for one in found] == [server.expected, labels]
+    assert [one.answer for one in found] == [*server.expected, labels]
+
+
+def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: str, stage: Stage) -> None:
+    models = [served("de>en"), served("en>de", "1", 50), served("en>de", "2", 50)]
+    models[2].reference = "canary"
+    stage.endpoint.models = Catalogue(models)
+    server = find_server(ClientsConfig(url=url, source="en", text="The dog sees the man."))
+    assert server.expected == ["De1 The dog sees the man.", "De2 The dog sees the man."]
+    for name in ("libretranslatepy", "mlflow"):
+        found = [one for _ in range(3) for one in ask_python_clients(server, [name])]
+        assert [one for one in found if one.state == "failed"] == []
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -49,8 +63,8 @@ def test_node_clients_get_what_the_server_says(url: str, name: str) -> None:
 
 
 def test_another_translation_than_the_servers_is_a_failure() -> None:
-    assert judge("c", "1", "translate", "HUND", "HUND").state == "ok"
-    assert judge("c", "1", "translate", "HUNT", "HUND").state == "failed"
+    assert judge("c", "1", "translate", "HUND", ["KÖTER", "HUND"]).state == "ok"
+    assert judge("c", "1", "translate", "HUN", ["HUND"]).state == "failed"
     assert judge("c", "1", "languages", [], None).state == "failed"
 
 
@@ -110,6 +124,6 @@ def test_a_script_that_breaks_is_a_failure(url: str, tmp_path: Path) -> None:
     package = tmp_path / "node_modules" / "translate"
     package.mkdir(parents=True)
     (package / "package.json").write_text('{"version": "0", "main": "missing.js"}')
-    (found,) = ask_node_clients(Server(url, "", "en", "de", "a", "A", []), tmp_path, ["translate"])
+    (found,) = ask_node_clients(Server(url, "", "en", "de", "a", ["A"], []), tmp_path, ["translate"])
     assert (found.state, found.answer[:5]) == ("failed", "Error")
     assert "translate" in found.answer

@@ -165,6 +165,14 @@ def test_parameters_are_shown_by_part_with_the_cost_of_a_step(
     assert "formula: V x D" in capsys.readouterr().out
 
 
+def test_a_run_is_found_by_its_name(language_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(language_bundle, tmp_path / "runs" / "mine" / "bundle")
+    assert main(["mine", "inspect.parameters=true", f"paths.runs={tmp_path}/runs"]) == 0
+    assert "formula: V x D" in capsys.readouterr().out
+    assert main(["other", f"paths.runs={tmp_path}/runs"]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
 def test_parameters_of_something_without_a_network_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

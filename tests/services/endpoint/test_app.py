@@ -268,3 +268,16 @@ def test_a_new_model_answers_from_the_next_request_on(stage: Stage) -> None:
     stage.current[0] = served(new, "4")
     answer = stage.ask(q="x.")
     assert (answer.json()["translatedText"], answer.headers["X-Model-Version"]) == ("X.!", "4")
+
+
+def test_head_says_what_get_says_without_the_body(stage: Stage) -> None:
+    for path in ("/health", "/status", "/models", "/languages", "/metrics", "/spec", "/docs", "/ping", "/version"):
+        head, whole = stage.client.request("HEAD", path), stage.client.get(path)
+        assert (head.status_code, head.content, whole.status_code) == (200, b"", 200), path
+        assert head.headers["content-type"] == whole.headers["content-type"]
+    page = stage.client.request("HEAD", "/", headers={"Accept": "text/html"})
+    assert (page.status_code, page.content) == (200, b"")
+    stage.current[0] = None
+    assert stage.client.request("HEAD", "/health").status_code == 503
+    assert stage.client.request("HEAD", "/translate").status_code == 405
+    assert stage.client.request("HEAD", "/language/translate/v2?q=dog&target=de").status_code == 405  # it would cost

@@ -150,6 +150,24 @@ def test_the_thread_sends_what_was_counted_when_it_is_stopped(store: KeyStore, c
     assert [one.characters for one in store.months(digest_of(secret))] == [5]
 
 
+def test_a_request_without_a_known_key_has_the_status_of_its_dialect(stage: Stage) -> None:
+    stage.endpoint.keys = Keys(["secret"])
+    chat = {"model": "en-de", "messages": [{"role": "user", "content": "a dog"}]}
+    for headers in ({}, {"Authorization": "Bearer wrong"}):
+        answer = stage.client.post("/v1/chat/completions", json=chat, headers=headers)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["type"], error["code"]) == (401, "invalid_request_error", "invalid_api_key")
+        assert stage.client.get("/v1/models").status_code == 401
+        for path in (
+            "/v2/translate",
+            "/translate",
+            "/language/translate/v2",
+            "/invocations",
+            "/v3/projects/p:translateText",
+        ):
+            assert stage.client.post(path, json={}, headers=headers).status_code == 403, path
+
+
 def test_listed_keys_have_no_limits_and_are_not_stored(store: KeyStore, clock: Clock) -> None:
     store.add("anna", characters=1)
     found = Keys(["listed"], store, clock)

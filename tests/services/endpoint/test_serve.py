@@ -163,7 +163,9 @@ def test_a_port_in_use_is_named_with_a_way_out() -> None:
             bind("127.0.0.1", port)
 
 
-def test_settings_of_several_models_that_do_not_fit_together_are_named() -> None:
+def test_settings_that_do_not_fit_together_are_named() -> None:
+    with pytest.raises(UserError, match=r"serve\.suggestions: needs serve\.database"):
+        check(ServeConfig(suggestions=True, database=None))
     with pytest.raises(UserError, match=r"serve\.models: cannot be set with serve\.bundle"):
         check(ServeConfig(models=["a"], bundle="b"))
     with pytest.raises(UserError, match=r"serve\.weights: 1 numbers for 2 of serve\.models"):

@@ -17,6 +17,7 @@ from services.endpoint.memory import Memory
 from services.endpoint.memory_store import MemoryStore, Unit
 from services.jobs.ledger.database import Database
 from services.store import database as store
+from tests.services.endpoint.conftest import Client, Stage, lean_app
 from tests.services.jobs.conftest import postgres, url
 
 __all__ = ["postgres", "url"]  # fixtures
@@ -122,3 +123,51 @@ def test_many_servers_count_at_once_and_lose_nothing(url: str) -> None:
     with closing(KeyStore(url)) as store:
         assert store.months("d") == [Period("d", month, 60, 20)]
         assert store.months(digest_of("other")) == []
+
+
+GLOSSARY = {"name": "pets", "source_lang": "EN", "target_lang": "DE", "entries": "dog\tHund", "entries_format": "tsv"}
+SUGGESTION = {"q": "the dog", "s": "der Hund", "source": "en", "target": "de"}
+LONG = "en-" + "-".join(["abcdefgh"] * 5)
+
+
+def storing(stage: Stage, keys: KeyStore) -> Client:
+    stage.endpoint.glossaries, stage.endpoint.memory = Glossaries(keys), Memory(MemoryStore(keys))
+    stage.endpoint.suggestions = True
+    return Client(lean_app(stage.endpoint))
+
+
+def test_no_database_gets_what_only_some_can_store(stage: Stage, url: str) -> None:
+    with closing(KeyStore(url)) as keys:
+        client = storing(stage, keys)
+        assert client.post("/suggest", json=SUGGESTION).status_code == 200
+        for wrong in ({"q": "the\0dog"}, {"s": "\0"}, {"source": LONG}, {"target": "fr"}, {"source": "de"}):
+            assert client.post("/suggest", json={**SUGGESTION, **wrong}).status_code == 400, wrong
+        made = client.post("/v2/glossaries", json=GLOSSARY).json()["glossary_id"]
+        assert client.post("/v2/glossaries", json={**GLOSSARY, "name": "a\0b"}).status_code == 400
+        renamed = client.request("PATCH", f"/v3/glossaries/{made}", json={"name": "a\0b"})
+        assert (renamed.status_code, list(renamed.json())) == (400, ["message"])
+        for name in ("\0", "no-id"):
+            asked = {"q": "the dog runs", "source": "en", "target": "de", "glossary": name}
+            assert client.post("/translate", json=asked).status_code == 400
+            deepl = {"text": "dog", "source_lang": "EN", "target_lang": "DE", "glossary_id": name}
+            assert client.post("/v2/translate", json=deepl).status_code == 404
+        assert client.post("/translate", json={**asked, "glossary": made}).status_code == 200
+
+
+def test_a_database_that_is_away_is_said_in_each_dialect(stage: Stage, url: str) -> None:
+    with closing(KeyStore(url)) as keys:
+        client = storing(stage, keys)
+        made = client.post("/v2/glossaries", json=GLOSSARY).json()["glossary_id"]
+        run_sql(url, "DROP TABLE glossary_dictionaries", "DROP TABLE glossaries", "DROP TABLE translation_memory")
+        asked = {"q": "the dog runs", "source": "en", "target": "de", "glossary": made}
+        google = {"contents": ["dog"], "sourceLanguageCode": "en", "targetLanguageCode": "de"}
+        for path, body, field in (
+            ("/translate", asked, "error"),
+            ("/suggest", SUGGESTION, "error"),
+            ("/v2/glossaries", GLOSSARY, "message"),
+            ("/v3/projects/p:translateText", {**google, "glossaryConfig": {"glossary": made}}, "error"),
+        ):
+            answer = client.post(path, json=body)
+            assert (answer.status_code, list(answer.json())) == (503, [field]), path
+        assert answer.json()["error"]["status"] == "UNAVAILABLE"
+        assert client.post("/translate", json={**asked, "glossary": None}).status_code == 200

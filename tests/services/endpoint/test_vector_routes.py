@@ -128,6 +128,7 @@ def test_the_answers_headers_name_model_version_run_and_manifest(stage: Stage) -
         ("/neighbours", {"word": 1}, 400, "word must be a string"),
         ("/neighbours", {"word": ""}, 400, "missing word parameter"),
         ("/neighbours", {"vector": [1, 2]}, 400, "these have 4 numbers each"),
+        ("/neighbours", {"vector": [0, 0.0, 0, 0]}, 400, "zeros have no direction"),
         ("/neighbours", {"vector": "1,2"}, 400, "vector must be a list of finite numbers"),
         ("/neighbours", {"vector": [True, 1, 1, 1]}, 400, "vector must be a list of finite numbers"),
         ("/neighbours", {"vector": [1, 2, 3, 10**400]}, 400, "vector must be a list of finite numbers"),

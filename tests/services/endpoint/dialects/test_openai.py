@@ -112,6 +112,6 @@ def test_vectors_are_floats_or_base64(stage: Stage) -> None:
 
 def test_the_key_is_a_bearer_token(stage: Stage) -> None:
     stage.endpoint.keys = Keys(["secret"])
-    assert chat(stage).json()["error"]["type"] == "permission_error"
+    assert chat(stage).status_code == 401
     answer = stage.client.request("GET", "/v1/models", headers={"Authorization": "Bearer secret"})
     assert answer.status_code == 200
