@@ -65,6 +65,11 @@ FORMS: tuple[tuple[str, Form], ...] = (
 )
 
 
+def form_of(path: str) -> Form:
+    """Returns the form of errors of the dialect that `path` belongs to."""
+    return next((form for start, form in FORMS if path.startswith(start)), libretranslate)
+
+
 def as_json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Returns `content` as JSON, without escaping its letters."""
     return Response(orjson.dumps(content), status, headers, media_type="application/json")
@@ -72,9 +77,7 @@ def as_json(content: object, status: int = 200, headers: Mapping[str, str] | Non
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, path: str = "") -> Response:
     """Returns an error answer with its reason, in the form of the dialect that `path` belongs to."""
-    form = next((form for start, form in FORMS if path.startswith(start)), libretranslate)
+    form = form_of(path)
     if status == OVER_QUOTA and form is not deepl:
         status = HTTPStatus.TOO_MANY_REQUESTS
-    if status == NO_KEY and form is not openai:
-        status = HTTPStatus.FORBIDDEN
     return as_json(form(status, message), status, headers)

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from model.errors import ServiceError
 from services.endpoint import openapi
 from services.endpoint.access_log import AccessLog
-from services.endpoint.answer import NO_KEY, OVER_QUOTA, as_json, refusal
+from services.endpoint.answer import NO_KEY, OVER_QUOTA, as_json, form_of, openai, refusal
 from services.endpoint.body_limit import BodyLimit
 from services.endpoint.dialects.deepl import add_deepl_routes
 from services.endpoint.dialects.deepl_documents import add_deepl_document_routes
@@ -51,7 +51,7 @@ from services.version import version
 
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
 DAY = 86_400  # seconds that a browser remembers who may ask
-KEYS = {"characters": OVER_QUOTA, "missing": NO_KEY, "unknown": NO_KEY}  # refused keys; other reasons: by the error
+NO_KEY_REASONS = ("missing", "unknown")
 logger = logging.getLogger(__name__)
 ASKED_BY_HEAD = (  # what costs nothing and deletes nothing
     *("/", "/docs", "/spec", "/models", "/languages", "/frontend/settings"),
@@ -96,8 +96,13 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
 
     @app.exception_handler(HTTPException)
     async def refuse(request: Request, problem: HTTPException) -> Response:
-        status = KEYS.get(problem.reason) if isinstance(problem, KeyRefusedError) else None
-        return refusal(status or problem.status_code, problem.detail, problem.headers, request.url.path)
+        path, status = request.url.path, problem.status_code
+        if isinstance(problem, KeyRefusedError):
+            if problem.reason == "characters":
+                status = OVER_QUOTA
+            elif problem.reason in NO_KEY_REASONS and form_of(path) is openai:
+                status = NO_KEY
+        return refusal(status, problem.detail, problem.headers, path)
 
     @app.exception_handler(ServiceError)
     async def refuse_for_now(request: Request, problem: ServiceError) -> Response:
