@@ -60,8 +60,16 @@ def started(folder: Path, *words: str) -> Iterator["subprocess.Popen[str]"]:
 
 
 def ask(port: int) -> int:
-    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
-        return int(connection.recv(20))
+    """Returns the id of the process that answers; a connection that ends with a killed process is made again."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        with (
+            contextlib.suppress(ConnectionResetError),
+            socket.create_connection(("127.0.0.1", port), PATIENCE) as connection,
+        ):
+            if answer := connection.recv(20):
+                return int(answer)
+    raise AssertionError("no process answers")
 
 
 def until(done: Callable[[], bool]) -> None:
