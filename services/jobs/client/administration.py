@@ -12,11 +12,11 @@ class Administration(Connection):
     def bill(self, owner: str | None = None) -> list[dict[str, Any]]:
         """Returns the tokens and seconds lost, by cause, job and owner."""
         query = {"owner": owner} if owner else {}
-        return self._json("GET", "/v1/bill", params=query)  # type: ignore[return-value]  # JSON is what it is
+        return self._rows("/v1/bill", params=query)
 
     def quotas(self) -> list[dict[str, Any]]:
         """Returns the owners' quotas."""
-        return self._json("GET", "/v1/quotas")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/quotas")
 
     def set_quota(
         self, owner: str, cpus: float | None = None, gpus: float | None = None, jobs: int | None = None
@@ -26,7 +26,7 @@ class Administration(Connection):
 
     def projects(self) -> list[dict[str, Any]]:
         """Returns the asker's projects with members, quota and use; all for an admin."""
-        return self._json("GET", "/v1/projects")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/projects")
 
     def one_project(self, name: str) -> dict[str, Any]:
         """Returns a project."""
@@ -56,7 +56,7 @@ class Administration(Connection):
 
     def models(self) -> list[dict[str, Any]]:
         """Returns the owners of registered models' names."""
-        return self._json("GET", "/v1/models")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/models")
 
     def give_model(self, name: str, owner: str = "", project: str = "") -> None:
         """Gives the name of a registered model to an owner, or to a project."""
@@ -80,7 +80,7 @@ class Administration(Connection):
 
     def tokens(self) -> list[dict[str, Any]]:
         """Returns all tokens' records; the tokens themselves are not stored."""
-        return self._json("GET", "/v1/tokens")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/tokens")
 
     def issue(self, name: str, owner: str, role: str) -> str:
         """Issues a token and returns it; it is shown only once."""
@@ -105,7 +105,7 @@ class Administration(Connection):
 
     def people(self) -> list[dict[str, Any]]:
         """Returns the issuer's accounts that have an owner's name."""
-        return self._json("GET", "/v1/people")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/people")
 
     def allow_person(self, owner: str) -> None:
         """Lets the next account that signs in under this name have it."""
@@ -121,7 +121,7 @@ class Administration(Connection):
 
     def my_tokens(self) -> list[dict[str, Any]]:
         """Returns the records of the tokens that the asker made; the tokens themselves are not stored."""
-        return self._json("GET", "/v1/me/tokens")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/me/tokens")
 
     def make_token(self, name: str, ends: str | None = None, role: str | None = None) -> str:
         """Makes a token for the asker and returns it; it is shown only once. `ends`: 30d or a date, 90d if None."""

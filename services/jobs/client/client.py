@@ -88,7 +88,8 @@ class JobClient(Administration):
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._json("POST", "/v1/jobs", json=body)  # type: ignore[return-value]  # JSON is what it is
+                found: Job = self._ask("POST", "/v1/jobs", json=body).json()
+                return found
             except ServiceError:
                 if time.monotonic() > deadline:
                     raise
@@ -103,11 +104,12 @@ class JobClient(Administration):
         body = {"verb": verb, "overrides": list(overrides), "runs": [list(run) for run in runs]}
         body |= {"project": self.project, **options}
         body.setdefault("key", secrets.token_hex(16))
-        return self._json("POST", "/v1/arrays", json=body, timeout=600)  # type: ignore[return-value]  # JSON is what it is
+        found: list[Job] = self._ask("POST", "/v1/arrays", json=body, timeout=600).json()
+        return found
 
     def presets(self) -> list[dict[str, Any]]:
         """Returns one's own presets: name, verb, words."""
-        return self._json("GET", "/v1/presets")  # type: ignore[return-value]  # as above
+        return self._rows("/v1/presets")
 
     def keep_preset(self, name: str, verb: str, words: Sequence[str]) -> dict[str, Any]:
         """Keeps a submission as a preset; `words` may hold options such as jobs.priority=high."""
@@ -133,7 +135,7 @@ class JobClient(Administration):
 
     def schedules(self) -> list[dict[str, Any]]:
         """Returns the schedules."""
-        return self._json("GET", "/v1/schedules")  # type: ignore[return-value]  # JSON is what it is
+        return self._rows("/v1/schedules")
 
     def set_schedule(self, number: str, active: bool) -> None:
         """Resumes or pauses a schedule."""
@@ -167,7 +169,8 @@ class JobClient(Administration):
                 return
 
     def job(self, name: str) -> Detail:
-        return self._json("GET", f"/v1/jobs/{path_part(name)}")  # type: ignore[return-value]  # as above
+        found: Detail = self._ask("GET", f"/v1/jobs/{path_part(name)}").json()
+        return found
 
     def why(self, name: str) -> dict[str, Any]:
         """Returns what it waits for, who holds that, and when it will start."""
@@ -187,7 +190,8 @@ class JobClient(Administration):
 
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
-        return self._json("POST", f"/v1/jobs/{path_part(name)}/{action}", json=body)  # type: ignore[return-value]  # as above
+        found: Job = self._ask("POST", f"/v1/jobs/{path_part(name)}/{action}", json=body).json()
+        return found
 
     def remove(self, name: str) -> None:
         self._ask("DELETE", f"/v1/jobs/{path_part(name)}")

@@ -83,6 +83,10 @@ class Connection:
         found: dict[str, Any] = self._ask(method, path, **more).json()
         return found
 
+    def _rows(self, path: str, **more: Any) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._ask("GET", path, **more).json()
+        return found
+
     def _ask(self, method: str, path: str, **more: Any) -> httpx.Response:
         try:
             answer = self._http.request(method, path, **more)
