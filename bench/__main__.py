@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from bench.result import Result
-from model.openmp import limit_spinning
+from dragoman.model.openmp import limit_spinning
 
 
 def benchmarks() -> dict[str, str]:

@@ -27,13 +27,13 @@ import httpx
 from sqlalchemy import insert
 
 from bench.result import Result
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.tables import Attempt, Change, Job
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job
+from dragoman.services.jobs.states import State
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BEFORE = REPOSITORY / "tests" / "services" / "jobs" / "tables" / "0.2.0-sqlite.sql"
-COMMAND = [sys.executable, "-m", "services.cli"]
+COMMAND = [sys.executable, "-m", "dragoman.services.cli"]
 SETTINGS = ["service.endpoint=false", "service.port=0", "service.ports=0"]
 STATES = ("submitted", "planned", "waiting", "starting", "running", "succeeded")
 METRICS = 50  # of an MLflow run

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.peers import ROOT
 from bench.result import Result, in_turns
-from model import openmp
+from dragoman.model import openmp
 
 LIBRARYS_OWN = "300000"  # rounds that libgomp spins for by itself
 

@@ -15,14 +15,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from bench.result import Result
-from pipelines.cluster.map import here
-from pipelines.corpus.clean.block import load_keys
-from pipelines.corpus.making import Sharding
-from pipelines.corpus.pack.spreading import Nodes
-from pipelines.corpus.parallel import plan_pairs, read_blocks
-from pipelines.corpus.plan.codes import RULES, load_codes
-from pipelines.corpus.read.sources import sources_of
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
+from dragoman.pipelines.cluster.map import here
+from dragoman.pipelines.corpus.clean.block import load_keys
+from dragoman.pipelines.corpus.making import Sharding
+from dragoman.pipelines.corpus.pack.spreading import Nodes
+from dragoman.pipelines.corpus.parallel import plan_pairs, read_blocks
+from dragoman.pipelines.corpus.plan.codes import RULES, load_codes
+from dragoman.pipelines.corpus.read.sources import sources_of
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
 
 Pair = tuple[str, str]
 

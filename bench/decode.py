@@ -26,17 +26,17 @@ from sacrebleu import corpus_bleu
 from bench.peers import ROOT, peer_environment, peer_python
 from bench.result import Result, in_turns
 from bench.trainer import TINY, default_precision, trainer
-from conf.compose import typed, values
-from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
-from model.inference.bleu import tokeniser
-from model.inference.translator import open_translator
-from model.networks.network import TranslationNetwork
-from model.settings import EngineName
-from model.shards.manifest import read_manifest
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.evaluation.translation import held_out
-from pipelines.shard import shard
+from dragoman.conf.compose import typed, values
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.settings import EngineName
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.shard import shard
 
 BATCH, TOKENS, STEPS = 64, 2048, 500
 EQUAL = 1.0  # BLEU between two that translate equally well

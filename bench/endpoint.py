@@ -33,12 +33,12 @@ import torch
 from bench.libretranslate import serving_libretranslate
 from bench.peers import ROOT
 from bench.result import Result
-from model.bundles.translation import save_bundle
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import EngineName
-from model.text.subwords import UnigramTokenizer
-from model.text.tokenizer import BOS, EOS, PAD, SPECIAL_PIECES, UNK, TokenizerPair
-from model.text.word_table import SPACE
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import EngineName
+from dragoman.model.text.subwords import UnigramTokenizer
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, SPECIAL_PIECES, UNK, TokenizerPair
+from dragoman.model.text.word_table import SPACE
 
 WORDS, LENGTH = 10_000, 25
 FIRST = len(SPECIAL_PIECES) + 1  # behind the full stop, which the endpoint gives a sentence that has none
@@ -258,7 +258,7 @@ def serving(bundle: Path, home: Path, settings: Sequence[str]) -> Iterator[tuple
     """Yields the address of `dragoman serve` over the bundle, and its process."""
     words = [f"serve.bundle={bundle}", f"serve.engine={SERVED}", "serve.port=0", f"paths.root={home}", *settings]
     process = subprocess.Popen(
-        [sys.executable, "-m", "services.cli", "serve", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "dragoman.services.cli", "serve", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:

@@ -18,9 +18,9 @@ import numpy as np
 
 from bench.peers import ROOT
 from bench.sample_text import words as made_up_words
-from model.text.tokenizer import SPECIAL_PIECES
-from model.word_vectors.learner import Text
-from model.word_vectors.vocabulary import Vocabulary
+from dragoman.model.text.tokenizer import SPECIAL_PIECES
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.vocabulary import Vocabulary
 
 CORPORA = ROOT.parent / "shared" / "corpora"
 RECORD = 1000  # words

@@ -14,10 +14,10 @@ import yaml
 
 from bench.eole_training import configuration
 from bench.peers import peer_python
-from model.shards.manifest import read_manifest
-from model.shards.reader import ShardReader
-from model.text.tokenizer import SPECIAL
-from model.text.tokenizers import load_pair
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import SPECIAL
+from dragoman.model.text.tokenizers import load_pair
 
 SAVE_EVERY = 50  # updates: what is trained after the last of them does not count
 BEAM, SENTENCES = 5, 64

@@ -1,4 +1,4 @@
-"""The forecast before `services.jobs.planning.estimate` went by width and layers: one rate for all trainings."""
+"""The forecast before `services/jobs/planning/estimate.py` went by width and layers: one rate for all trainings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

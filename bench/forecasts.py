@@ -16,7 +16,7 @@ from typing import Any
 
 from bench import forecast_baseline
 from bench.result import Result
-from services.jobs.planning.estimate import estimate
+from dragoman.services.jobs.planning.estimate import estimate
 
 RUNS = Path(__file__).with_name("forecast_runs.json")
 SEED = 20

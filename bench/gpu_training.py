@@ -14,15 +14,15 @@ import torch
 from bench.result import Result
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
-from model.networks.architectures import architecture, build_network
-from model.networks.network import TranslationNetwork
-from model.networks.transformer import TransformerConfig
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig, TrainConfig
-from pipelines.training.loop import Trainer
+from dragoman.model.networks.architectures import architecture, build_network
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.transformer import TransformerConfig
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import LoaderConfig, TrainConfig
+from dragoman.pipelines.training.loop import Trainer
 
 VOCABULARY, TOKENS = 10_000, 32_768
 MODELS = {

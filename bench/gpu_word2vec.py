@@ -15,10 +15,10 @@ import torch
 
 from bench.english_text import RECORD, english_text
 from bench.result import in_turns, rate
-from model.word_vectors.batched import BatchedWord2Vec
-from model.word_vectors.batched import Path as TorchPath
-from model.word_vectors.learner import Text
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.word_vectors.batched import BatchedWord2Vec
+from dragoman.model.word_vectors.batched import Path as TorchPath
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 VARIANTS = {
     "": Word2VecConfig(),

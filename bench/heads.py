@@ -21,13 +21,13 @@ from pathlib import Path
 import zstandard
 
 from bench.result import Result
-from conf import compose
-from model.bundles.labelled import load_label_bundle
-from model.shards.manifest import LABELS, read_manifest
-from pipelines import train
-from pipelines.config import Config
-from pipelines.evaluation.translation import held_out
-from pipelines.shard import shard
+from dragoman.conf import compose
+from dragoman.model.bundles.labelled import load_label_bundle
+from dragoman.model.shards.manifest import LABELS, read_manifest
+from dragoman.pipelines import train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.shard import shard
 
 REVIEWS = Path("../shared/corpora/nltk/movie_reviews.zip")
 NAME = re.compile(r"movie_reviews/(pos|neg)/cv(\d+)_\d+\.txt")

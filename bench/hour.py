@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.quality import execute
 from bench.result import Result
 from bench.two_cores import at_once, corpus_arguments, corpus_overrides, train_command, two_cores
-from pipelines.evaluation.metrics import Scores, score
+from dragoman.pipelines.evaluation.metrics import Scores, score
 
 BACK_STEPS = 1500  # a fifth of the experiment's: what reorders need not translate well by itself
 HELD_OUT = ("valid", "test")

@@ -27,26 +27,26 @@ from typing import Any
 import psutil
 
 from bench.result import Result
-from services.http.listening import bind
-from services.jobs.executors.base import Observation, Start
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.planning.planner import Planner
-from services.jobs.records import Request
-from services.jobs.scheduling.decide import decide_queue
-from services.jobs.scheduling.entries import Capacity, Entry
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.room import Needs, Node
-from services.jobs.scheduling.simulate import Simulation
-from services.jobs.service.intake import Intake
-from services.jobs.service.loop import Loop
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
-from services.jobs.up.app import create_app
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.executors.base import Observation, Start
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.planning.planner import Planner
+from dragoman.services.jobs.records import Request
+from dragoman.services.jobs.scheduling.decide import decide_queue
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.room import Needs, Node
+from dragoman.services.jobs.scheduling.simulate import Simulation
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
 
 CLIENTS, GOAL = 50, 100.0  # at once; milliseconds
 NODES = tuple(Node(str(number), 8.0) for number in range(8))

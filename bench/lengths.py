@@ -13,8 +13,8 @@ import torch
 from matplotlib.ticker import ScalarFormatter
 
 from bench.result import Result
-from pipelines.comparison.costs import LayerCost, layer_costs
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
+from dragoman.pipelines.comparison.costs import LayerCost, layer_costs
+from dragoman.pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
 
 WIDTH, SHORTEST, LONGEST = 128, 512, 16_384
 COLOURS = (BLUE, GREEN, "#7a4fa3", GREY, ORANGE)

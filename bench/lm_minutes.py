@@ -20,19 +20,19 @@ from pathlib import Path
 import torch
 
 from bench.result import Result
-from conf import compose
-from model.bundles.language import load_text_bundle
-from model.networks.architectures import architecture
-from model.runs import paths
-from pipelines import train
-from pipelines.cluster.ranks import Ranks
-from pipelines.comparison.speed import TrainingRecord, training_record
-from pipelines.config import Config
-from pipelines.shard import shard
-from pipelines.tasks.language import make_loader, validation_batches
-from pipelines.tasks.language_release import fresh_network, text_tokenizer
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
-from pipelines.training.loop import Trainer
+from dragoman.conf import compose
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.networks.architectures import architecture
+from dragoman.model.runs import paths
+from dragoman.pipelines import train
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.comparison.speed import TrainingRecord, training_record
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks.language import make_loader, validation_batches
+from dragoman.pipelines.tasks.language_release import fresh_network, text_tokenizer
+from dragoman.pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, clean, panels
+from dragoman.pipelines.training.loop import Trainer
 
 ROOT = Path("../shared/corpora/charlm")
 RATES = (0.002, 0.006)

@@ -16,11 +16,11 @@ from statistics import fmean
 
 from bench.result import Result
 from bench.trainer import plain_paths, trainer
-from conf import compose
-from model.runs import journal, paths
-from model.settings import Precision
-from pipelines.config import Config
-from pipelines.shard import shard
+from dragoman.conf import compose
+from dragoman.model.runs import journal, paths
+from dragoman.model.settings import Precision
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
 
 TOKENS, BLOCK, VOCABULARY = 1024, 200, 1000
 RATE, WARM_UP = 0.0015, 400

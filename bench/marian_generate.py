@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from transformers import MarianConfig, MarianMTModel
 
-from model.bundles.translation import load_bundle
-from model.networks.transformer import Transformer
-from model.text.tokenizer import BOS, EOS, PAD
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.networks.transformer import Transformer
+from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 
 def main(bundle: Path, path: Path) -> float:

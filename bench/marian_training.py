@@ -11,10 +11,10 @@ from pathlib import Path
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from model.shards.reader import ShardReader
-from model.text.tokenizer import BOS, EOS, PAD
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import BOS, EOS, PAD
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import LoaderConfig
 
 
 def main(shards: Path, steps: int, warm_up: int, threads: int) -> float:

@@ -21,7 +21,11 @@ from bench.result import Result
 from bench.sample_text import write_text
 
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
-DRAGOMAN = [sys.executable, "-c", "import sys; from pipelines.entries import main; sys.exit(main(sys.argv[1:]))"]
+DRAGOMAN = [
+    sys.executable,
+    "-c",
+    "import sys; from dragoman.pipelines.entries import main; sys.exit(main(sys.argv[1:]))",
+]
 
 
 def run(quick: bool, args: list[str]) -> Result:

@@ -17,13 +17,13 @@ from pathlib import Path
 import sacrebleu
 
 from bench.result import Result
-from conf import compose
-from model.inference.translator import open_translator
-from pipelines import train
-from pipelines.config import Config
-from pipelines.evaluation.translation import held_out
-from pipelines.loaders.modifiers import MODIFIERS, Draws
-from pipelines.shard import shard
+from dragoman.conf import compose
+from dragoman.model.inference.translator import open_translator
+from dragoman.pipelines import train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.loaders.modifiers import MODIFIERS, Draws
+from dragoman.pipelines.shard import shard
 
 FORMS = ("clean", "upper_case", "typos", "no_stop")
 SEED = 99  # of the test set's typos, which no training draws

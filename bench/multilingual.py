@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.result import Result
-from conf import compose
-from pipelines import train
-from pipelines.config import Config
-from pipelines.evaluation.translation import evaluate_bundle
-from pipelines.shard import shard
+from dragoman.conf import compose
+from dragoman.pipelines import train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import evaluate_bundle
+from dragoman.pipelines.shard import shard
 
 TARGETS = ("de", "fr", "cs")
 SPLITS = ("valid", "test")

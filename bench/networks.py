@@ -18,11 +18,11 @@ from bench.result import Result, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.trainer import TOKENS, VOCABULARY, default_precision, training_speed
-from conf import compose
-from model.networks.architectures import any_network, architecture, model_config
-from pipelines.config import Config
-from pipelines.tasks.language import make_loader
-from pipelines.tasks.language_release import fresh_network, text_tokenizer
+from dragoman.conf import compose
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.language import make_loader
+from dragoman.pipelines.tasks.language_release import fresh_network, text_tokenizer
 
 FIXED = {"embedding": 160, "width": 224}
 ATTENTIVE = {"embedding": 176, "width": 288, "encoder_width": 144}

@@ -19,21 +19,21 @@ import torch
 from torch import Tensor
 
 from bench.result import Result
-from conf import compose
-from model.bundles.language import load_text_bundle
-from model.layers.transformer_layers import BatchNorm
-from model.networks.language_network import LanguageNetwork, language_loss
-from model.networks.network import Network
-from model.runs import journal, paths
-from model.settings import LossConfig
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
-from pipelines import train
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.shard import shard
-from pipelines.tasks.language import validation_batches
-from pipelines.tracking.plots import BLUE, ORANGE, Points, clean, panels
+from dragoman.conf import compose
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.layers.transformer_layers import BatchNorm
+from dragoman.model.networks.language_network import LanguageNetwork, language_loss
+from dragoman.model.networks.network import Network
+from dragoman.model.runs import journal, paths
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
+from dragoman.pipelines import train
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks.language import validation_batches
+from dragoman.pipelines.tracking.plots import BLUE, ORANGE, Points, clean, panels
 
 NORMS: tuple[Literal["layer", "batch"], ...] = ("layer", "batch")
 COLOURS = {"layer": BLUE, "batch": ORANGE}

@@ -17,12 +17,12 @@ import httpx
 
 from bench.jobs import at, at_work, make
 from bench.result import Result
-from services.jobs.ledger.saved import SavedItems
-from services.jobs.ledger.tables import Attempt, Job
-from services.jobs.pages.jobpage import PARENT
-from services.jobs.records import attempt_of
-from services.jobs.service.loop import Loop
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.pages.jobpage import PARENT
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import State
 
 GOAL = 200.0  # milliseconds
 OWNER = "o7"  # who looks

@@ -6,7 +6,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from model import openmp
+from dragoman.model import openmp
 
 ROOT = Path(__file__).resolve().parent.parent
 

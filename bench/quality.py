@@ -68,7 +68,7 @@ def execute(words: list[str], home: Path) -> None:
     Raises:
         RuntimeError: it failed; holds what it said.
     """
-    programs = {"dragoman": [sys.executable, "-m", "services.cli"], "python": [sys.executable]}
+    programs = {"dragoman": [sys.executable, "-m", "dragoman.services.cli"], "python": [sys.executable]}
     command = [*programs[words[0]], *words[1:]]
     environment = {**os.environ, "DRAGOMAN_HOME": str(home), "MPLBACKEND": "agg"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from scipy.stats import t as student
 
-from conf import groups
-from model.networks.architectures import any_network, model_config
+from dragoman.conf import groups
+from dragoman.model.networks.architectures import any_network, model_config
 
 SURE = 0.95  # share of further runs that the interval of a figure with several values should hold
 VOCABULARY = 10_000

@@ -145,7 +145,7 @@ class Cluster:
     def call(self, *words: str, node: str = "head") -> "subprocess.Popen[str]":
         """A verb as a user starts it on a node."""
         return subprocess.Popen(
-            [*self._inside(self.nodes[node]), sys.executable, "-m", "services.cli", *words],
+            [*self._inside(self.nodes[node]), sys.executable, "-m", "dragoman.services.cli", *words],
             cwd=REPOSITORY,
             env=self.of(self.nodes[node]),
             stdin=subprocess.DEVNULL,

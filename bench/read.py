@@ -23,15 +23,15 @@ import torch
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns, rate
 from bench.sample_text import write_ids
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.reader import Chunk, ShardReader
-from model.shards.stream import stream_chunks
-from model.shards.writer import write_shard
-from model.text.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
-from model.text.words import WordTokenizer
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.loaders.window import Window, philox_order
-from pipelines.settings import LoaderConfig
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.reader import Chunk, ShardReader
+from dragoman.model.shards.stream import stream_chunks
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.tokenizer import EOS, SPECIAL, SPECIAL_PIECES
+from dragoman.model.text.words import WordTokenizer
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.loaders.window import Window, philox_order
+from dragoman.pipelines.settings import LoaderConfig
 
 VOCABULARY, CHUNK, TOKENS, WINDOW = 10_000, 4096, 4096, 16
 Pair = tuple[np.ndarray, np.ndarray]

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bench.result import rate
-from model.text.tokenizer import BOS, PAD
-from pipelines.loaders.window import cut
+from dragoman.model.text.tokenizer import BOS, PAD
+from dragoman.pipelines.loaders.window import cut
 
 BLOCK, WINDOW = 4096, 16  # pairs a block, blocks a window
 SIDES = ("source", "target")

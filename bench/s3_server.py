@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
-from model.ports import free_ports
+from dragoman.model.ports import free_ports
 
 Kind = Literal["delay", "reset", "status", "cut", "long", "short", "damage", "lost", "away"]
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "who", "AWS_SECRET_ACCESS_KEY": "s3cr3t-of-the-bucket", "AWS_REGION": "us-east-1"}

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from model.shards.manifest import Manifest, Split, chunk_records, write_manifest
-from model.shards.writer import write_shard
-from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
-from model.text.words import WordTokenizer
+from dragoman.model.shards.manifest import Manifest, Split, chunk_records, write_manifest
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.tokenizer import SPECIAL, SPECIAL_PIECES
+from dragoman.model.text.words import WordTokenizer
 
 
 def write_sample_shards(directory: Path, pairs: list[tuple[np.ndarray, np.ndarray]], vocabulary: int) -> Path:

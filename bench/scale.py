@@ -18,19 +18,19 @@ import time
 from pathlib import Path
 
 from bench.result import Result
-from model.shards.manifest import LENGTH_BOUNDS, Manifest, ShardEntry, Split, write_manifest
-from services.jobs.scheduling.entries import Capacity, Entry
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.room import Needs, Node
-from services.jobs.scheduling.simulate import Simulation
-from services.jobs.states import State
+from dragoman.model.shards.manifest import LENGTH_BOUNDS, Manifest, ShardEntry, Split, write_manifest
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.room import Needs, Node
+from dragoman.services.jobs.scheduling.simulate import Simulation
+from dragoman.services.jobs.states import State
 
 SHARD, CHUNK, TOKENS = 131_072, 4096, 30  # records of a shard and of a chunk (the defaults); tokens of a side
 MEASURE = """
 import json, resource, sys, time
 from pathlib import Path
-from model.shards.reader import ShardReader
-from pipelines.loaders.pairs import ChunkOrder
+from dragoman.model.shards.reader import ShardReader
+from dragoman.pipelines.loaders.pairs import ChunkOrder
 ShardReader._check_size = lambda self, entry: None  # there are no files
 peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 before, began = peak(), time.process_time()

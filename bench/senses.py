@@ -11,10 +11,10 @@ import statistics
 from pathlib import Path
 
 from bench.result import Result
-from model.errors import UserError
-from model.inference.sentence_vectors import load_any_bundle, network_vectors
-from model.inference.uses_picture import uses_picture
-from pipelines.evaluation.senses import MOST, SENSES, accuracies, draw_uses, vectors_of
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
+from dragoman.model.inference.uses_picture import uses_picture
+from dragoman.pipelines.evaluation.senses import MOST, SENSES, accuracies, draw_uses, vectors_of
 
 
 def run(quick: bool, args: list[str]) -> Result:

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from sacrebleu.metrics.bleu import BLEU
 
-from model.shards.manifest import read_manifest
-from model.text.tokenizers import load_pair
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizers import load_pair
 
 SAMPLES, PARTS = 2000, 10
 HYPHEN = re.compile(r"\w-\w")

@@ -22,14 +22,14 @@ import numpy as np
 
 from bench.result import Result
 from bench.sample_text import write_text
-from conf.compose import typed, values
-from model.text.normalise import normalise
-from model.text.subword_training import THREADS
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines.config import Config
-from pipelines.loaders.texts import unpack_split
-from pipelines.shard import shard
+from dragoman.conf.compose import typed, values
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.subword_training import THREADS
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.texts import unpack_split
+from dragoman.pipelines.shard import shard
 
 ROUNDS = 3
 BATCH = 10_000  # lines that the peer encodes in one call

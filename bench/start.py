@@ -56,7 +56,7 @@ class Starts:
     def command(self, verb: str, *words: str) -> "subprocess.Popen[bytes]":
         """A verb with the demo's settings, in the home of this measurement."""
         return subprocess.Popen(
-            [sys.executable, "-m", "services.cli", verb, *WORDS, *words],
+            [sys.executable, "-m", "dragoman.services.cli", verb, *WORDS, *words],
             env={**os.environ, "DRAGOMAN_HOME": str(self.home)},
             stdout=subprocess.DEVNULL,
         )

@@ -23,18 +23,18 @@ from bench.s3_server import Proxy, s3_server
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.trainer import trainer
-from model.runs import attempts
-from model.shards import remote
-from model.shards.manifest import MANIFEST, read_manifest
-from model.shards.stream import open_reader
-from model.shards.verify import shard_files
-from model.storage.mirror import local_folder
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig
-from pipelines.training import checkpoint
-from pipelines.training.loop import copied
-from pipelines.training.publishing import publisher
+from dragoman.model.runs import attempts
+from dragoman.model.shards import remote
+from dragoman.model.shards.manifest import MANIFEST, read_manifest
+from dragoman.model.shards.stream import open_reader
+from dragoman.model.shards.verify import shard_files
+from dragoman.model.storage.mirror import local_folder
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import LoaderConfig
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.training.loop import copied
+from dragoman.pipelines.training.publishing import publisher
 
 LATENCY, VOCABULARY, TOKENS = 0.05, 8000, 512
 Groups = Mapping[str, Mapping[str, Tensor]]

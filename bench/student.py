@@ -20,12 +20,12 @@ from typing import Any
 from sacrebleu import corpus_bleu
 
 from bench.result import Result, in_turns
-from model.bundles.translation import load_bundle
-from model.inference.translator import open_translator
-from pipelines.evaluation.translation import held_out
-from services.lines.entries import main
-from services.lines.recipe import find_recipe, read_line
-from services.lines.records import Records
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.inference.translator import open_translator
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.services.lines.entries import main
+from dragoman.services.lines.recipe import find_recipe, read_line
+from dragoman.services.lines.records import Records
 
 COMMON = [
     *["cluster.backend=local", "train.bleu_every=0", "evaluate.split=valid", "tracking.system_metrics=false"],

@@ -11,13 +11,13 @@ import psutil
 
 from bench.endpoint import SERVED, SIZES, save_random, word
 from bench.result import Result
-from model.inference.translator import Translation
-from services.endpoint.batcher import Batcher
-from services.endpoint.fair_queue import tokens_of
-from services.endpoint.inference_queue import InferenceQueue
-from services.models.follower import Follower
-from services.models.loaded_model import LoadedModel, load_model
-from services.models.registry import ModelVersion
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.fair_queue import tokens_of
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.loaded_model import LoadedModel, load_model
+from dragoman.services.models.registry import ModelVersion
 
 CLIENTS = 4
 LINE = " ".join(map(word, range(100, 104)))

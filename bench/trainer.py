@@ -11,17 +11,17 @@ from typing import Any
 
 import torch
 
-from model import device
-from model.networks.architectures import any_network, architecture
-from model.networks.transformer import TransformerConfig
-from model.precision import decide
-from model.settings import Precision
-from model.shards.reader import ShardReader
-from model.text.tokenizers import load_pair
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig, TrainConfig
-from pipelines.training.loop import Loader, Trainer
+from dragoman.model import device
+from dragoman.model.networks.architectures import any_network, architecture
+from dragoman.model.networks.transformer import TransformerConfig
+from dragoman.model.precision import decide
+from dragoman.model.settings import Precision
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import LoaderConfig, TrainConfig
+from dragoman.pipelines.training.loop import Loader, Trainer
 
 VOCABULARY, TOKENS = 10_000, 4096
 WARM_UP = 4  # steps before the clock starts

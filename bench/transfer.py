@@ -18,13 +18,13 @@ from pathlib import Path
 import sacrebleu
 
 from bench.result import Result
-from conf import compose
-from model.inference.translator import open_translator
-from pipelines import train
-from pipelines.config import Config
-from pipelines.evaluation.translation import held_out
-from pipelines.loaders.texts import unpack_split
-from pipelines.shard import shard
+from dragoman.conf import compose
+from dragoman.model.inference.translator import open_translator
+from dragoman.pipelines import train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.loaders.texts import unpack_split
+from dragoman.pipelines.shard import shard
 
 ROOT = Path("../shared/corpora")
 MISALIGNED = range(424, 698)  # TICO-19's lines, from 0

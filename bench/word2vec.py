@@ -27,9 +27,9 @@ import numpy as np
 from bench.english_text import CORPORA, RECORD, EnglishText, english_text
 from bench.peers import ROOT, peer_python
 from bench.result import Result, in_turns, rate
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.learner import Text
-from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 
 SEGMENT = 50 * RECORD  # words between two settings of the rate, as in a training
 VARIANTS = {
@@ -208,8 +208,8 @@ def qualities(variants: dict[str, Word2VecConfig], english: EnglishText, peer: P
 
 def scores(words: list[str], vectors: np.ndarray) -> list[float]:
     """Spearman x 100 on each of SETS and the percentage of Google's analogies."""
-    from pipelines.evaluation.word_vectors.evaluation import evaluate_embeddings
-    from pipelines.word_vectors.settings import EvaluateVectors
+    from dragoman.pipelines.evaluation.word_vectors.evaluation import evaluate_embeddings
+    from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
     root = str(CORPORA / "wordvec-eval")
     settings = EvaluateVectors(root=root, similarity=list(SETS.values()), analogies=[ANALOGIES], restrict=RESTRICT)

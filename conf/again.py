@@ -5,8 +5,8 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 
-from conf import own
-from model.addresses import mask_credentials
+from dragoman.conf import own
+from dragoman.model.addresses import mask_credentials
 
 OWN = ("--config", "--config-dir", "-cd")  # options with a value that name a user's own settings
 _line = ContextVar[tuple[str, ...]]("line", default=())

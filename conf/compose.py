@@ -19,20 +19,20 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from conf import endings
-from conf.again import remembered
-from conf.endings import end
-from conf.groups import FOLDER, sections
-from conf.interrupts import interruptible
-from conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, refuse_unfitting, unknown_key
-from conf.options import INFO, PAGES, Options, check_info, each_run, read_options
-from conf.own import search_path
-from conf.parsing import parsing_quickly
-from model.errors import UserError, unknown
-from model.ranges import Range, all_ranges
-from model.renamed import current_words
-from model.schema import convert
-from model.storage.mirror import local_folder
+from dragoman.conf import endings
+from dragoman.conf.again import remembered
+from dragoman.conf.endings import end
+from dragoman.conf.groups import FOLDER, sections
+from dragoman.conf.interrupts import interruptible
+from dragoman.conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, refuse_unfitting, unknown_key
+from dragoman.conf.options import INFO, PAGES, Options, check_info, each_run, read_options
+from dragoman.conf.own import search_path
+from dragoman.conf.parsing import parsing_quickly
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.ranges import Range, all_ranges
+from dragoman.model.renamed import current_words
+from dragoman.model.schema import convert
+from dragoman.model.storage.mirror import local_folder
 
 Root = TypeVar("Root")
 Section = TypeVar("Section")

@@ -11,8 +11,8 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from conf.interrupts import Ending, Interrupted, hear_signals
-from model.errors import ServiceError, UserError, interrupt_in
+from dragoman.conf.interrupts import Ending, Interrupted, hear_signals
+from dragoman.model.errors import ServiceError, UserError, interrupt_in
 
 OK, FAILED, USER_MISTAKE, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 130, 141  # exit codes
 UNUSABLE = {  # errors of the system that a restart does not mend

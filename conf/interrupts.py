@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 
-from model.errors import remember_interrupt
+from dragoman.model.errors import remember_interrupt
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PARENT_DIED = 1  # prctl: the signal that a process gets when its parent dies

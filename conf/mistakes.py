@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
-from conf.other_names import suggest
-from model.errors import UserError, unknown
+from dragoman.conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
+from dragoman.conf.other_names import suggest
+from dragoman.model.errors import UserError, unknown
 
 KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
 LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NoReturn
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 PAGES = ("--info", "-i", "--shell-completion", "-sc")  # Hydra's own: origins of values, completion
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  # the choices of --info

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from conf.groups import FOLDER, VARIABLE, default_choices
-from model.errors import UserError
+from dragoman.conf.groups import FOLDER, VARIABLE, default_choices
+from dragoman.model.errors import UserError
 
 CHOICE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters only in quotes

@@ -11,12 +11,12 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
 
-import pipelines.config
-import services.config
-from conf import groups
-from model.networks.architectures import ARCHITECTURES
-from model.ranges import all_ranges, ranges_of
-from pipelines.unpack import UnpackRoot
+import dragoman.pipelines.config
+import dragoman.services.config
+from dragoman.conf import groups
+from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.model.ranges import all_ranges, ranges_of
+from dragoman.pipelines.unpack import UnpackRoot
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "ranges.md"
 RANGES = """# Ranges
@@ -33,11 +33,11 @@ Where architectures differ, every range is given. (`make defaults` writes this p
 | setting | must be |
 |---|---|"""
 ROOTS = (
-    pipelines.config.VerifyRoot,
-    pipelines.config.SynthesizeRoot,
-    services.config.Config,
+    dragoman.pipelines.config.VerifyRoot,
+    dragoman.pipelines.config.SynthesizeRoot,
+    dragoman.services.config.Config,
     UnpackRoot,
-    pipelines.config.ImportRoot,
+    dragoman.pipelines.config.ImportRoot,
 )
 
 
@@ -82,7 +82,7 @@ def ranges() -> str:
     for group, _, schema in schemas():
         for key, one in all_ranges(schema, f"{group}."):
             found.setdefault(key, set()).add(str(one))
-    found |= {key: {str(one)} for key, one in ranges_of(pipelines.config.Config)}
+    found |= {key: {str(one)} for key, one in ranges_of(dragoman.pipelines.config.Config)}
     lines = [f"| `{key}` | {' or '.join(sorted(words))} |" for key, words in sorted(found.items())]
     return "\n".join([RANGES, *lines, ""])
 

@@ -10,20 +10,16 @@
 
 Settings are those of the command line: words (`"model=rnnenc"`), keywords (`name="mine"`, and with a dot
 `**{"train.max_steps": 40}`), and `config=FILE.yaml`; keywords win over words, and both over the file. Names that are
-not in `__all__` are private, in every package that Dragoman installs.
+not in `__all__` are private. In a checkout `dragoman/model` and its neighbours are links to the folders at the top.
 
 Importing this package loads neither torch nor Ray and does not change the process; the first call does.
 """
 
-from dragoman._names import check_names
-
-check_names()  # before importing our packages: it reports modules that would hide them
-
-from dragoman._errors import DragomanError  # noqa: E402
-from dragoman._jobs import Job, submit  # noqa: E402
-from dragoman._model import Model, load  # noqa: E402
-from dragoman._pipelines import evaluate, promote, shard, train  # noqa: E402
-from dragoman._results import (  # noqa: E402
+from dragoman._errors import DragomanError
+from dragoman._jobs import Job, submit
+from dragoman._model import Model, load
+from dragoman._pipelines import evaluate, promote, shard, train
+from dragoman._results import (
     Alternative,
     Evaluation,
     Neighbour,

@@ -6,12 +6,12 @@ import sys
 
 def entry() -> None:
     """Runs the console script."""
-    # Programs that a command starts (`python -m ...`) must not find our packages in the folder where they start.
+    # Programs that a command starts (`python -m ...`) must not import modules of the folder where they start.
     os.environ.setdefault("PYTHONSAFEPATH", "1")
-    from conf.endings import run_process
+    from dragoman.conf.endings import run_process
 
     def work() -> int:
-        from services.cli import main
+        from dragoman.services.cli import main
 
         return main(sys.argv[1:])
 

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from model.errors import ServiceError, UserError
+from dragoman.model.errors import ServiceError, UserError
 
 
 class DragomanError(Exception):

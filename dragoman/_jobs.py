@@ -10,8 +10,8 @@ from dragoman._errors import DragomanError, one_exception
 from dragoman._settings import Path, configure, words_of
 
 if TYPE_CHECKING:
-    from services.jobs.client.client import JobClient
-    from services.jobs.client.entries import Root
+    from dragoman.services.jobs.client.client import JobClient
+    from dragoman.services.jobs.client.entries import Root
 
 
 def submit(verb: str, *overrides: str, config: Path | None = None, **settings: Any) -> "Job":
@@ -25,9 +25,9 @@ def submit(verb: str, *overrides: str, config: Path | None = None, **settings: A
         DragomanError: no service answers, or it refuses the job.
     """
     with one_exception():
-        from services.jobs.client import entries
-        from services.jobs.client.verbs import enter
-        from services.jobs.options import is_option
+        from dragoman.services.jobs.client import entries
+        from dragoman.services.jobs.client.verbs import enter
+        from dragoman.services.jobs.options import is_option
 
         words = words_of(overrides, config, settings)
         root = configure(entries.Root, [word for word in words if entries.OURS.match(word)])
@@ -54,7 +54,7 @@ class Job:
     @property
     def ended(self) -> bool:
         """Returns True if the job has ended for good."""
-        from services.jobs.states import ENDED
+        from dragoman.services.jobs.states import ENDED
 
         return self.state in ENDED
 
@@ -94,8 +94,8 @@ class Job:
 
 @contextlib.contextmanager
 def _client(root: "Root") -> Iterator["JobClient"]:
-    from services.jobs.client.entries import address
-    from services.jobs.client.verbs import client
+    from dragoman.services.jobs.client.entries import address
+    from dragoman.services.jobs.client.verbs import client
 
     with client(root.jobs, address(root), home=root.paths["root"]) as service:
         yield service

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from dragoman._errors import one_exception
 from dragoman._results import Alternative, Neighbour, Translation
 from dragoman._settings import Path, configure, words_of
-from model.errors import UserError
-from model.runs.paths import BUNDLE
+from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import BUNDLE
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-    from pipelines.config import Config
-    from services.models.registry import ModelVersion
+    from dragoman.pipelines.config import Config
+    from dragoman.services.models.registry import ModelVersion
 
 REGISTERED = re.compile(r"[^/@]+(@[^/@]+|/\d+)")  # NAME@ALIAS or NAME/VERSION
 AT_ONCE = 256  # texts
@@ -41,9 +41,9 @@ def load(
         DragomanError: an unknown name, or no valid bundle.
     """
     with one_exception():
-        from pipelines.config import Config
-        from services.models.source import check_device
-        from services.settings import BundleSource
+        from dragoman.pipelines.config import Config
+        from dragoman.services.models.source import check_device
+        from dragoman.services.settings import BundleSource
 
         words = words_of(overrides, config, settings)
         whole = configure(Config, words)
@@ -65,10 +65,10 @@ class Model:
         self, folder: pathlib.Path, version: "ModelVersion", config: "Config", words: Sequence[str], device: str
     ) -> None:
         """Private: `dragoman.load` makes one."""
-        from model.bundles.directory import bundle_kind
-        from model.inference.kinds import KINDS, kind_of
-        from services.models.loaded_model import load_model
-        from services.models.loaded_vectors import load_vectors_model
+        from dragoman.model.bundles.directory import bundle_kind
+        from dragoman.model.inference.kinds import KINDS, kind_of
+        from dragoman.services.models.loaded_model import load_model
+        from dragoman.services.models.loaded_vectors import load_vectors_model
 
         self.kind = bundle_kind(folder)
         self.name = version.name or (folder.parent.name if folder.name == BUNDLE else folder.name)
@@ -123,8 +123,8 @@ class Model:
         """
         with one_exception():
             self._must("translation", "translate")
-            from services.commands.translate import translate_lines
-            from services.settings import TranslateConfig
+            from dragoman.services.commands.translate import translate_lines
+            from dragoman.services.settings import TranslateConfig
 
             most = self._loaded.decode.candidates
             if not 1 <= nbest <= most:
@@ -171,9 +171,9 @@ class Model:
         """
         with one_exception():
             self._must("language", "generate")
-            from model.decoding.generation import generate
-            from model.schema import convert
-            from model.settings import GenerateConfig
+            from dragoman.model.decoding.generation import generate
+            from dragoman.model.schema import convert
+            from dragoman.model.settings import GenerateConfig
 
             how = convert(GenerateConfig, settings, "generate")
             bundle = self._loaded
@@ -187,7 +187,7 @@ class Model:
             DragomanError: the model has no text vectors.
         """
         with one_exception():
-            from model.inference.sentence_vectors import open_sentence_vectors
+            from dragoman.model.inference.sentence_vectors import open_sentence_vectors
 
             with self._lock:
                 if self._sentences is None:
@@ -197,7 +197,7 @@ class Model:
 
     def _must(self, kind: str, method: str) -> None:
         if self.kind != kind:
-            from model.inference.kinds import KINDS
+            from dragoman.model.inference.kinds import KINDS
 
             can = {"translation": "translate, embed", "language": "generate, embed", "masked": "embed"}
             can["vectors"] = "neighbours, analogy, embed"
@@ -216,8 +216,8 @@ def _texts(texts: str | Sequence[str]) -> list[str]:
 
 def _find(reference: str, config: "Config") -> tuple[pathlib.Path, "ModelVersion"]:
     """Returns the bundle's folder, and the version if it is in the registry."""
-    from model.storage.mirror import local_folder
-    from services.models.registry import UNREGISTERED, Registry
+    from dragoman.model.storage.mirror import local_folder
+    from dragoman.services.models.registry import UNREGISTERED, Registry
 
     registry = Registry(config.tracking.uri, local_folder(config.paths.root, config.paths.cache) / "cache" / "models")
     name = reference.removeprefix("models:/")

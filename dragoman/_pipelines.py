@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from conf.again import remembered
 from dragoman._errors import one_exception
 from dragoman._results import Evaluation, Promotion, Run, Shards
 from dragoman._settings import Path, configure, words_of
-from model.bundles.directory import read_facts
-from model.errors import UserError
-from model.runs.record import read_release
+from dragoman.conf.again import remembered
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.runs.record import read_release
 
 
 def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shards:
@@ -19,8 +19,8 @@ def shard(*overrides: str, config: Path | None = None, **settings: Any) -> Shard
         DragomanError: a problem of the corpus, its files or the settings.
     """
     with one_exception():
-        from pipelines import shard as verb
-        from pipelines.config import Config
+        from dragoman.pipelines import shard as verb
+        from dragoman.pipelines.config import Config
 
         whole = configure(Config, words_of(overrides, config, settings))
         result = verb.shard(whole)
@@ -45,10 +45,10 @@ def train(*overrides: str, config: Path | None = None, **settings: Any) -> Run:
         KeyboardInterrupt: a signal or `dragoman yield` stopped it; the message says what was saved.
     """
     with one_exception():
-        from pipelines.config import Config
-        from pipelines.corpus.sharded import as_sharded
-        from pipelines.entries import refuse_without_shards
-        from pipelines.tasks.launch import train as launch
+        from dragoman.pipelines.config import Config
+        from dragoman.pipelines.corpus.sharded import as_sharded
+        from dragoman.pipelines.entries import refuse_without_shards
+        from dragoman.pipelines.tasks.launch import train as launch
 
         words = words_of(overrides, config, settings)
         whole = configure(Config, words, as_sharded)
@@ -75,8 +75,8 @@ def evaluate(*overrides: str, config: Path | None = None, **settings: Any) -> Ev
         DragomanError: an unknown name or split.
     """
     with one_exception():
-        from pipelines import evaluate as verb
-        from pipelines.config import Config
+        from dragoman.pipelines import evaluate as verb
+        from dragoman.pipelines.config import Config
 
         whole = configure(Config, words_of(overrides, config, settings))
         measured, comparison = verb.evaluate(whole, say=lambda report: None)
@@ -92,8 +92,8 @@ def promote(*overrides: str, config: Path | None = None, **settings: Any) -> Pro
         DragomanError: an unknown version, or another owner's model.
     """
     with one_exception():
-        from pipelines import promote as verb
-        from pipelines.config import Config
+        from dragoman.pipelines import promote as verb
+        from dragoman.pipelines.config import Config
 
         whole = configure(Config, words_of(overrides, config, settings))
         outcome = verb.promote_configured(whole)

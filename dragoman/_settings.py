@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from conf import compose
-from conf.apart import apart
-from conf.own import as_words, read_settings
-from model.errors import UserError
+from dragoman.conf import compose
+from dragoman.conf.apart import apart
+from dragoman.conf.own import as_words, read_settings
+from dragoman.model.errors import UserError
 
 Root = TypeVar("Root")
 Path = str | os.PathLike[str]

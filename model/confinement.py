@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model import landlock
+from dragoman.model import landlock
 
 VARIABLE = "DRAGOMAN_GRANT"
 RAY_FOLDER = "DRAGOMAN_RAY_FOLDER"  # the folder with the sockets and logs of the Ray that runs jobs
@@ -32,7 +32,7 @@ CACHES = (
 )  # below the home, shared by all jobs
 LOCKS = ("mlflow/promote.lock",)  # files below the home that jobs hold in turn
 CODE = ("pyproject.toml", ".git")  # the version and the commit of a checkout
-PACKAGES = ("conf", "model", "pipelines", "services")
+PACKAGES = ("conf", "dragoman", "model", "pipelines", "services")
 SYSTEM = (
     "/run/systemd/resolve",
     "/usr",

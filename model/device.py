@@ -12,8 +12,8 @@ from typing import Literal
 
 import torch
 
-from model.errors import UserError
-from model.processor import processor
+from dragoman.model.errors import UserError
+from dragoman.model.processor import processor
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import lru_cache
 import langcodes
 from langcodes.tag_parser import LanguageTagError
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 NEAR = 10  # CLDR's distance: 4 de-AT and de, 5 pt-PT and pt-BR; 14 ms and id, 54 zh-Hant and zh-Hans
 SHORTEST_NAME = 4  # letters

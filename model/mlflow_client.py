@@ -6,9 +6,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from model.addresses import mask_secrets
-from model.environment import restore_environment
-from model.errors import ServiceError, reason
+from dragoman.model.addresses import mask_secrets
+from dragoman.model.environment import restore_environment
+from dragoman.model.errors import ServiceError, reason
 
 PAGE = 1000  # records per request
 # Warnings about MLflow's own code while it is imported, which do not concern users.

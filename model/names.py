@@ -2,7 +2,7 @@
 
 import re
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 LONGEST = 160  # bytes; a file name may have 255, and longer names are built from these
 _NAME = re.compile(r"\w[\w.+-]*")

@@ -18,9 +18,9 @@ from typing import cast
 import torch
 from torch import nn
 
-from model.files import atomic_write
-from model.processor import instruction_sets, processor
-from model.settings import Precision
+from dragoman.model.files import atomic_write
+from dragoman.model.processor import instruction_sets, processor
+from dragoman.model.settings import Precision
 
 ROWS, WIDTH, INNER = 512, 128, 512  # a feed-forward layer of the tiny networks on a quarter of a batch
 FLOPS = 3 * 2 * 2 * ROWS * WIDTH * INNER  # two products forward, and two more backward for each

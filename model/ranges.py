@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import types
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from model.errors import UserError, unknown
-from model.ranges import OutOfRangeError, check_range, range_in
-from model.renamed import current_values
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.ranges import OutOfRangeError, check_range, range_in
+from dragoman.model.renamed import current_values
 
 T = TypeVar("T")
 

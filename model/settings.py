@@ -7,9 +7,20 @@ checked and refused in a fraction of the time that torch takes to load.
 from dataclasses import dataclass
 from typing import Literal
 
-from model.errors import UserError
-from model.ranges import Amount, Count, Finite, Part, Positive, Seed, Share, ShareAboveZero, Whole, check_ranges
-from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import (
+    Amount,
+    Count,
+    Finite,
+    Part,
+    Positive,
+    Seed,
+    Share,
+    ShareAboveZero,
+    Whole,
+    check_ranges,
+)
+from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK
 
 Side = Literal["source", "target"]
 Precision = Literal["auto", "fp32", "bf16", "fp16"]  # auto: model/precision.py decides before training

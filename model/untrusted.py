@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 OBJECT = 4 << 20  # bytes of a file with one JSON object
 WHOLE = 2**31 - 1  # largest step or count that the ledger's columns hold

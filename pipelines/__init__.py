@@ -1,5 +1,5 @@
 """The pipelines that make a model: corpus, shards, loader, training loop, checkpoints, evaluation, registry."""
 
-from model.openmp import limit_spinning
+from dragoman.model.openmp import limit_spinning
 
 limit_spinning()  # before torch is imported; Ray's workers import this package first

@@ -5,26 +5,26 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from conf import compose
-from model.inference.bleu import tokeniser
-from model.plural import plural
-from model.shards.manifest import manifest_hash, read_manifest
-from pipelines.cluster import ray_train
-from pipelines.comparison import lines, record
-from pipelines.comparison.entries import Entry, resolve
-from pipelines.comparison.figures import Compared, draw_figures
-from pipelines.comparison.language import language_report
-from pipelines.comparison.measures import measure, record_of
-from pipelines.comparison.page import Report
-from pipelines.comparison.samples import samples
-from pipelines.comparison.seeds import over_seeds, with_seeds
-from pipelines.comparison.table import Row, rows, table_of
-from pipelines.comparison.texts import changed_keys, limits
-from pipelines.comparison.training import bundle_of, with_budget
-from pipelines.config import Config
-from pipelines.evaluation.comparison_settings import model_file
-from pipelines.evaluation.translation import held_out
-from pipelines.tracking.server import resolve_paths
+from dragoman.conf import compose
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.comparison import lines, record
+from dragoman.pipelines.comparison.entries import Entry, resolve
+from dragoman.pipelines.comparison.figures import Compared, draw_figures
+from dragoman.pipelines.comparison.language import language_report
+from dragoman.pipelines.comparison.measures import measure, record_of
+from dragoman.pipelines.comparison.page import Report
+from dragoman.pipelines.comparison.samples import samples
+from dragoman.pipelines.comparison.seeds import over_seeds, with_seeds
+from dragoman.pipelines.comparison.table import Row, rows, table_of
+from dragoman.pipelines.comparison.texts import changed_keys, limits
+from dragoman.pipelines.comparison.training import bundle_of, with_budget
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.comparison_settings import model_file
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)
 

@@ -5,22 +5,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from model.alignment.attention_map import AlignmentConfig
-from model.bundles.download import bring_bundle
-from model.errors import UserError
-from model.languages import check_language, is_single, split_pair
-from model.names import check_name
-from model.ranges import Positive, Seed, check_ranges
-from model.runs.bundles import is_released
-from model.runs.paths import BUNDLE
-from model.settings import DecodeConfig
-from model.shards.manifest import ShardsConfig
-from model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
-from model.storage.places import is_address
-from model.text.tokenizer import TokenizerConfig
-from pipelines.corpus.settings import CorpusConfig
-from pipelines.evaluation.comparison_settings import CompareConfig
-from pipelines.settings import (
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.bundles.download import bring_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.languages import check_language, is_single, split_pair
+from dragoman.model.names import check_name
+from dragoman.model.ranges import Positive, Seed, check_ranges
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.paths import BUNDLE
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
+from dragoman.model.storage.places import is_address
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.evaluation.comparison_settings import CompareConfig
+from dragoman.pipelines.settings import (
     ClusterConfig,
     EmbeddingsConfig,
     EvaluateConfig,
@@ -30,11 +30,11 @@ from pipelines.settings import (
     TrainConfig,
     VerifyConfig,
 )
-from pipelines.tracking.locate import locate_bundle
-from pipelines.tracking.promotion import PromoteConfig
-from pipelines.tracking.registry import RegistryConfig
-from pipelines.tracking.server import TrackingConfig
-from pipelines.word_vectors.settings import VectorsConfig
+from dragoman.pipelines.tracking.locate import locate_bundle
+from dragoman.pipelines.tracking.promotion import PromoteConfig
+from dragoman.pipelines.tracking.registry import RegistryConfig
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 
 @dataclass

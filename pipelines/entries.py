@@ -11,16 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conf import again, compose
-from model.errors import UserError
-from model.ranges import Range, all_ranges
-from model.runs import paths
-from model.shards.manifest import has_manifest, read_manifest
-from pipelines.cluster.embedded_ray import begin_ray
-from pipelines.config import Config, SynthesizeRoot, VerifyRoot
-from pipelines.corpus.read.built_in import check_phrasebook
-from pipelines.corpus.sharded import as_sharded, cutting, shard_command
-from pipelines.tracking.policy import policy_words
+from dragoman.conf import again, compose
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Range, all_ranges
+from dragoman.model.runs import paths
+from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.pipelines.cluster.embedded_ray import begin_ray
+from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
+from dragoman.pipelines.corpus.read.built_in import check_phrasebook
+from dragoman.pipelines.corpus.sharded import as_sharded, cutting, shard_command
+from dragoman.pipelines.tracking.policy import policy_words
 
 READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
 
 def model_ranges(composed: Mapping[str, Any]) -> Iterator[tuple[str, Range]]:
     """Yields the keys of the chosen architecture's settings with their ranges."""
-    table = importlib.import_module("model.networks.architectures")  # loads torch
+    table = importlib.import_module("dragoman.model.networks.architectures")  # loads torch
     name = dict(composed.get("model") or {}).get("architecture")
     if name:
         yield from all_ranges(table.architecture(str(name)).config, "model.")

@@ -14,19 +14,19 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from conf import compose, showing
-from model.bundles.directory import Bundle, bundle_hash, bundle_kind
-from model.bundles.ensemble import load_ensemble
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.inference.kinds import KINDS
-from model.runs import journal
-from pipelines.comparison.entries import label_of
-from pipelines.comparison.sets import evaluate_sets, page_of_split
-from pipelines.config import Config
-from pipelines.settings import LEARNED
-from pipelines.tasks.base import Measured, task_of
-from pipelines.tasks.openings import open_split
+from dragoman.conf import compose, showing
+from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
+from dragoman.model.bundles.ensemble import load_ensemble
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import KINDS
+from dragoman.model.runs import journal
+from dragoman.pipelines.comparison.entries import label_of
+from dragoman.pipelines.comparison.sets import evaluate_sets, page_of_split
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import LEARNED
+from dragoman.pipelines.tasks.base import Measured, task_of
+from dragoman.pipelines.tasks.openings import open_split
 
 logger = logging.getLogger(__name__)
 

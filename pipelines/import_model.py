@@ -9,8 +9,8 @@ import importlib
 import sys
 from pathlib import Path
 
-from conf import compose
-from pipelines.config import ImportRoot
+from dragoman.conf import compose
+from dragoman.pipelines.config import ImportRoot
 
 
 def main(argv: list[str]) -> int:
@@ -18,7 +18,7 @@ def main(argv: list[str]) -> int:
     named = argv[:1] if argv and ("=" not in argv[0] or Path(argv[0]).exists()) else []
 
     def task(config: ImportRoot) -> int:
-        code: int = importlib.import_module("pipelines.tasks.importing").task(config, *named)  # loads torch
+        code: int = importlib.import_module("dragoman.pipelines.tasks.importing").task(config, *named)  # loads torch
         return code
 
     return compose.run(task, ImportRoot, argv[len(named) :], "import")

@@ -14,13 +14,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
 
-from model.errors import UserError
-from model.schema import build
-from model.text.tokenizer import TokenizerConfig
-from pipelines.corpus.read.parts import parts_of
-from pipelines.corpus.read.sources import SPLITS, fill_pattern
-from pipelines.corpus.settings import CorpusConfig
-from pipelines.evaluation.comparison_settings import model_file
+from dragoman.model.errors import UserError
+from dragoman.model.schema import build
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.corpus.read.parts import parts_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, fill_pattern
+from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.evaluation.comparison_settings import model_file
 
 
 class Kind(Enum):

@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from conf import compose
-from model.errors import UserError
-from pipelines.config import Config
-from pipelines.tasks.base import task_of
-from pipelines.tracking.cards import KIND_TAG
-from pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, change_policy, promote
-from pipelines.tracking.registry import Registry, RegistryConfig, Version
-from pipelines.tracking.server import TrackingConfig
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.base import task_of
+from dragoman.pipelines.tracking.cards import KIND_TAG
+from dragoman.pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, change_policy, promote
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, Version
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 __all__ = ["PromoteConfig", "promote_version"]
 

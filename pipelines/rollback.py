@@ -4,9 +4,9 @@ dragoman rollback
 dragoman rollback promote.reason="complaints about numbers"
 """
 
-from pipelines.config import Config
-from pipelines.tracking.promotion import rollback
-from pipelines.tracking.registry import Registry
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tracking.promotion import rollback
+from dragoman.pipelines.tracking.registry import Registry
 
 
 def task(config: Config) -> int:

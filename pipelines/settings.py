@@ -4,9 +4,20 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.errors import UserError
-from model.ranges import Amount, Count, Finite, Part, Positive, Probability, Share, TwoOrMore, Whole, check_ranges
-from model.settings import EngineName, LossConfig, Precision, Side
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import (
+    Amount,
+    Count,
+    Finite,
+    Part,
+    Positive,
+    Probability,
+    Share,
+    TwoOrMore,
+    Whole,
+    check_ranges,
+)
+from dragoman.model.settings import EngineName, LossConfig, Precision, Side
 
 WORKERS = re.compile(r"\d{1,6}(\.\.\d{1,6})?")
 MetricName = Literal["bleu", "chrf", "ter", "comet", "metricx"]

@@ -18,36 +18,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf.compose import fingerprint, plain
-from model.errors import UserError
-from model.shards.manifest import MANIFEST, Manifest, has_manifest, manifest_hash, read_manifest, write_manifest
-from model.shards.remote import publish
-from model.shards.verify import shard_files, verify
-from model.storage.retry import Patience
-from model.text.tags import check_pieces
-from pipelines.config import Config
-from pipelines.corpus.clean.rules import check_rules
-from pipelines.corpus.clean.scores import GivenScorers, find_scorers
-from pipelines.corpus.labelled import make_labelled
-from pipelines.corpus.making import Sharding
-from pipelines.corpus.monolingual import make_monolingual
-from pipelines.corpus.pack.report import table
-from pipelines.corpus.parallel import make_parallel
-from pipelines.corpus.read import labelled
-from pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
-from pipelines.corpus.read.cutting import settle_auto_cut
-from pipelines.corpus.read.fetch import fetch
-from pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
-from pipelines.corpus.read.identity import difference, identity
-from pipelines.corpus.read.parts import Part, all_tags, parts_of, sources_of_parts
-from pipelines.corpus.read.records import encodings_of
-from pipelines.corpus.read.remote_files import with_local_files
-from pipelines.corpus.read.samples import as_lines
-from pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
-from pipelines.corpus.read.sources import Source, sources_of
-from pipelines.corpus.rule_cost import explain, with_rule
-from pipelines.corpus.sharded import shard_command
-from pipelines.tracking.lineage import record_sharding
+from dragoman.conf.compose import fingerprint, plain
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import (
+    MANIFEST,
+    Manifest,
+    has_manifest,
+    manifest_hash,
+    read_manifest,
+    write_manifest,
+)
+from dragoman.model.shards.remote import publish
+from dragoman.model.shards.verify import shard_files, verify
+from dragoman.model.storage.retry import Patience
+from dragoman.model.text.tags import check_pieces
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.clean.rules import check_rules
+from dragoman.pipelines.corpus.clean.scores import GivenScorers, find_scorers
+from dragoman.pipelines.corpus.labelled import make_labelled
+from dragoman.pipelines.corpus.making import Sharding
+from dragoman.pipelines.corpus.monolingual import make_monolingual
+from dragoman.pipelines.corpus.pack.report import table
+from dragoman.pipelines.corpus.parallel import make_parallel
+from dragoman.pipelines.corpus.read import labelled
+from dragoman.pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
+from dragoman.pipelines.corpus.read.cutting import settle_auto_cut
+from dragoman.pipelines.corpus.read.fetch import fetch
+from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
+from dragoman.pipelines.corpus.read.identity import difference, identity
+from dragoman.pipelines.corpus.read.parts import Part, all_tags, parts_of, sources_of_parts
+from dragoman.pipelines.corpus.read.records import encodings_of
+from dragoman.pipelines.corpus.read.remote_files import with_local_files
+from dragoman.pipelines.corpus.read.samples import as_lines
+from dragoman.pipelines.corpus.read.scratch import claim_directory, clear, clear_scratch, open_scratch
+from dragoman.pipelines.corpus.read.sources import Source, sources_of
+from dragoman.pipelines.corpus.rule_cost import explain, with_rule
+from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.tracking.lineage import record_sharding
 
 logger = logging.getLogger(__name__)
 MAKERS = {"text": make_monolingual, "labelled": make_labelled}  # other formats are of two languages

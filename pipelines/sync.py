@@ -10,13 +10,13 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from conf import compose
-from model.addresses import mask_address, mask_secrets
-from model.errors import UserError, unknown
-from model.runs.spool import Spool, spooled_runs
-from pipelines.config import Config
-from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, resolve_paths
+from dragoman.conf import compose
+from dragoman.model.addresses import mask_address, mask_secrets
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.runs.spool import Spool, spooled_runs
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tracking.sender import Sender
+from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
 
 logger = logging.getLogger(__name__)
 

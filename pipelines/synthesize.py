@@ -22,18 +22,18 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict
 
-from conf import compose
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.errors import UserError
-from model.files import atomic_text, atomic_write, exclusive, file_sha256
-from model.inference.kinds import check_translates
-from model.inference.scoring import open_scorer
-from model.inference.translator import Translation, open_translator
-from model.shards.manifest import manifest_hash, read_manifest
-from model.untrusted import read_object
-from pipelines.config import SynthesizeRoot
-from pipelines.evaluation.translation import held_out
-from pipelines.loaders.texts import unpack_split
+from dragoman.conf import compose
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_text, atomic_write, exclusive, file_sha256
+from dragoman.model.inference.kinds import check_translates
+from dragoman.model.inference.scoring import open_scorer
+from dragoman.model.inference.translator import Translation, open_translator
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.untrusted import read_object
+from dragoman.pipelines.config import SynthesizeRoot
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.loaders.texts import unpack_split
 
 PAIRS, DROPPED, RECORD, PARTS, LOCK = "pairs.jsonl", "dropped.jsonl", "record.json", "parts", ".lock"
 TRAIN = "train"  # held-out texts are no training corpus

@@ -2,10 +2,10 @@
 
 import sys
 
-from conf import compose
-from pipelines.config import Config
-from pipelines.corpus.sharded import as_sharded
-from pipelines.tasks.launch import check, train
+from dragoman.conf import compose
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import as_sharded
+from dragoman.pipelines.tasks.launch import check, train
 
 
 def main(argv: list[str]) -> int:

@@ -7,14 +7,14 @@ from itertools import chain, count, islice
 from pathlib import Path
 from typing import Literal, TextIO
 
-from conf.compose import run
-from model.errors import UserError
-from model.files import atomic_path, atomic_text
-from model.ranges import Whole
-from model.shards.reader import ShardReader
-from model.shards.samples import write_samples
-from pipelines.config import PathsConfig
-from pipelines.loaders.texts import unpack_split
+from dragoman.conf.compose import run
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_path, atomic_text
+from dragoman.model.ranges import Whole
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.samples import write_samples
+from dragoman.pipelines.config import PathsConfig
+from dragoman.pipelines.loaders.texts import unpack_split
 
 SAMPLES = 10_000  # in a tar
 _BREAKS = str.maketrans("\t\n\r", "   ")  # would add columns or lines to the output; other tools' shards may have some

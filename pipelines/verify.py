@@ -12,9 +12,9 @@ import json
 import sys
 from dataclasses import asdict
 
-from conf import compose
-from pipelines.config import VerifyRoot
-from pipelines.tasks.verification import verify
+from dragoman.conf import compose
+from dragoman.pipelines.config import VerifyRoot
+from dragoman.pipelines.tasks.verification import verify
 
 
 def main(argv: list[str]) -> int:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-SECTIONS = ("pipelines.config", "services.config")  # modules whose `Config` has every section of every command
+SECTIONS = (
+    "dragoman.pipelines.config",
+    "dragoman.services.config",
+)  # modules whose `Config` has every section of every command
 
 
 def choices(key: str) -> list[str]:

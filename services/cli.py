@@ -8,18 +8,18 @@ import os
 import sys
 from collections.abc import Sequence
 
-from conf.again import remembered
-from conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
-from conf.groups import VARIABLE
-from conf.interrupts import interruptible
-from conf.own import checked_folder, read_settings
-from conf.showing import as_json
-from model.environment import restore_environment
-from model.errors import UserError, unknown
-from services import completion
-from services.help import general_help, verb_help
-from services.verbs import VERBS, run_verb, take_json
-from services.version import version
+from dragoman.conf.again import remembered
+from dragoman.conf.endings import BROKEN_PIPE, OK, close_output, end, run_process
+from dragoman.conf.groups import VARIABLE
+from dragoman.conf.interrupts import interruptible
+from dragoman.conf.own import checked_folder, read_settings
+from dragoman.conf.showing import as_json
+from dragoman.model.environment import restore_environment
+from dragoman.model.errors import UserError, unknown
+from dragoman.services import completion
+from dragoman.services.help import general_help, verb_help
+from dragoman.services.verbs import VERBS, run_verb, take_json
+from dragoman.services.version import version
 
 
 def main(argv: Sequence[str]) -> int:

@@ -7,10 +7,10 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from conf import compose
-from model.errors import UserError, unknown
-from services.choices import choices
-from services.verbs import TEXT_FIRST
+from dragoman.conf import compose
+from dragoman.model.errors import UserError, unknown
+from dragoman.services.choices import choices
+from dragoman.services.verbs import TEXT_FIRST
 
 # `=` does not split words here: a key and its value are one word. A complete command gets a blank after it, a key not.
 BASH = r"""_dragoman() {

@@ -3,22 +3,22 @@ configuration files as a whole."""
 
 from dataclasses import dataclass, field
 
-from model.alignment.attention_map import AlignmentConfig
-from model.ranges import Seed
-from model.settings import DecodeConfig
-from services.backup.settings import BackupConfig
-from services.clients.clients import ClientsConfig
-from services.commands.clean import CleanConfig
-from services.commands.export import ExportConfig
-from services.commands.inspect import InspectConfig
-from services.commands.keys import KeysConfig
-from services.commands.memory import MemoryConfig
-from services.commands.query_settings import QueryConfig
-from services.commands.runs import RunsConfig
-from services.jobs.client.settings import JobsConfig
-from services.jobs.settings import ServiceConfig
-from services.lines.settings import LineConfig
-from services.settings import (
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.ranges import Seed
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.backup.settings import BackupConfig
+from dragoman.services.clients.clients import ClientsConfig
+from dragoman.services.commands.clean import CleanConfig
+from dragoman.services.commands.export import ExportConfig
+from dragoman.services.commands.inspect import InspectConfig
+from dragoman.services.commands.keys import KeysConfig
+from dragoman.services.commands.memory import MemoryConfig
+from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.commands.runs import RunsConfig
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.lines.settings import LineConfig
+from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
     GuessConfig,
@@ -27,7 +27,7 @@ from services.settings import (
     ServeConfig,
     TranslateConfig,
 )
-from services.sweeps.settings import SweepConfig
+from dragoman.services.sweeps.settings import SweepConfig
 
 
 @dataclass

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from conf import compose
-from conf.mistakes import is_setting
-from conf.quoting import quote_text
-from model.errors import UserError
-from services.settings import (
+from dragoman.conf import compose
+from dragoman.conf.mistakes import is_setting
+from dragoman.conf.quoting import quote_text
+from dragoman.model.errors import UserError
+from dragoman.services.settings import (
     ContinueConfig,
     EmbedConfig,
     GuessConfig,
@@ -21,12 +21,14 @@ from services.settings import (
     ServeRoot,
     TranslateRoot,
 )
-from services.verbs import TEXT_FIRST
+from dragoman.services.verbs import TEXT_FIRST
 
-MODULES = {verb: f"services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")} | {
-    "next": "services.commands.guess",
-    "fill": "services.commands.guess",
-    "serve": "services.endpoint.serve",
+MODULES = {
+    verb: f"dragoman.services.commands.{verb}" for verb in ("translate", "generate", "embed", "score", "rerank")
+} | {
+    "next": "dragoman.services.commands.guess",
+    "fill": "dragoman.services.commands.guess",
+    "serve": "dragoman.services.endpoint.serve",
 }
 FUNCTIONS = {"generate": "continue_texts", "next": "next_tokens"}  # of other names than their verbs'
 PROMPT = "generate.prompt="

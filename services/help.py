@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from conf import groups
+from dragoman.conf import groups
 
 
 class VerbRow(Protocol):

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from model.alignment.attention_map import AlignmentConfig
-from model.ranges import Amount, Count, Interval, Port, Range, Seed, Share, Whole
-from model.settings import DecodeConfig, EngineName, GenerateConfig
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.ranges import Amount, Count, Interval, Port, Range, Seed, Share, Whole
+from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
 
 
 @dataclass

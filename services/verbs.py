@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from conf.showing import OPTION
-from model.errors import UserError
+from dragoman.conf.showing import OPTION
+from dragoman.model.errors import UserError
 
 
 class Verb(NamedTuple):
@@ -31,10 +31,10 @@ def _verb(module: str, help: str, sections: str = "", words: str = "", json: str
 
 
 def _job(help: str, words: str = "JOB", json: str = ROWS) -> Verb:
-    return _verb("services.jobs.client.entries", help, "jobs", words, json)
+    return _verb("dragoman.services.jobs.client.entries", help, "jobs", words, json)
 
 
-_pipeline, _model = partial(_verb, "pipelines.entries"), partial(_verb, "services.entries")
+_pipeline, _model = partial(_verb, "dragoman.pipelines.entries"), partial(_verb, "dragoman.services.entries")
 VERBS: dict[str, Verb] = {
     "shard": _pipeline("pack a corpus into shards", "corpus tokenizer shards cluster"),
     "train": _pipeline("train a model on shards; the same name again resumes", "model train loader cluster tracking"),
@@ -45,7 +45,7 @@ VERBS: dict[str, Verb] = {
         json="verify.format=json",
     ),
     "import": _verb(
-        "pipelines.import_model",
+        "dragoman.pipelines.import_model",
         "make a bundle of another program's model: Marian, M2M-100, NLLB, T5, word vectors",
         "imports registry",
         "FOLDER|hf://ORG/NAME|FILE",
@@ -58,9 +58,9 @@ VERBS: dict[str, Verb] = {
     ),
     "promote": _pipeline("make the better model the champion", "promote registry tracking"),
     "rollback": _pipeline("make the previous champion the champion again", "promote registry tracking"),
-    "sync": _verb("pipelines.sync", "send records that wait on disk to MLflow", "tracking"),
+    "sync": _verb("dragoman.pipelines.sync", "send records that wait on disk to MLflow", "tracking"),
     "synthesize": _pipeline("translate shards into a corpus for another model, and keep its best pairs", "synthesize"),
-    "unpack": _verb("pipelines.unpack", "turn shards back into text", "shards"),
+    "unpack": _verb("dragoman.pipelines.unpack", "turn shards back into text", "shards"),
     "translate": _model(
         "translate a text, files or standard input, no server",
         "translate decode alignment",
@@ -81,59 +81,67 @@ VERBS: dict[str, Verb] = {
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
     "clients": _verb(
-        "services.clients.clients",
+        "dragoman.services.clients.clients",
         "ask a server with every client of other services that is installed",
         "clients",
         "[URL]",
         json="clients.format=json",
     ),
     "neighbours": _verb(
-        "services.commands.query",
+        "dragoman.services.commands.query",
         "find the words nearest to a word, by its vector",
         "query",
         "WORD...",
         json="query.format=json",
     ),
     "analogy": _verb(
-        "services.commands.query",
+        "dragoman.services.commands.query",
         "find the words that are to C as B is to A",
         "query",
         "A B C...",
         json="query.format=json",
     ),
     "vectors": _verb(
-        "services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
+        "dragoman.services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
     ),
-    "export": _verb("services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"),
+    "export": _verb(
+        "dragoman.services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"
+    ),
     "inspect": _verb(
-        "services.commands.inspect",
+        "dragoman.services.commands.inspect",
         "show the content and origin of a shard, bundle or checkpoint",
         "inspect",
         "PATH",
         json="inspect.format=json",
     ),
-    "runs": _verb("services.commands.runs", "list the runs: state, score, age, size", "runs", json=ROWS),
+    "runs": _verb("dragoman.services.commands.runs", "list the runs: state, score, age, size", "runs", json=ROWS),
     "models": _verb(
-        "services.commands.models", "list the registered versions: alias, score, age, size", "tracking", json=ROWS
+        "dragoman.services.commands.models",
+        "list the registered versions: alias, score, age, size",
+        "tracking",
+        json=ROWS,
     ),
     "clean": _verb(
-        "services.commands.clean", "delete old runs, caches and dead Ray sessions; asks first", "clean", json=ROWS
+        "dragoman.services.commands.clean",
+        "delete old runs, caches and dead Ray sessions; asks first",
+        "clean",
+        json=ROWS,
     ),
     "keys": _verb(
-        "services.commands.keys",
+        "dragoman.services.commands.keys",
         "manage the API keys of `dragoman serve`: add, list, show, revoke",
         "keys",
         "[add NAME | list | show NAME | revoke NAME]",
         json=ROWS,
     ),
     "memory": _verb(
-        "services.commands.memory",
+        "dragoman.services.commands.memory",
         "manage the translation memory of `dragoman serve`: list, import, export, clear",
         "memory",
         "[list | import FILE.tmx | export FILE.tmx | clear]",
         json=ROWS,
     ),
-    "up": _verb("services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
+    "up": _verb("dragoman.services.jobs.up.entry", "run the whole service on this machine, until Ctrl-C", "service"),
     "submit": _job(
         "plan a verb and queue it as a job", "VERB [--array] [--every CRON] [--save NAME] [--from NAME|JOB]"
     ),
@@ -151,21 +159,21 @@ VERBS: dict[str, Verb] = {
     "note": _job("add a note to a job, list its notes, or remove one", "JOB [TEXT | rm ID]"),
     "report": _job("write a report of a job as one HTML page", json=""),
     "sweep": _verb(
-        "services.sweeps.entries",
+        "dragoman.services.sweeps.entries",
         "search over settings: trials are jobs, bad ones stop early",
         "sweep jobs",
         "train 'KEY=choice(A,B)' 'KEY=interval(A,B)'",
         json=ROWS,
     ),
     "line": _verb(
-        "services.lines.entries",
+        "dragoman.services.lines.entries",
         "run commands whose outputs are others' inputs; what is up to date stays",
         "line jobs",
         "LINE.yaml [vars.NAME=VALUE]",
     ),
     "bill": _job("show what faults have cost: tokens, time", "[OWNER]"),
     "drill": _verb(
-        "services.jobs.drill.entry",
+        "dragoman.services.jobs.drill.entry",
         "cause faults in this machine's service and measure its recovery",
         "jobs",
         "[FAULT...]",
@@ -180,14 +188,14 @@ VERBS: dict[str, Verb] = {
         "[issue NAME owner=OWNER role=ROLE | rotate NAME | revoke NAME]",
     ),
     "backup": _verb(
-        "services.commands.backup",
+        "dragoman.services.commands.backup",
         "copy everything that the services keep, while they run; list or check such copies",
         "backup",
         "FOLDER|ADDRESS [list | check [NAME]]",
         json=ROWS,
     ),
     "restore": _verb(
-        "services.commands.backup",
+        "dragoman.services.commands.backup",
         "put a backup into an empty home",
         "backup",
         "FOLDER|ADDRESS [NAME]",
@@ -209,18 +217,21 @@ VERBS: dict[str, Verb] = {
         "list who asked for which change, and who was refused", "[person=NAME what=TEXT status=4xx since=2d]"
     ),
     "doctor": _verb(
-        "services.commands.doctor", "report what this machine offers and what is missing", "cluster tracking", json=ROWS
+        "dragoman.services.commands.doctor",
+        "report what this machine offers and what is missing",
+        "cluster tracking",
+        json=ROWS,
     ),
-    "demo": _verb("services.commands.demo", "run everything on the built-in corpus, in minutes"),
+    "demo": _verb("dragoman.services.commands.demo", "run everything on the built-in corpus, in minutes"),
 }
 TEXT_FIRST = {"translate", "generate", "next", "fill", "embed"}  # commands that take a text on the command line
 # Modules of several commands: they get the command's name.
 SHARED_MODULES = {
-    "services.commands.backup",
-    "pipelines.entries",
-    "services.entries",
-    "services.jobs.client.entries",
-    "services.commands.query",
+    "dragoman.services.commands.backup",
+    "dragoman.pipelines.entries",
+    "dragoman.services.entries",
+    "dragoman.services.jobs.client.entries",
+    "dragoman.services.commands.query",
 }
 
 

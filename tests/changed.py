@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BUDGET = 40.0  # seconds from pytest's start; imports, the last test and the report come on top
-PACKAGES = ("model", "pipelines", "services", "conf", "dragoman", "bench")
+PACKAGES = ("model", "pipelines", "services", "conf", "dragoman", "bench")  # folders at the top
 ALWAYS = ("tests/test_layers.py",)
 PROCESSES = re.compile(r"\bsubprocess\b|\bmultiprocessing\b|tests\.warm|tests\.services\.stack|\bplaywright\b")
 begun = time.monotonic()

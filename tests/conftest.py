@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy, s3_server
-from conf.parsing import parsing_quickly
-from model.errors import remember_interrupt
+from dragoman.conf.parsing import parsing_quickly
+from dragoman.model.errors import remember_interrupt
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.writer import Record, write_shard
-from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
-from model.text.words import WordTokenizer
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.writer import Record, write_shard
+from dragoman.model.text.tokenizer import SPECIAL, SPECIAL_PIECES
+from dragoman.model.text.words import WordTokenizer
 
 VOCABULARY = 50
 MakeShards = Callable[..., Path]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import yaml
 
-from conf import compose
-from conf.groups import choices, merge_choice, sections, written_defaults
-from model.errors import UserError
-from pipelines.config import Config
-from services import cli
-from services.config import Config as ServicesConfig
+from dragoman.conf import compose
+from dragoman.conf.groups import choices, merge_choice, sections, written_defaults
+from dragoman.model.errors import UserError
+from dragoman.pipelines.config import Config
+from dragoman.services import cli
+from dragoman.services.config import Config as ServicesConfig
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SETTING = re.compile(r"(?<![\w.\-/{\[?&\"§])([a-z][a-z_]*(?:\.[a-z_]+)*)=([^\s,;:)`'\"]*)")

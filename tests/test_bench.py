@@ -24,10 +24,10 @@ from bench.quality_figures import EXPERIMENTS, Figure, markdown
 from bench.result import Result, step_by_step
 from bench.two_cores import at_once, corpus_overrides, two_cores
 from bench.word2vec import SEGMENT, cut
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.text.batch import collate
-from model.text.tokenizer import EOS
-from model.word_vectors.learner import Text
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.text.batch import collate
+from dragoman.model.text.tokenizer import EOS
+from dragoman.model.word_vectors.learner import Text
 
 ROOT = Path(__file__).resolve().parents[1]
 

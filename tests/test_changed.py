@@ -14,7 +14,7 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 def test_the_mirror_of_a_changed_file_comes_first_then_who_imports_it() -> None:
     found = changed.tests_of(["model/text/words.py"])
     assert found[0] == "tests/model/text/test_words.py"
-    importing = [name for name in found if "model.text.words" in (ROOT / name).read_text("utf-8")]
+    importing = [name for name in found if "dragoman.model.text.words" in (ROOT / name).read_text("utf-8")]
     assert set(importing) <= set(found[: len(importing) + 1])
     assert "tests/test_layers.py" in found
 

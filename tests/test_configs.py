@@ -11,16 +11,16 @@ from typing import get_args, get_type_hints
 import pytest
 import torch
 
-from conf import compose, groups
 from deploy import defaults
-from model.errors import UserError
-from model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
-from model.ranges import ranges_of
-from model.schema import flat
-from pipelines import entries
-from pipelines.config import Config
-from services.config import Config as ServicesConfig
-from services.jobs.planning.fields import fields
+from dragoman.conf import compose, groups
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import ARCHITECTURES, any_network, architecture, model_config
+from dragoman.model.ranges import ranges_of
+from dragoman.model.schema import flat
+from dragoman.pipelines import entries
+from dragoman.pipelines.config import Config
+from dragoman.services.config import Config as ServicesConfig
+from dragoman.services.jobs.planning.fields import fields
 
 DEFAULTS = groups.default_choices()
 ALL = [  # the defaults, and each other choice of a group

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.client import JobClient
 from tests.containers.engine import COMPOSITION, LIKE_DOCKER, REPOSITORY, Containers, code_in_image, podman, project
 
 pytestmark = pytest.mark.long

@@ -18,7 +18,7 @@ import yaml
 from packaging.utils import canonicalize_name
 
 from deploy import lock
-from services.verbs import VERBS
+from dragoman.services.verbs import VERBS
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
@@ -343,8 +343,8 @@ def imported(path: Path) -> set[str]:
 
 
 def test_the_job_services_command_is_what_its_settings_take(composition: dict[str, Any]) -> None:
-    from conf import compose
-    from services.jobs.up.settings import UpRoot
+    from dragoman.conf import compose
+    from dragoman.services.jobs.up.settings import UpRoot
 
     service = composition["services"]["jobs"]
     assert service["command"][:2] == ["dragoman", "up"]
@@ -362,8 +362,8 @@ def test_the_job_services_command_is_what_its_settings_take(composition: dict[st
 
 
 def test_commands_are_verbs_and_keys_that_exist(composition: dict[str, Any]) -> None:
-    from conf import compose
-    from services.config import Config
+    from dragoman.conf import compose
+    from dragoman.services.config import Config
 
     command = composition["services"]["endpoint"]["command"]
     assert command[0] == "dragoman"

@@ -38,7 +38,7 @@ def started_for(home: Path) -> list[psutil.Process]:
 
 def test_the_demo_goes_from_corpus_to_answers_and_leaves_nothing_running(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "services.cli", "demo", *SMALL],
+        [sys.executable, "-m", "dragoman.services.cli", "demo", *SMALL],
         env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

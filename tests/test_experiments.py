@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose, groups
-from pipelines import train
-from pipelines.config import Config
-from pipelines.corpus.sharded import as_sharded
-from pipelines.shard import shard
+from dragoman.conf import compose, groups
+from dragoman.pipelines import train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import as_sharded
+from dragoman.pipelines.shard import shard
 
 WORDS = ("anna", "ben", "carl", "sees", "hears", "likes", "the", "cat", "dog", "bird", "fish", "horse")
 LINES = [f"{a} {b} the {c} , and {c} {b} {a} ." for a in WORDS for b in WORDS for c in WORDS]
@@ -41,7 +41,7 @@ def test_the_first_step_warns_of_nothing(experiment: str, tmp_path: Path, caplog
     words = [f"experiment={experiment}", f"paths.root={tmp_path}/home", "name=first", *data, *PLACES]
     words += VECTORS if experiment == "word2vec" else ENDS
     shard(compose.typed(Config, compose.values(words)))
-    said = [record.getMessage() for record in caplog.records if not record.name.startswith("pipelines.corpus")]
+    said = [record.getMessage() for record in caplog.records if not record.name.startswith("dragoman.pipelines.corpus")]
     caplog.clear()
     assert train.task(compose.typed(Config, compose.values(words, as_sharded))) == 0
     told = [*said, *(record.getMessage() for record in caplog.records)]

@@ -22,10 +22,10 @@ from unittest.mock import ANY
 import pytest
 import torch
 
-from conf import compose
-from model.errors import UserError
-from services import cli
-from services.jobs.planning.plan import make_plan
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.services import cli
+from dragoman.services.jobs.planning.plan import make_plan
 from tests.test_wrong_command_lines import WRONG
 
 VERBS = {"sees": "sieht", "hears": "hoert", "likes": "mag", "calls": "ruft", "meets": "trifft"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from conf import interrupts
-from conf.interrupts import Interrupted, interruptible
+from dragoman.conf import interrupts
+from dragoman.conf.interrupts import Interrupted, interruptible
 
 SLOW = """
 import os, signal, time

@@ -16,12 +16,12 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from services.jobs.executors import pod as training
-from services.jobs.executors.base import Start
-from services.jobs.executors.rayjob import rayjob
-from services.jobs.kueue_settings import KueueConfig
-from services.jobs.settings import ServiceConfig
-from services.jobs.up import subprocesses
+from dragoman.services.jobs.executors import pod as training
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.executors.rayjob import rayjob
+from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.up import subprocesses
 from tests.manifests import KUBERNETES, ROOT, Manifest, arguments, of, pods, rendered, variables
 
 SCHEMAS = ROOT.parent / "shared" / "schemas"
@@ -178,9 +178,9 @@ def test_queues_flavors_and_priorities_are_what_the_job_service_asks_for() -> No
 
 
 def test_commands_are_verbs_and_settings_that_exist(manifests: list[Manifest]) -> None:
-    from conf import compose
-    from services.config import Config
-    from services.jobs.up.settings import UpRoot
+    from dragoman.conf import compose
+    from dragoman.services.config import Config
+    from dragoman.services.jobs.up.settings import UpRoot
 
     program, verb, *words = arguments(manifests, "jobs")
     assert (program, verb) == ("dragoman", "up")

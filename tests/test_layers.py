@@ -1,4 +1,7 @@
-"""The house as docs/architecture.md draws it: a room imports from those above it, one door for each heavy library."""
+"""The house as docs/architecture.md draws it: a room imports from those above it, one door for each heavy library.
+
+Rooms are named without `dragoman.` here, as their folders are at the top of the repository.
+"""
 
 import ast
 import itertools
@@ -32,6 +35,7 @@ ALLOWED = {
     },
 }
 HOUSE = ("model", "pipelines", "services")  # the packages with rooms
+LINKED = ("conf", *HOUSE)  # folders at the top that `dragoman/` holds links to
 # Files at a package's top that the picture leaves out: the place that they stand right after. All others are what
 # everything in their package may use.
 BESIDE = {
@@ -167,12 +171,18 @@ class Import(NamedTuple):
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of ours by its dotted name."""
+    """Every module of ours by its name without `dragoman.`; those of `dragoman/` itself keep it."""
     found = {}
     for path in itertools.chain.from_iterable(sorted((ROOT / package).rglob("*.py")) for package in ALLOWED):
         parts = path.relative_to(ROOT).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
+
+
+def short(name: str) -> str:
+    """The name of a module as `modules` has it."""
+    package, _, rest = name.partition(".")
+    return rest if package == "dragoman" and rest.partition(".")[0] in LINKED else name
 
 
 @cache
@@ -189,10 +199,11 @@ def imports(module: str) -> list[Import]:
         elif isinstance(node, ast.ImportFrom):
             assert node.module and not node.level, f"{path}:{node.lineno}: a relative import"
             full = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if name in modules() else node.module for name in full]
+            names = [name if short(name) in modules() else node.module for name in full]
         else:
             continue
-        found += [Import(str(path.relative_to(ROOT)), node.lineno, name, id(node) in within) for name in names]
+        place = str(path.relative_to(ROOT))
+        found += [Import(place, node.lineno, short(name), id(node) in within) for name in names]
     return found
 
 
@@ -262,6 +273,21 @@ def wrong(found: Iterable[Import]) -> str:
     return "\n".join(sorted({str(one) for one in found}))
 
 
+def test_nothing_imports_ours_by_the_names_of_the_folders() -> None:
+    """`import model` is somebody else's package, or a second copy of ours."""
+    names = "|".join(LINKED)
+    bare = re.compile(rf"^[^#\n]*(?<![\w.])(from ({names})(\.[\w.]+)? import|import ({names})\b)", re.MULTILINE)
+    files = [path for folder in (*ALLOWED, "bench", "deploy", "tests") for path in (ROOT / folder).rglob("*.py")]
+    found = {
+        f"{path.relative_to(ROOT)}: {match[0].strip()}"
+        for path in files
+        if path != Path(__file__)
+        for match in bare.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert not found, sorted(found)
+    assert all((ROOT / "dragoman" / name).samefile(ROOT / name) for name in LINKED)
+
+
 @pytest.mark.parametrize("package", sorted(ALLOWED))
 def test_imports_point_one_way(package: str) -> None:
     for module in modules():
@@ -321,8 +347,10 @@ def test_modules_that_are_named_by_strings_are_in_the_table() -> None:
     for module, path in modules().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             text = node.value if isinstance(node, ast.Constant) else None
-            if isinstance(text, str) and (name := text.partition(":")[0]) in modules() and "." in name:
-                found.setdefault(module, set()).add(name)
+            if isinstance(text, str) and text.startswith("dragoman."):
+                name = short(text.partition(":")[0])
+                if name in modules() and name != module:
+                    found.setdefault(module, set()).add(name)
     assert {module: names for module, names in found.items() if module not in TABLES} == BY_STRING
     assert set(found) >= TABLES
 

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from markdown_it import MarkdownIt
 
-from model.alignment.attention_map import AttentionMap
-from model.text.excerpt import for_markup
-from pipelines.comparison.page import Report, Sample, render
-from pipelines.comparison.table import Table
-from pipelines.tracking.cards import CARDS
-from pipelines.tracking.descriptions import describe_run
-from pipelines.tracking.version import describe, facts
-from services.commands.attention import draw
-from services.jobs.ledger.tables import Attempt, Job
-from services.jobs.pages.site import Site
-from services.jobs.service.report import report
-from services.jobs.service.schemas import ChangeView
+from dragoman.model.alignment.attention_map import AttentionMap
+from dragoman.model.text.excerpt import for_markup
+from dragoman.pipelines.comparison.page import Report, Sample, render
+from dragoman.pipelines.comparison.table import Table
+from dragoman.pipelines.tracking.cards import CARDS
+from dragoman.pipelines.tracking.descriptions import describe_run
+from dragoman.pipelines.tracking.version import describe, facts
+from dragoman.services.commands.attention import draw
+from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service.report import report
+from dragoman.services.jobs.service.schemas import ChangeView
 from tests.markup import HOSTILE, TEXTS, check_nothing_runs, check_picture
 
 often = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conf import compose, groups
-from conf.own import as_words, read_settings
-from services import cli
+from dragoman.conf import compose, groups
+from dragoman.conf.own import as_words, read_settings
+from dragoman.services import cli
 
 
 @pytest.fixture(autouse=True)

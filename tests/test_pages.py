@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from conf.groups import default_choices
-from services import cli
+from dragoman.conf import compose
+from dragoman.conf.groups import default_choices
+from dragoman.services import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 WRONG_ON_PURPOSE = "command-lines.md"  # tests/test_wrong_command_lines.py runs what it shows

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model import renamed
-from model.errors import UserError
-from model.networks.architectures import model_config
-from pipelines.config import Config, PathsConfig
-from pipelines.settings import LoaderConfig
-from pipelines.tasks.identity import claim_run_dir
+from dragoman.conf import compose
+from dragoman.model import renamed
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import model_config
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.settings import LoaderConfig
+from dragoman.pipelines.tasks.identity import claim_run_dir
 
 
 @pytest.fixture(autouse=True)

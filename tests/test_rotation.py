@@ -18,9 +18,9 @@ import httpx
 import psycopg
 import pytest
 
-from model.files import exclusive
-from model.ports import free_ports
-from services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, admit_jobs, logins, read_login, server_variables
+from dragoman.model.files import exclusive
+from dragoman.model.ports import free_ports
+from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, admit_jobs, logins, read_login, server_variables
 from tests.services.jobs.conftest import program
 
 REPOSITORY = Path(__file__).resolve().parents[1]

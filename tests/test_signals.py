@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 from tests.pipelines.test_train import SETTINGS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,7 +63,7 @@ class Try:
 def start(home: Path, words: list[str]) -> "subprocess.Popen[str]":
     environment = {**os.environ, "DRAGOMAN_HOME": str(home), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "services.cli", *words],
+        [sys.executable, "-m", "dragoman.services.cli", *words],
         cwd=ROOT,
         env=environment,
         stdout=subprocess.PIPE,
@@ -142,7 +142,7 @@ def service(home: Path) -> Iterator[None]:
     said = home / "up.txt"
     with said.open("w") as file:
         up = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "up", *SERVICE],
+            [sys.executable, "-m", "dragoman.services.cli", "up", *SERVICE],
             cwd=ROOT,
             env={**os.environ, "DRAGOMAN_HOME": str(home)},
             stdout=file,

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from conf import again, compose, endings, options
-from conf.mistakes import is_setting
-from conf.other_names import OTHER_NAMES
-from pipelines import entries
-from pipelines.config import Config
-from services import cli
-from services.config import Config as ServicesConfig
+from dragoman.conf import again, compose, endings, options
+from dragoman.conf.mistakes import is_setting
+from dragoman.conf.other_names import OTHER_NAMES
+from dragoman.pipelines import entries
+from dragoman.pipelines.config import Config
+from dragoman.services import cli
+from dragoman.services.config import Config as ServicesConfig
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PAGE = REPOSITORY / "docs" / "command-lines.md"
@@ -327,7 +327,7 @@ def test_a_pipe_to_a_server_that_breaks_is_told(capsys: pytest.CaptureFixture[st
     ],
 )
 def test_what_the_shell_does_to_the_streams_leaves_no_trace(shell: str, code: int, said: str) -> None:
-    dragoman = f"{shlex.quote(sys.executable)} -m services.cli"
+    dragoman = f"{shlex.quote(sys.executable)} -m dragoman.services.cli"
     done = subprocess.run(shell.format(dragoman), shell=True, cwd=REPOSITORY, capture_output=True, text=True)
     assert done.returncode == code
     assert "Traceback" not in done.stderr and "Exception ignored" not in done.stderr

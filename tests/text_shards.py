@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.writer import write_shard
-from model.text.tokenizer import SPECIAL, SPECIAL_PIECES
-from model.text.words import WordTokenizer
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.tokenizer import SPECIAL, SPECIAL_PIECES
+from dragoman.model.text.words import WordTokenizer
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -21,7 +21,16 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
-    ["services.cli", "pipelines.train", "pipelines.shard", "pipelines.evaluate", "mlflow", "pandas", "pytest", __name__]
+    [
+        "dragoman.services.cli",
+        "dragoman.pipelines.train",
+        "dragoman.pipelines.shard",
+        "dragoman.pipelines.evaluate",
+        "mlflow",
+        "pandas",
+        "pytest",
+        __name__,
+    ]
 )
 
 
@@ -98,7 +107,7 @@ def _become(words: tuple[str, ...], environment: dict[str, str], output: Connect
     output.close()
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  # as a new Python would find it
     sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1, errors="backslashreplace")  # noqa: SIM115
-    from services import cli
+    from dragoman.services import cli
 
     sys.argv = [str(cli.__file__), *words]
     code = 1

@@ -18,8 +18,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import Share, check_ranges
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Share, check_ranges
 
 Reading = Literal["output", "input"]
 READINGS: tuple[Reading, ...] = ("output", "input")

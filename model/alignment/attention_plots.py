@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.alignment.attention_map import AttentionMap, Link, Weights
-from model.text.excerpt import for_markup
+from dragoman.model.alignment.attention_map import AttentionMap, Link, Weights
+from dragoman.model.text.excerpt import for_markup
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.text.tokenizer import UNK, Tokenizer
+from dragoman.model.text.tokenizer import UNK, Tokenizer
 
 Span = tuple[int, int]  # begin and end, in characters
 WordSpans = Callable[[str], list[Span]]  # finds the words of a text, in order

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.shards.manifest import Manifest
+from dragoman.model.shards.manifest import Manifest
 
 SETTINGS = ("train.init_from", "train.init_parts.", "train.lora", "train.teachers", "embeddings.", "tokenizer.same_as")
 

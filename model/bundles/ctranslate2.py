@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.transformer_layers import GATED
-from model.networks.network import Network, TranslationNetwork
-from model.networks.transformer import Transformer
-from model.text.tokenizer import BOS, EOS, UNK
+from dragoman.model.errors import UserError
+from dragoman.model.layers.transformer_layers import GATED
+from dragoman.model.networks.network import Network, TranslationNetwork
+from dragoman.model.networks.transformer import Transformer
+from dragoman.model.text.tokenizer import BOS, EOS, UNK
 
 Quantisation = Literal["float32", "int8"]
 FOLDERS: dict[str, str] = {"float32": "ct2", "int8": "ct2-int8"}  # a bundle's folder for each export

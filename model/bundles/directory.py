@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
-from model.errors import UserError
-from model.files import atomic_directory, atomic_write, file_sha256
-from model.untrusted import read_object
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_directory, atomic_write, file_sha256
+from dragoman.model.untrusted import read_object
 
 FORMAT_VERSION = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from model.bundles.directory import CONFIG
-from model.errors import UserError
-from model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from dragoman.model.bundles.directory import CONFIG
+from dragoman.model.errors import UserError
+from dragoman.model.storage.mirror import bring, bring_checked, local_folder, remote_of
 
 
 def bring_bundle(directory: Path) -> None:
@@ -13,7 +13,7 @@ def bring_bundle(directory: Path) -> None:
 
     Raises:
         UserError: a file differs from the one that config.json names.
-        RefusedError, AwayError: as `model.storage.remote`.
+        RefusedError, AwayError: as `dragoman.model.storage.remote`.
     """
     if remote_of(directory) is None:
         return

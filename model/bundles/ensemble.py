@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.errors import UserError
-from model.languages import same_pair
-from model.networks.ensemble import Ensemble
-from model.networks.network import TranslationNetwork
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.languages import same_pair
+from dragoman.model.networks.ensemble import Ensemble
+from dragoman.model.networks.network import TranslationNetwork
 
 
 @dataclass(kw_only=True)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from model.bundles.vectors import SUBWORDS, save_vectors
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordRules, WordTokenizer
-from model.word_vectors.glove import GloveConfig
-from model.word_vectors.read_rows import ReadVectors
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.bundles.vectors import SUBWORDS, save_vectors
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordRules, WordTokenizer
+from dragoman.model.word_vectors.glove import GloveConfig
+from dragoman.model.word_vectors.read_rows import ReadVectors
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 
 def save_read(directory: Path, found: ReadVectors, language: str, origin: Mapping[str, Any]) -> None:

@@ -13,14 +13,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
-from model.bundles.translation import distinct_weights, load_weights
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config
-from model.networks.heads import Head
-from model.text.labels import LabelTokenizer, Task
-from model.text.tokenizer import Tokenizer, TokenizerPair
-from model.text.tokenizers import load_pair
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.bundles.translation import distinct_weights, load_weights
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.heads import Head
+from dragoman.model.text.labels import LabelTokenizer, Task
+from dragoman.model.text.tokenizer import Tokenizer, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
 
 KIND = "labels"
 OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones

@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from model.bundles.directory import CONFIG, WEIGHTS, Bundle, bundle_kind, new_bundle, read_record
-from model.bundles.translation import distinct_weights, load_weights
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config, wrong_kind
-from model.networks.language_network import LanguageNetwork
-from model.networks.network import Network
-from model.text.tokenizer import Tokenizer, TokenizerPair
-from model.text.tokenizers import load_pair
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, bundle_kind, new_bundle, read_record
+from dragoman.model.bundles.translation import distinct_weights, load_weights
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, model_config, wrong_kind
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.networks.network import Network
+from dragoman.model.text.tokenizer import Tokenizer, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
 
 TextKind = Literal["language", "masked"]
 OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones

@@ -26,17 +26,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.bundles.directory import Bundle
-from model.bundles.labelled import LabelBundle
-from model.bundles.language import TextBundle
-from model.bundles.tokenizer_json import FILE, tokenizer_json
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.networks.bert import EncoderOnly
-from model.networks.heads import TransformerHead, probabilities
-from model.networks.network import mean_of_real
-from model.networks.transformer import Transformer
-from model.text.tokenizer import BOS, PAD, SPECIAL, UNK
+from dragoman.model.bundles.directory import Bundle
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.tokenizer_json import FILE, tokenizer_json
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.bert import EncoderOnly
+from dragoman.model.networks.heads import TransformerHead, probabilities
+from dragoman.model.networks.network import mean_of_real
+from dragoman.model.networks.transformer import Transformer
+from dragoman.model.text.tokenizer import BOS, PAD, SPECIAL, UNK
 
 RECORD = "onnx.json"
 LIBRARIES = ("onnx", "onnxscript")

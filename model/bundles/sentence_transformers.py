@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bundles.directory import CONFIG, WEIGHTS
-from model.bundles.labelled import LabelBundle
-from model.bundles.language import TextBundle
-from model.bundles.tokenizer_json import FILE, tokenizer_json, tokenizer_settings
-from model.errors import UserError
-from model.layers.transformer_layers import EncoderLayer
-from model.networks.bert import TokenEncoder
-from model.text.tokenizer import MASK, PAD
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.tokenizer_json import FILE, tokenizer_json, tokenizer_settings
+from dragoman.model.errors import UserError
+from dragoman.model.layers.transformer_layers import EncoderLayer
+from dragoman.model.networks.bert import TokenEncoder
+from dragoman.model.text.tokenizer import MASK, PAD
 
 FITTING = {  # key: values that EsmModel has
     "norm": ("pre",),

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.bundles.directory import CONFIG, WEIGHTS
-from model.bundles.labelled import LabelBundle
-from model.bundles.language import TextBundle
-from model.bundles.tokenizer_json import FILE, tokenizer_json
-from model.errors import UserError
-from model.networks.bert import TokenEncoder
-from model.text.tokenizer import EOS, SPECIAL
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.tokenizer_json import FILE, tokenizer_json
+from dragoman.model.errors import UserError
+from dragoman.model.networks.bert import TokenEncoder
+from dragoman.model.text.tokenizer import EOS, SPECIAL
 
 SIF = 1e-4  # a
 AT_ONCE = 1024  # pieces

@@ -1,7 +1,7 @@
 """A tokenizer of ours as `tokenizer.json`, the file that Hugging Face's libraries read.
 
 The file holds the ids of `Tokenizer.encode` for every text, with two exceptions. Joiners and marks of emoji stay where
-they are (`model.text.normalise` removes those without a meaning), and with `special` a text that spells `</s>` gets the
+they are (`model/text/normalise.py` removes those without a meaning), and with `special` a text that spells `</s>` gets the
 special id, as is the custom there.
 """
 
@@ -9,10 +9,10 @@ import json
 from itertools import chain
 from typing import Any
 
-from model.errors import UserError
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Tokenizer
-from model.text.word_table import SPACE
+from dragoman.model.errors import UserError
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Tokenizer
+from dragoman.model.text.word_table import SPACE
 
 FILE = "tokenizer.json"
 # What `normalise` removes everywhere: controls, soft hyphens, marks of direction, byte order marks.
@@ -94,7 +94,7 @@ def added_token(number: int) -> dict[str, Any]:
 
 
 def normalizers(form: str) -> list[dict[str, Any]]:
-    """Returns the steps of `model.text.normalise`, and SentencePiece's sign for a space."""
+    """Returns the steps of `model/text/normalise.py`, and SentencePiece's sign for a space."""
     return [
         {"type": "Replace", "pattern": {"Regex": INVISIBLE}, "content": ""},
         {"type": form},

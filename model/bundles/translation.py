@@ -20,17 +20,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
-from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
-from model.errors import UserError
-from model.languages import MANY, languages_of
-from model.networks.architectures import architecture, build_network, model_config
-from model.networks.network import Network, TranslationNetwork
-from model.schema import build
-from model.settings import DecodeConfig
-from model.text.tags import tag_prefix
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import load_pair
+from dragoman.model.bundles.ctranslate2 import FOLDERS, Quantisation, export, exportable
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.errors import UserError
+from dragoman.model.languages import MANY, languages_of
+from dragoman.model.networks.architectures import architecture, build_network, model_config
+from dragoman.model.networks.network import Network, TranslationNetwork
+from dragoman.model.schema import build
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tags import tag_prefix
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
 
 OWN = ("vocabulary", "positions")  # fields of its config.json beside the shared ones
 

@@ -22,16 +22,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
-from model.errors import UserError
-from model.text.tokenizer import TokenizerPair, canonical_json
-from model.text.tokenizers import load_pair
-from model.text.words import WordTokenizer
-from model.word_vectors.embeddings import Embeddings, TextBasis
-from model.word_vectors.formats import Format, write_format
-from model.word_vectors.methods import method_config, method_type
-from model.word_vectors.search import Table, is_sparse
-from model.word_vectors.subwords import Subwords
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import TokenizerPair, canonical_json
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.words import WordTokenizer
+from dragoman.model.word_vectors.embeddings import Embeddings, TextBasis
+from dragoman.model.word_vectors.formats import Format, write_format
+from dragoman.model.word_vectors.methods import method_config, method_type
+from dragoman.model.word_vectors.search import Table, is_sparse
+from dragoman.model.word_vectors.subwords import Subwords
 
 WORDS, EXPORTS = "words.json", "exports"
 TABLES = ("vectors", "contexts", "weights", "subwords")

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.word_loops import WordLoops, mask_loops
-from model.networks.network import TranslationNetwork
-from model.text.tokenizer import BOS, EOS
+from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
+from dragoman.model.decoding.word_loops import WordLoops, mask_loops
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.text.tokenizer import BOS, EOS
 
 GROUP = 64  # adjacent logits, represented by their maximum in the first round of the selection
 

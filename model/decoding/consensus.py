@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.hypothesis import Hypothesis
 
 ORDER = 4
 

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.errors import UserError
-from model.networks.network import Network
-from model.text.batch import pad
-from model.text.normalise import normalise
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, MASK, PAD, SPECIAL, SPECIAL_PIECES, Tokenizer
+from dragoman.model.errors import UserError
+from dragoman.model.networks.network import Network
+from dragoman.model.text.batch import pad
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, MASK, PAD, SPECIAL, SPECIAL_PIECES, Tokenizer
 
 MASK_WORD = SPECIAL_PIECES[MASK]  # a mask as text: <mask>
 ROWS = 64  # of a batch

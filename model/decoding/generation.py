@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.decoding.sampling import candidates, draw
-from model.networks.language_network import BEFORE, LanguageNetwork
-from model.networks.network import State, evaluating
-from model.settings import GenerateConfig
-from model.text.normalise import normalise
-from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
+from dragoman.model.decoding.sampling import candidates, draw
+from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.networks.network import State, evaluating
+from dragoman.model.settings import GenerateConfig
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
 
 NEVER = (PAD, UNK, BOS, MASK, SEP)  # ids that are never drawn
 ROWS = 64  # of a batch

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.word_loops import WordLoops, mask_loops
-from model.networks.network import TranslationNetwork
-from model.text.tokenizer import BOS, EOS
+from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
+from dragoman.model.decoding.word_loops import WordLoops, mask_loops
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.text.tokenizer import BOS, EOS
 
 
 def greedy_search(

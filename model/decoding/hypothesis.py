@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from model.text.tokenizer import EOS
+from dragoman.model.text.tokenizer import EOS
 
 
 @dataclass(frozen=True)

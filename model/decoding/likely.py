@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import torch
 
-from model.decoding.fill_mask import MASK_WORD, Prediction, fill_masks
-from model.decoding.generation import NEVER, decode_continuation, read_prompt
-from model.errors import UserError
-from model.networks.language_network import LanguageNetwork
-from model.networks.network import Network, evaluating
-from model.text.tokenizer import EOS, Tokenizer
+from dragoman.model.decoding.fill_mask import MASK_WORD, Prediction, fill_masks
+from dragoman.model.decoding.generation import NEVER, decode_continuation, read_prompt
+from dragoman.model.errors import UserError
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.networks.network import Network, evaluating
+from dragoman.model.text.tokenizer import EOS, Tokenizer
 
 MASK = "[MASK]"  # a mask as papers and other programs write it; ours is MASK_WORD
 

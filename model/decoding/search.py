@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.decoding.beam import beam_search
-from model.decoding.greedy import greedy_search
-from model.decoding.hypothesis import Hypothesis
-from model.decoding.word_loops import WordLoops
-from model.errors import UserError
-from model.networks.network import TranslationNetwork, evaluating
-from model.settings import DecodeConfig
-from model.text.tokenizer import EOS, PAD
+from dragoman.model.decoding.beam import beam_search
+from dragoman.model.decoding.greedy import greedy_search
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.word_loops import WordLoops
+from dragoman.model.errors import UserError
+from dragoman.model.networks.network import TranslationNetwork, evaluating
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import EOS, PAD
 
 
 def decode(

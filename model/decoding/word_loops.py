@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from model.text.tokenizer import SPECIAL_PIECES, Tokenizer
-from model.text.word_table import SPACE
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from dragoman.model.text.word_table import SPACE
 
 LONGEST = 4  # subwords in the repeated run
 LETTERS = 2  # letters that it has at least: three equal letters meet in compounds ("Schifffahrt")

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.errors import UserError
-from model.huggingface.folder import CONFIG, Folder, Tensors
-from model.huggingface.options import Imported, ImportOptions
-from model.huggingface.vocabulary import Order, is_language_and_script, language_token, our_order, reordered
-from model.layers.transformer_layers import Activation
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import TokenizerPair
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
+from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.vocabulary import Order, is_language_and_script, language_token, our_order, reordered
+from dragoman.model.layers.transformer_layers import Activation
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import TokenizerPair
 
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "silu", "silu": "silu"}
 SIDES = (("encoder", ("self",)), ("decoder", ("self", "cross")))

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.errors import UserError
-from model.files import file_sha256
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = re.compile(r".*\.(bin|pt|pth|ckpt|pkl|pickle|h5|msgpack)")

@@ -8,8 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import ServiceError, UserError
-from model.huggingface.folder import PICKLES, refusal
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.huggingface.folder import PICKLES, refusal
 
 PATTERNS = ["*.json", "*.safetensors", "*.spm", "*.model", "README.md"]
 ADDRESS = re.compile(r"hf://(?P<name>[\w.-]+/[\w.-]+)(@(?P<revision>[\w./-]+))?")

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import TokenizerPair
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import TokenizerPair
 
 
 @dataclass(frozen=True)

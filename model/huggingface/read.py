@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from model.bundles.translation import save_bundle
-from model.errors import UserError, unknown
-from model.huggingface.bart import read_m2m, read_marian
-from model.huggingface.folder import CONFIG, Folder
-from model.huggingface.options import Imported, ImportOptions
-from model.huggingface.t5 import read_t5
-from model.schema import build
-from model.settings import DecodeConfig
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.huggingface.bart import read_m2m, read_marian
+from dragoman.model.huggingface.folder import CONFIG, Folder
+from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.t5 import read_t5
+from dragoman.model.schema import build
+from dragoman.model.settings import DecodeConfig
 
 READERS: dict[str, Callable[[Folder, ImportOptions], Imported]] = {
     "marian": read_marian,

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
-from model.errors import UserError
-from model.huggingface.folder import CONFIG, Folder, Tensors
-from model.huggingface.options import Imported, ImportOptions
-from model.huggingface.vocabulary import our_order, reordered
-from model.layers.transformer_layers import GATED, Activation
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.normalise import normalise
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import TokenizerPair
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.folder import CONFIG, Folder, Tensors
+from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.vocabulary import our_order, reordered
+from dragoman.model.layers.transformer_layers import GATED, Activation
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tokenizer import TokenizerPair
 
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gated-gelu": "geglu", "gated-silu": "swiglu"}
 POSITIONS = 512  # tokens, if config.json has no n_positions: distances have no limit

@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.errors import UserError
-from model.text.subwords import BpeTokenizer, SubwordTokenizer, UnigramTokenizer
-from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK
+from dragoman.model.errors import UserError
+from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer, UnigramTokenizer
+from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK
 
 ABSENT = -1e4  # the bias of a token that their vocabulary lacks: its probability is 0
 NONE = -1

@@ -11,18 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.bundles.ancestry import ancestry
-from model.bundles.directory import Bundle
-from model.bundles.language import TextBundle
-from model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.huggingface.bart import ACTIVATIONS, correspondence, interleaved, permuted
-from model.huggingface.folder import CONFIG, WEIGHTS
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
+from dragoman.model.bundles.ancestry import ancestry
+from dragoman.model.bundles.directory import Bundle
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.bundles.tokenizer_json import tokenizer_json, tokenizer_settings
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.bart import ACTIVATIONS, correspondence, interleaved, permuted
+from dragoman.model.huggingface.folder import CONFIG, WEIGHTS
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, UNK, Tokenizer
 
 SPECIAL_IDS = {"pad_token_id": PAD, "bos_token_id": BOS, "eos_token_id": EOS}
 Needed = Mapping[str, tuple[Any, ...]]  # setting of the network -> the values that the class has

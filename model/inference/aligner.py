@@ -17,19 +17,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
-from model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
-from model.bundles.translation import TranslationBundle
-from model.decoding.search import fit, pad
-from model.errors import UserError
-from model.inference.scoring import pair_batches
-from model.networks.network import TranslationNetwork, evaluating
-from model.text.batch import TranslationBatch
-from model.text.normalise import normalise
-from model.text.tokenizer import BOS, EOS, TokenizerPair
+from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, Reading, Weights, read
+from dragoman.model.alignment.spans import WordSpans, merge_tokens, shares, surfaces, token_spans, word_spans
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.decoding.search import fit, pad
+from dragoman.model.errors import UserError
+from dragoman.model.inference.scoring import pair_batches
+from dragoman.model.networks.network import TranslationNetwork, evaluating
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import BOS, EOS, TokenizerPair
 
 if TYPE_CHECKING:
-    from model.inference.translator import Translation  # it holds our maps
+    from dragoman.model.inference.translator import Translation  # it holds our maps
 
 BATCH_TOKENS = 2048  # of both sides with padding; maps grow with the product of the lengths
 CROSS = re.compile(r"decoder\.(\d+)\.cross")  # the names in `TranslationNetwork.attention_maps`

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, unknown
-from model.languages import base_language
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.languages import base_language
 
 MECAB = "ja-mecab"
 TOKENISERS = ("auto", "13a", "intl", "zh", MECAB, "char", "none")

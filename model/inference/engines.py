@@ -11,12 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from model.bundles.ctranslate2 import distinct
-from model.decoding.hypothesis import Hypothesis, hypothesis
-from model.decoding.search import decode, fit, length_batches
-from model.networks.network import TranslationNetwork
-from model.settings import DecodeConfig
-from model.text.tokenizer import UNK
+from dragoman.model.bundles.ctranslate2 import distinct
+from dragoman.model.decoding.hypothesis import Hypothesis, hypothesis
+from dragoman.model.decoding.search import decode, fit, length_batches
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import UNK
 
 CALLERS = 2  # threads that search at once before one waits for another: the endpoint's lanes
 NEXT_TO_NOTHING = 1e-9  # as a length penalty: any length to this power is 1 in float32

@@ -6,18 +6,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG, Bundle, bundle_kind
-from model.bundles.labelled import load_label_bundle
-from model.bundles.language import load_text_bundle
-from model.bundles.translation import load_bundle
-from model.bundles.vectors import load_vectors
-from model.decoding.fill_mask import fill_masks
-from model.decoding.generation import generate
-from model.errors import UserError, unknown
-from model.inference.labeller import Labeller, Words
-from model.inference.translator import Translator, open_translator
-from model.schema import build
-from model.settings import DecodeConfig, EngineName, GenerateConfig
+from dragoman.model.bundles.directory import CONFIG, Bundle, bundle_kind
+from dragoman.model.bundles.labelled import load_label_bundle
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.decoding.fill_mask import fill_masks
+from dragoman.model.decoding.generation import generate
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.inference.labeller import Labeller, Words
+from dragoman.model.inference.translator import Translator, open_translator
+from dragoman.model.schema import build
+from dragoman.model.settings import DecodeConfig, EngineName, GenerateConfig
 
 Settings = Mapping[str, int | float]
 Answers = Callable[[Sequence[str], Settings], list[Any]]  # texts, and settings that differ from the bundle's own

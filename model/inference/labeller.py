@@ -12,12 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.bundles.labelled import LabelBundle
-from model.errors import UserError
-from model.networks.heads import probabilities
-from model.text.labels import encode_words
-from model.text.normalise import normalise
-from model.text.tokenizer import EOS, PAD
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.heads import probabilities
+from dragoman.model.text.labels import encode_words
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import EOS, PAD
 
 # The words of a raw text: contracted endings ('s, n't), words with marks inside, and each mark by itself.
 WORD = re.compile(

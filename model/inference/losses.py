@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.inference.translator import Translation
+from dragoman.model.inference.translator import Translation
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.inference.bleu import bleu
-from model.ranges import Seed, Whole, check_ranges
+from dragoman.model.errors import UserError
+from dragoman.model.inference.bleu import bleu
+from dragoman.model.ranges import Seed, Whole, check_ranges
 
 Numbers = NDArray[np.float64]
 GAIN = 1e-6  # BLEU; a smaller gain is no progress
@@ -146,7 +146,7 @@ def line_search(lists: Lists, point: Numbers, direction: Numbers) -> tuple[float
 
     Exact: every g at which some list's best hypothesis changes ends an interval, and all intervals are visited.
     """
-    from model.inference.mert import envelopes  # compiled on first use
+    from dragoman.model.inference.mert import envelopes  # compiled on first use
 
     first, later, places = envelopes(lists.features @ point, lists.features @ direction, lists.offsets)
     owner = np.searchsorted(lists.offsets, later, side="right") - 1  # (C,) list of each change

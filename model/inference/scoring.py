@@ -19,14 +19,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.layers.losses import CHUNK_ROWS
-from model.networks.network import Network, TranslationNetwork, evaluating
-from model.settings import DecodeConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.normalise import normalise
-from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.layers.losses import CHUNK_ROWS
+from dragoman.model.networks.network import Network, TranslationNetwork, evaluating
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerPair
 
 MOST_PAIRS = 1024  # in a batch
 

@@ -24,21 +24,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.bundles.directory import bundle_kind
-from model.bundles.labelled import LabelBundle, load_label_bundle
-from model.bundles.language import TextBundle, load_text_bundle
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.bundles.vectors import VectorsBundle, load_vectors
-from model.decoding.search import length_batches, pad
-from model.errors import UserError
-from model.networks.bert import EncoderOnly
-from model.networks.heads import Head
-from model.networks.language_network import BEFORE, LanguageNetwork
-from model.networks.network import TranslationNetwork, mean_of_real
-from model.text.normalise import normalise
-from model.text.tokenizer import EOS, PAD, Tokenizer
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.search import is_sparse
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle
+from dragoman.model.bundles.language import TextBundle, load_text_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
+from dragoman.model.decoding.search import length_batches, pad
+from dragoman.model.errors import UserError
+from dragoman.model.networks.bert import EncoderOnly
+from dragoman.model.networks.heads import Head
+from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.networks.network import TranslationNetwork, mean_of_real
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import EOS, PAD, Tokenizer
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.search import is_sparse
 
 MOST_ROWS = 1024  # texts in a batch
 

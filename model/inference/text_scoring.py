@@ -12,14 +12,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.bundles.language import TextBundle
-from model.inference.scoring import PairScore, TooLong, ended_lengths, fit, log_probabilities, pair_batches, split_rows
-from model.networks.language_network import BEFORE, LanguageNetwork
-from model.networks.network import evaluating
-from model.text.batch import pad
-from model.text.normalise import normalise
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, Tokenizer
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.inference.scoring import (
+    PairScore,
+    TooLong,
+    ended_lengths,
+    fit,
+    log_probabilities,
+    pair_batches,
+    split_rows,
+)
+from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.networks.network import evaluating
+from dragoman.model.text.batch import pad
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, Tokenizer
 
 
 class TextScorer:

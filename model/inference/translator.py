@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.decoding.consensus import sort_by_consensus
-from model.decoding.hypothesis import Hypothesis
-from model.decoding.search import decode as search_again
-from model.decoding.word_loops import WordLoops
-from model.errors import UserError
-from model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
-from model.networks.network import TranslationNetwork
-from model.settings import ENGINES, DecodeConfig, EngineName
-from model.text.loops import goes_round
-from model.text.normalise import normalise
-from model.text.tokenizer import EOS, UNK, TokenizerPair
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.decoding.consensus import sort_by_consensus
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.search import decode as search_again
+from dragoman.model.decoding.word_loops import WordLoops
+from dragoman.model.errors import UserError
+from dragoman.model.inference.engines import CTranslate2Engine, Engine, TorchEngine, runs_int8
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.settings import ENGINES, DecodeConfig, EngineName
+from dragoman.model.text.loops import goes_round
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import EOS, UNK, TokenizerPair
 
 if TYPE_CHECKING:
-    from model.alignment.attention_map import AttentionMap
+    from dragoman.model.alignment.attention_map import AttentionMap
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.alignment.attention_plots import save
-from model.inference.sentence_vectors import Floats
-from model.inference.words_in_context import Use
-from model.text.excerpt import excerpt, for_markup
-from model.word_vectors.labels import bare, place_labels, settle
-from model.word_vectors.projection import project
+from dragoman.model.alignment.attention_plots import save
+from dragoman.model.inference.sentence_vectors import Floats
+from dragoman.model.inference.words_in_context import Use
+from dragoman.model.text.excerpt import excerpt, for_markup
+from dragoman.model.word_vectors.labels import bare, place_labels, settle
+from dragoman.model.word_vectors.projection import project
 
 SUFFIXES = (".png", ".svg", ".pdf")
 AROUND = 18  # characters of a sentence on each side of the word

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.alignment.spans import Span, WordSpans, surfaces, token_spans, word_spans
-from model.errors import UserError
-from model.inference.sentence_vectors import Floats, NetworkVectors, TokenVectors
-from model.text.excerpt import excerpt
+from dragoman.model.alignment.spans import Span, WordSpans, surfaces, token_spans, word_spans
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, TokenVectors
+from dragoman.model.text.excerpt import excerpt
 
 
 @dataclass(frozen=True)

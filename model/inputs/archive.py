@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import UserError
-from model.inputs.compression import check_expansion
-from model.languages import is_language, same_language
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.compression import check_expansion
+from dragoman.model.languages import is_language, same_language
 
 MEMBERS = ".txt"
 NOTES = re.compile(r"(?i)_.*|(readme|licen[cs]e|copying|citation|about)\b.*")  # names of what is no text of the corpus

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 Compression = Literal["plain", "gzip", "bzip2", "xz", "lzma", "zstd"]
 

@@ -5,8 +5,8 @@ import zipfile
 from pathlib import Path
 from typing import Literal
 
-from model.errors import UserError
-from model.inputs.compression import compression_of, magic_of, plain_blocks
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.compression import compression_of, magic_of, plain_blocks
 
 Kind = Literal["text", "utf-16", "utf-32", "zip", "tmx", "xliff", "parquet", "arrow"]
 PAIRS = ("tmx", "xliff")  # hold languages side by side, each named

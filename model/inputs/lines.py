@@ -10,14 +10,14 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from model.errors import UserError
-from model.inputs.archive import Part, member_blocks, members_of
-from model.inputs.compression import compression_of, plain_blocks
-from model.inputs.kinds import HEAD, PAIRS, TABLES, Kind, ends_in_returns, head_of, kind_of, marked_encoding
-from model.inputs.streams import Blocks
-from model.inputs.tables import rows_of, table_lines
-from model.inputs.units import units_of
-from model.languages import nearest
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.archive import Part, member_blocks, members_of
+from dragoman.model.inputs.compression import compression_of, plain_blocks
+from dragoman.model.inputs.kinds import HEAD, PAIRS, TABLES, Kind, ends_in_returns, head_of, kind_of, marked_encoding
+from dragoman.model.inputs.streams import Blocks
+from dragoman.model.inputs.tables import rows_of, table_lines
+from dragoman.model.inputs.units import units_of
+from dragoman.model.languages import nearest
 
 SIDES = ("source", "target")
 Rows = Literal["json", "tsv"]

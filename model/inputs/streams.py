@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from model.inputs.compression import plain_blocks
+from dragoman.model.inputs.compression import plain_blocks
 
 
 class Blocks(io.RawIOBase):

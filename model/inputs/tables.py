@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from model.errors import UserError
-from model.languages import nearest
+from dragoman.model.errors import UserError
+from dragoman.model.languages import nearest
 
 ROWS = 8192  # in memory at once
 PAIR_COLUMN, TEXT_COLUMN = "translation", "text"  # names that data sets on hubs use

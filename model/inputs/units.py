@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from lxml import etree
 
-from model.errors import UserError
-from model.inputs.compression import compression_of
-from model.inputs.streams import Blocks
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.compression import compression_of
+from dragoman.model.inputs.streams import Blocks
 
 CODES = {"bpt", "ept", "ph", "it", "ut", "x", "bx", "ex", "sc", "ec", "cp"}  # elements whose content is no text
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_exporting  # a graph for another program takes no branch by what a tensor holds
 
-from model.device import kernels
-from model.layers.dropout import Dropout
-from model.layers.positions import rotate
+from dragoman.model.device import kernels
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.positions import rotate
 
 MASKED = -1e4  # far below any score; its exp() is 0 in every type, and float16 can hold it
 VECTOR = 16  # floats in a CPU's vector: a softmax over fewer runs number by number, at a tenth of the speed

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_exporting
 
-from model.device import kernels
-from model.errors import UserError, unknown
+from dragoman.model.device import kernels
+from dragoman.model.errors import UserError, unknown
 
 ScoreName = Literal["additive", "dot", "general", "scaled_dot"]
 

@@ -9,7 +9,7 @@ eight bits, it is up to 0.4 % off (0.9966 with p = 0.1), as for any dropout that
 import torch
 from torch import Tensor, nn
 
-from model.device import kernels
+from dragoman.model.device import kernels
 
 INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # by size in bytes
 

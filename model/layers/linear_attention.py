@@ -13,8 +13,8 @@ Letters: B batch, T positions, H heads, D width, K = D / H head width, N chunks 
 import torch
 from torch import Tensor, nn
 
-from model.layers.attention import join_heads, split_heads
-from model.layers.dropout import Dropout
+from dragoman.model.layers.attention import join_heads, split_heads
+from dragoman.model.layers.dropout import Dropout
 
 CHUNK = 64  # C: memory per position is H C for the scores inside a chunk and H K (K + 1) / C for the sums
 SMALLEST = 1e-6  # a divisor's lower bound

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.device import kernels
-from model.layers.int8 import factors
-from model.text.distillation import Distillation
+from dragoman.model.device import kernels
+from dragoman.model.layers.int8 import factors
+from dragoman.model.text.distillation import Distillation
 
 CHUNK_ROWS = 512  # rows of logits at a time: 512 x 10,000 in bf16 are 10 MB, about the size of the caches
 MEASURED_ROWS = 128  # without a gradient: float32, and several copies of them

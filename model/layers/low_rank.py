@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from model.layers.dropout import Dropout
+from dragoman.model.layers.dropout import Dropout
 
 UP, DOWN, SCALE = "up", "down", "scale"
 

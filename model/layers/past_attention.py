@@ -12,9 +12,9 @@ Letters: B batch, T positions, M earlier states, W width of a state.
 import torch
 from torch import Tensor, nn
 
-from model.layers.attention import MASKED, attend, split_heads
-from model.layers.dropout import Dropout
-from model.layers.state_space import last_of
+from dragoman.model.layers.attention import MASKED, attend, split_heads
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.state_space import last_of
 
 
 class PastAttention(nn.Module):

@@ -13,7 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.layers.attention_scores import attend, attention_weights
+from dragoman.model.layers.attention_scores import attend, attention_weights
 
 PoolingName = Literal["mean", "first", "attention"]
 

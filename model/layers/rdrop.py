@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.layers.int8 import factors
-from model.layers.losses import CHUNK_ROWS
+from dragoman.model.layers.int8 import factors
+from dragoman.model.layers.losses import CHUNK_ROWS
 
 
 def paired_vocabulary_loss(

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from model.layers.cells import CELLS, Cell, Parts
+from dragoman.model.layers.cells import CELLS, Cell, Parts
 
 
 def recur(

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
-from model.device import kernels
-from model.errors import unknown
-from model.layers.cells import CELLS, CellName
-from model.layers.dropout import Dropout
-from model.layers.recurrence import recur
+from dragoman.model.device import kernels
+from dragoman.model.errors import unknown
+from dragoman.model.layers.cells import CELLS, CellName
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.recurrence import recur
 
 Direction = Literal["forward", "backward", "both"]
 

@@ -23,11 +23,11 @@ from typing import Literal, Protocol, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.attention import CrossAttention, SelfAttention
-from model.layers.dropout import Dropout
-from model.layers.positions import PositionConfig, PositionKind, Positions
-from model.ranges import Count, Part, Whole, check_ranges
+from dragoman.model.errors import UserError
+from dragoman.model.layers.attention import CrossAttention, SelfAttention
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.positions import PositionConfig, PositionKind, Positions
+from dragoman.model.ranges import Count, Part, Whole, check_ranges
 
 Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
 NormPlace = Literal["pre", "post"]

@@ -6,25 +6,31 @@ from typing import Any
 
 from torch import Tensor
 
-from model.errors import UserError, unknown
-from model.layers.losses import vocabulary_loss
-from model.layers.rdrop import paired_vocabulary_loss
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.heads import RecurrentHead, RecurrentHeadConfig, TransformerHead, TransformerHeadConfig, head_loss
-from model.networks.language_network import language_loss
-from model.networks.network import Network, TranslationNetwork
-from model.networks.prefixlm import PrefixConfig, PrefixTranslation
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.networks.statelm import StateLanguage, StateLanguageConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.schema import build
-from model.settings import LossConfig
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import PAD
-from model.word_vectors.methods import METHODS
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.layers.rdrop import paired_vocabulary_loss
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.networks.heads import (
+    RecurrentHead,
+    RecurrentHeadConfig,
+    TransformerHead,
+    TransformerHeadConfig,
+    head_loss,
+)
+from dragoman.model.networks.language_network import language_loss
+from dragoman.model.networks.network import Network, TranslationNetwork
+from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.networks.statelm import StateLanguage, StateLanguageConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.schema import build
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import PAD
+from dragoman.model.word_vectors.methods import METHODS
 
 Loss = Callable[[Any, Any, LossConfig], tuple[Tensor, Tensor]]
 

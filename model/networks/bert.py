@@ -12,10 +12,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from model.layers.attention import padding_bias
-from model.layers.dropout import Dropout
-from model.layers.positions import Positions
-from model.layers.transformer_layers import (
+from dragoman.model.layers.attention import padding_bias
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.positions import Positions
+from dragoman.model.layers.transformer_layers import (
     EncoderLayer,
     NormPlace,
     StackConfig,
@@ -24,10 +24,10 @@ from model.layers.transformer_layers import (
     last_norm,
     make_norm,
 )
-from model.networks.network import Network, initialise, mean_of_real
-from model.ranges import Count
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.networks.network import Network, initialise, mean_of_real
+from dragoman.model.ranges import Count
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 @dataclass

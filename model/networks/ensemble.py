@@ -11,8 +11,8 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from model.networks.network import Memory, State, TranslationNetwork
-from model.text.batch import TranslationBatch
+from dragoman.model.networks.network import Memory, State, TranslationNetwork
+from dragoman.model.text.batch import TranslationBatch
 
 
 @dataclass

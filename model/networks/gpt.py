@@ -13,16 +13,16 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.attention import causal_bias
-from model.layers.dropout import Dropout
-from model.layers.positions import Positions
-from model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
-from model.networks.language_network import LanguageNetwork
-from model.networks.network import State, initialise
-from model.ranges import Count
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.errors import UserError
+from dragoman.model.layers.attention import causal_bias
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.positions import Positions
+from dragoman.model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.networks.network import State, initialise
+from dragoman.model.ranges import Count
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 @dataclass

@@ -17,19 +17,19 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.layers.cells import CellName
-from model.layers.dropout import Dropout
-from model.layers.losses import vocabulary_loss
-from model.layers.pooling import AttentionPooling, PoolingName
-from model.layers.recurrent import Recurrent
-from model.layers.transformer_layers import StackConfig
-from model.networks.bert import TokenEncoder
-from model.networks.network import Network, initialise, mean_of_real
-from model.ranges import Count, Part, check_ranges
-from model.settings import LossConfig
-from model.text.labels import FIRST, Task
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.layers.cells import CellName
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.layers.pooling import AttentionPooling, PoolingName
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.layers.transformer_layers import StackConfig
+from dragoman.model.networks.bert import TokenEncoder
+from dragoman.model.networks.network import Network, initialise, mean_of_real
+from dragoman.model.ranges import Count, Part, check_ranges
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.labels import FIRST, Task
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 @dataclass

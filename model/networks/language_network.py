@@ -9,11 +9,11 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from model.layers.losses import vocabulary_loss
-from model.networks.network import Network, State
-from model.settings import LossConfig
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, PAD
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.networks.network import Network, State
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, PAD
 
 BEFORE = EOS  # the input from which a text's first token is predicted
 EVALUATION = -1  # the lane of the states carried in evaluation

@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.settings import Side
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import PAD
+from dragoman.model.errors import UserError
+from dragoman.model.settings import Side
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import PAD
 
 Tie = Literal["all", "target", "inputs", "none"]  # which tables share the output layer's weights; inputs: each other's
 State = dict[str, Tensor]  # decoding state; the batch is dimension 0 of every tensor

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from torch import nn
 
-from model.errors import unknown
-from model.layers.attention import CrossAttention, SelfAttention
-from model.layers.transformer_layers import FeedForward
+from dragoman.model.errors import unknown
+from dragoman.model.layers.attention import CrossAttention, SelfAttention
+from dragoman.model.layers.transformer_layers import FeedForward
 
 Prefixes = Mapping[str, str]  # beginning of a tensor's name -> the same for all networks
 STACK = {name: name for name in ("positions.", "layers.", "norm.")}

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.networks.network import Network
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import SPECIAL
+from dragoman.model.networks.network import Network
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import SPECIAL
 
 MATRICES = ("embedding", "queries", "keys", "values", "output", "up", "gate", "down", "unembedding")  # of lectures
 SIMPLE = (  # pattern of a parameter's name, part, formula

@@ -19,11 +19,11 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.attention import padding_bias, prefix_bias
-from model.layers.dropout import Dropout
-from model.layers.positions import PositionKind, Positions
-from model.layers.transformer_layers import (
+from dragoman.model.errors import UserError
+from dragoman.model.layers.attention import padding_bias, prefix_bias
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.positions import PositionKind, Positions
+from dragoman.model.layers.transformer_layers import (
     Activation,
     EncoderLayer,
     KeysValues,
@@ -33,11 +33,11 @@ from model.layers.transformer_layers import (
     embed,
     last_norm,
 )
-from model.networks.network import Memory, State, TranslationNetwork, initialise, mean_of_real
-from model.ranges import Count, Part, TwoOrMore
-from model.settings import Side
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import BOS, PAD, SEP
+from dragoman.model.networks.network import Memory, State, TranslationNetwork, initialise, mean_of_real
+from dragoman.model.ranges import Count, Part, TwoOrMore
+from dragoman.model.settings import Side
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import BOS, PAD, SEP
 
 
 @dataclass

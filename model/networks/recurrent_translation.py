@@ -9,9 +9,9 @@ from abc import abstractmethod
 import torch
 from torch import Tensor, nn
 
-from model.layers.dropout import Dropout
-from model.networks.network import State, Tie, TranslationNetwork, initialise
-from model.text.batch import TranslationBatch
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.networks.network import State, Tie, TranslationNetwork, initialise
+from dragoman.model.text.batch import TranslationBatch
 
 
 class RecurrentTranslation(TranslationNetwork):

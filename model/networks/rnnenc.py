@@ -10,12 +10,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from model.layers.cells import CellName
-from model.layers.recurrent import Recurrent
-from model.networks.network import Memory, State, Tie
-from model.networks.recurrent_translation import RecurrentTranslation
-from model.ranges import Count, Part
-from model.text.tokenizer import PAD
+from dragoman.model.layers.cells import CellName
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.networks.network import Memory, State, Tie
+from dragoman.model.networks.recurrent_translation import RecurrentTranslation
+from dragoman.model.ranges import Count, Part
+from dragoman.model.text.tokenizer import PAD
 
 
 @dataclass

@@ -17,15 +17,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.layers.cells import CellName
-from model.layers.dropout import Dropout
-from model.layers.past_attention import PastAttention
-from model.layers.recurrent import Recurrent
-from model.networks.language_network import EVALUATION, LanguageNetwork
-from model.networks.network import State
-from model.ranges import Count, Part, Whole, check_ranges
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.layers.cells import CellName
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.past_attention import PastAttention
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
+from dragoman.model.networks.network import State
+from dragoman.model.ranges import Count, Part, Whole, check_ranges
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 @dataclass

@@ -10,14 +10,14 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from model.layers.attention_scores import ScoreName, attend, attention_weights, make_score
-from model.layers.cells import CELLS, CellName
-from model.layers.recurrent import Recurrent
-from model.networks.network import Memory, State, Tie
-from model.networks.recurrent_translation import RecurrentTranslation
-from model.ranges import Count, Part
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import PAD
+from dragoman.model.layers.attention_scores import ScoreName, attend, attention_weights, make_score
+from dragoman.model.layers.cells import CELLS, CellName
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.networks.network import Memory, State, Tie
+from dragoman.model.networks.recurrent_translation import RecurrentTranslation
+from dragoman.model.ranges import Count, Part
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 @dataclass

@@ -17,17 +17,17 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.dropout import Dropout
-from model.layers.linear_attention import LinearAttention
-from model.layers.positions import sinusoids
-from model.layers.state_space import StateSpace
-from model.layers.transformer_layers import Activation, FeedForward, NormKind, NormPlace, Sublayer, last_norm
-from model.networks.language_network import EVALUATION, LanguageNetwork
-from model.networks.network import State, initialise
-from model.ranges import Count, Part, check_ranges
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.errors import UserError
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.linear_attention import LinearAttention
+from dragoman.model.layers.positions import sinusoids
+from dragoman.model.layers.state_space import StateSpace
+from dragoman.model.layers.transformer_layers import Activation, FeedForward, NormKind, NormPlace, Sublayer, last_norm
+from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
+from dragoman.model.networks.network import State, initialise
+from dragoman.model.ranges import Count, Part, check_ranges
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 Mixer = Literal["linear", "selective"]
 

@@ -10,11 +10,11 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.attention import causal_bias, padding_bias
-from model.layers.dropout import Dropout
-from model.layers.positions import PairPositionKind, Positions, RelativePositions
-from model.layers.transformer_layers import (
+from dragoman.model.errors import UserError
+from dragoman.model.layers.attention import causal_bias, padding_bias
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.positions import PairPositionKind, Positions, RelativePositions
+from dragoman.model.layers.transformer_layers import (
     Activation,
     DecoderLayer,
     EncoderLayer,
@@ -24,10 +24,10 @@ from model.layers.transformer_layers import (
     embed,
     last_norm,
 )
-from model.networks.network import Memory, State, Tie, TranslationNetwork, initialise
-from model.ranges import Count, Part, TwoOrMore, Whole
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import BOS, PAD
+from dragoman.model.networks.network import Memory, State, Tie, TranslationNetwork, initialise
+from dragoman.model.ranges import Count, Part, TwoOrMore, Whole
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import BOS, PAD
 
 
 @dataclass

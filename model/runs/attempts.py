@@ -3,10 +3,10 @@ RUN/starts.jsonl, a line for each that came to training."""
 
 from pathlib import Path
 
-from model.files import atomic_write, file_sha256
-from model.runs import checkpoints
-from model.runs.journal import append, head
-from model.runs.paths import ATTEMPT, BEGINNING, STARTS, STEPS
+from dragoman.model.files import atomic_write, file_sha256
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.journal import append, head
+from dragoman.model.runs.paths import ATTEMPT, BEGINNING, STARTS, STEPS
 
 
 class StaleAttemptError(RuntimeError):

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from model.bundles.directory import CONFIG, is_bundle
-from model.bundles.download import bring_bundle
-from model.runs.paths import BUNDLE
-from model.storage.mirror import local_folder
-from model.storage.places import is_address
+from dragoman.model.bundles.directory import CONFIG, is_bundle
+from dragoman.model.bundles.download import bring_bundle
+from dragoman.model.runs.paths import BUNDLE
+from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import is_address
 
 
 def is_released(run: Path) -> bool:

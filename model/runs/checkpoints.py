@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.runs.paths import CHECKPOINTS, WEIGHTS
-from model.untrusted import read_json
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.runs.paths import CHECKPOINTS, WEIGHTS
+from dragoman.model.untrusted import read_json
 
 FORMAT_VERSION = 1
 MANIFEST, STATE = "manifest.json", "state.json"

@@ -29,10 +29,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from model.files import atomic_write, file_sha256
-from model.runs.lines import JournalReader
-from model.runs.paths import EVALUATIONS, RECORD, STARTS, STEPS
-from model.runs.record import PLANS, read
+from dragoman.model.files import atomic_write, file_sha256
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.runs.paths import EVALUATIONS, RECORD, STARTS, STEPS
+from dragoman.model.runs.record import PLANS, read
 
 logger = logging.getLogger(__name__)
 BEFORE = "before"  # in a line: the digest of the line before

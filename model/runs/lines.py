@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from model.plural import plural
-from model.runs.paths import STEPS
-from model.untrusted import finite, open_regular, whole
+from dragoman.model.plural import plural
+from dragoman.model.runs.paths import STEPS
+from dragoman.model.untrusted import finite, open_regular, whole
 
 JOURNAL = 32 << 20  # newest bytes of a journal that a service reads
 LINE = 1 << 20  # bytes of one line

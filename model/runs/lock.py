@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from model.errors import UserError
-from model.files import exclusive, is_locked
-from model.runs.paths import LOCK
+from dragoman.model.errors import UserError
+from dragoman.model.files import exclusive, is_locked
+from dragoman.model.runs.paths import LOCK
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ import json
 import time
 from pathlib import Path
 
-from model.files import atomic_write
-from model.runs.paths import PACE
+from dragoman.model.files import atomic_write
+from dragoman.model.runs.paths import PACE
 
 SPARE = 5.0  # seconds for what is not measured: processes that end, a record that is closed
 

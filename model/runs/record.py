@@ -1,7 +1,7 @@
 """The small JSON files of a run: its settings, the results of its release, its MLflow run.
 
 `read` and the functions named after it are for the run's own commands, which stop at a damaged file and name it.
-Others, which must continue, use `model.untrusted.read_object`.
+Others, which must continue, use `dragoman.model.untrusted.read_object`.
 """
 
 import json
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from model.files import atomic_write
-from model.runs.paths import RECORD, RELEASE, TRACKED, evaluation
-from model.untrusted import read_json
+from dragoman.model.files import atomic_write
+from dragoman.model.runs.paths import RECORD, RELEASE, TRACKED, evaluation
+from dragoman.model.untrusted import read_json
 
 REMEDY = "Put back the file that was written when the run began, or choose another name= to begin a new run"
 PLANS = "plans"  # in run.json: planned length and end of the schedule, an object per change

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.files import atomic_write, exclusive, is_locked
-from model.runs.paths import SPOOL
-from model.untrusted import read_json, read_object, whole
+from dragoman.model.files import atomic_write, exclusive, is_locked
+from dragoman.model.runs.paths import SPOOL
+from dragoman.model.untrusted import read_json, read_object, whole
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Spool:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.identity()
         self._writer = os.open(self.folder / WRITER, os.O_RDWR | os.O_CREAT, 0o644)
-        # Shared, unlike model.files.exclusive: driver and worker may both write. Held until this process ends.
+        # Shared, unlike dragoman.model.files.exclusive: driver and worker may both write. Held until this process ends.
         fcntl.flock(self._writer, fcntl.LOCK_SH)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         size = os.fstat(self._descriptor).st_size

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from model.text.tokenizer import canonical_json
+from dragoman.model.text.tokenizer import canonical_json
 
 FORMAT_VERSION = 1
 BLOCK = 512  # of a tar archive, bytes

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from model.errors import UserError, unknown
-from model.files import atomic_write
-from model.ranges import Count
-from model.schema import build
-from model.shards.layout import FORMAT_VERSION
-from model.shards.remote import bring_directory
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_write
+from dragoman.model.ranges import Count
+from dragoman.model.schema import build
+from dragoman.model.shards.layout import FORMAT_VERSION
+from dragoman.model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
 YOUNGER = ("near", "near_words", "parts")  # keys that a manifest leaves out where they are empty

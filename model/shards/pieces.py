@@ -6,9 +6,9 @@ A process that has mapped a file dies of SIGBUS when somebody cuts it; a read re
 import os
 from pathlib import Path
 
-from model.errors import UserError
-from model.shards.layout import END
-from model.shards.reader import Chunk, ShardReader
+from dragoman.model.errors import UserError
+from dragoman.model.shards.layout import END
+from dragoman.model.shards.reader import Chunk, ShardReader
 
 LARGEST = 64 << 20  # bytes of a chunk
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.layout import (
+from dragoman.model.errors import UserError
+from dragoman.model.shards.layout import (
     BLOCK,
     NPY_HEADER,
     OFFSET_DTYPE,
@@ -26,10 +26,10 @@ from model.shards.layout import (
     side_members,
     tar_header,
 )
-from model.shards.manifest import Manifest, ShardEntry, read_manifest
-from model.shards.remote import open_shard, shard_path
-from model.storage.mirror import Remote, remote_of
-from model.text.tokenizer import EOS
+from dragoman.model.shards.manifest import Manifest, ShardEntry, read_manifest
+from dragoman.model.shards.remote import open_shard, shard_path
+from dragoman.model.storage.mirror import Remote, remote_of
+from dragoman.model.text.tokenizer import EOS
 
 FETCHERS = 4  # shards fetched ahead in parallel
 MAPPED = 256  # most mapped shards of a folder: each takes a descriptor, and a process has 1,024

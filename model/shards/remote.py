@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_write
-from model.plural import plural
-from model.storage import mirror, remote
-from model.storage.retry import ExistsError
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.model.plural import plural
+from dragoman.model.storage import mirror, remote
+from dragoman.model.storage.retry import ExistsError
 
 AT_ONCE = 4  # parallel uploads
 SENT = "sent.json"  # in the scratch folder: the files that an earlier start has published
@@ -28,7 +28,7 @@ def bring_directory(directory: Path, manifest: str) -> None:
 
     Raises:
         UserError: a file differs from the one in the manifest.
-        NotThereError, RefusedError, AwayError: as `model.storage.remote`.
+        NotThereError, RefusedError, AwayError: as `dragoman.model.storage.remote`.
     """
     if mirror.remote_of(directory) is None:
         return

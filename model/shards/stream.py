@@ -14,12 +14,20 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.layout import END, NPY_HEADER, OFFSET_DTYPE, chunk_key, chunk_record, npy_header, side_members
-from model.shards.manifest import Manifest, ShardEntry, read_manifest
-from model.shards.reader import Chunk, ShardReader, check_rows
-from model.shards.remote import checked_name
-from model.storage.remote import read_range
+from dragoman.model.errors import UserError
+from dragoman.model.shards.layout import (
+    END,
+    NPY_HEADER,
+    OFFSET_DTYPE,
+    chunk_key,
+    chunk_record,
+    npy_header,
+    side_members,
+)
+from dragoman.model.shards.manifest import Manifest, ShardEntry, read_manifest
+from dragoman.model.shards.reader import Chunk, ShardReader, check_rows
+from dragoman.model.shards.remote import checked_name
+from dragoman.model.storage.remote import read_range
 
 RANGES = 8  # chunks read ahead in parallel
 

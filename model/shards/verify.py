@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_write, file_sha256
-from model.plural import plural
-from model.shards.manifest import Manifest, read_manifest
-from model.shards.remote import shard_path
-from model.storage.mirror import remote_of
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write, file_sha256
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import Manifest, read_manifest
+from dragoman.model.shards.remote import shard_path
+from dragoman.model.storage.mirror import remote_of
 
 AT_ONCE = 4  # files hashed in parallel
 logger = logging.getLogger(__name__)

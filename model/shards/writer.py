@@ -11,10 +11,10 @@ from typing import Any, BinaryIO, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.files import atomic_open, atomic_write, file_sha256
-from model.schema import build
-from model.shards.layout import (
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open, atomic_write, file_sha256
+from dragoman.model.schema import build
+from dragoman.model.shards.layout import (
     END,
     OFFSET_DTYPE,
     chunk_key,
@@ -26,8 +26,8 @@ from model.shards.layout import (
     sidecar_name,
     tar_header,
 )
-from model.shards.manifest import LENGTH_BOUNDS, ShardEntry
-from model.text.tokenizer import EOS, canonical_json
+from dragoman.model.shards.manifest import LENGTH_BOUNDS, ShardEntry
+from dragoman.model.text.tokenizer import EOS, canonical_json
 
 Record: TypeAlias = tuple[NDArray[Any], NDArray[Any] | None]  # (source, target) without EOS; target None: monolingual
 

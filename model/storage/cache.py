@@ -17,10 +17,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import UserError
-from model.files import atomic_write, exclusive, file_sha256
-from model.storage.remote import download
-from model.storage.retry import Patience
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write, exclusive, file_sha256
+from dragoman.model.storage.remote import download
+from dragoman.model.storage.retry import Patience
 
 
 @dataclass(frozen=True)

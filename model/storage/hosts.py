@@ -10,7 +10,7 @@ import os
 import socket
 from typing import Any
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 PUBLIC_ONLY = "DRAGOMAN_PUBLIC_HOSTS"
 METADATA = tuple(map(ipaddress.ip_network, ("169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32")))

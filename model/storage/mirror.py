@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from model.addresses import mask_address
-from model.errors import UserError
-from model.files import atomic_path, atomic_write, file_sha256
-from model.storage import remote
-from model.storage.cache import Cache
-from model.storage.places import is_address, join, local_path
-from model.storage.retry import NotThereError, Patience
+from dragoman.model.addresses import mask_address
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_path, atomic_write, file_sha256
+from dragoman.model.storage import remote
+from dragoman.model.storage.cache import Cache
+from dragoman.model.storage.places import is_address, join, local_path
+from dragoman.model.storage.retry import NotThereError, Patience
 
 FOLDER, RECORD = "dragoman-mirror", "mirror.json"
 LIMIT_GB, PATIENCE_SECONDS = 100.0, 120.0  # defaults

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from model.storage.retry import BrokenTransferError, Patience, retry
+from dragoman.model.storage.retry import BrokenTransferError, Patience, retry
 
 PART = 32 << 20  # bytes; S3 requires at least 5 MiB for all parts but the last
 MOST_PARTS = 10_000  # S3's limit

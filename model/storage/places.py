@@ -9,8 +9,8 @@ import posixpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from model.addresses import mask_address, mask_credentials
-from model.errors import UserError, unknown
+from dragoman.model.addresses import mask_address, mask_credentials
+from dragoman.model.errors import UserError, unknown
 
 SCHEMES = ("file", "gs", "https", "memory", "s3")
 BUCKETS = ("gs", "memory", "s3")  # writable schemes

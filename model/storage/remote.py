@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from model.addresses import mask_address
-from model.errors import UserError
-from model.files import file_sha256
-from model.storage.hosts import checked_socket
-from model.storage.multipart import PART, upload_multipart
-from model.storage.places import is_address, is_loopback, is_writable
-from model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, retry
+from dragoman.model.addresses import mask_address
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.storage.hosts import checked_socket
+from dragoman.model.storage.multipart import PART, upload_multipart
+from dragoman.model.storage.places import is_address, is_loopback, is_writable
+from dragoman.model.storage.retry import BrokenTransferError, ExistsError, NotThereError, Patience, retry
 
 BLOCK = 8 << 20  # bytes per request
 CONNECT, READ = 10.0, 20.0  # seconds without a connection, without a byte

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from model.addresses import mask_address, mask_credentials
-from model.errors import ServiceError, UserError, reason
+from dragoman.model.addresses import mask_address, mask_credentials
+from dragoman.model.errors import ServiceError, UserError, reason
 
 Result = TypeVar("Result")
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds

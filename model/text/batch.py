@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad as pad_end
 
-from model.text.distillation import Distillation
-from model.text.tokenizer import BOS, EOS, PAD
+from dragoman.model.text.distillation import Distillation
+from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 FIRST = np.zeros(1, dtype=np.int64)  # the first and only table, and its place
 Packed = NDArray[Any]  # 1-D ids of many records, one after the other
@@ -131,10 +131,10 @@ def pad(packed: Packed, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -
 def compiled() -> ModuleType | None:
     """Returns the compiled copies; None without numba (a machine with only torch and NumPy)."""
     try:
-        import model.text.padding
+        import dragoman.model.text.padding
     except ImportError:
         return None
-    return model.text.padding
+    return dragoman.model.text.padding
 
 
 def fill_by_index(

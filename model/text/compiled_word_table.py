@@ -9,9 +9,9 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.text import word_table
-from model.text.tokenizer import Ids
-from model.text.word_index import Numbers, WordIndex
+from dragoman.model.text import word_table
+from dragoman.model.text.tokenizer import Ids
+from dragoman.model.text.word_index import Numbers, WordIndex
 
 LETTERS = 1 << 24  # bytes of words kept
 

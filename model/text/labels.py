@@ -14,10 +14,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.plural import plural
-from model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, Stored, Tokenizer
-from model.text.words import TableTokenizer
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.model.text.tokenizer import SEP, SPECIAL, SPECIAL_PIECES, UNK, Ids, Stored, Tokenizer
+from dragoman.model.text.words import TableTokenizer
 
 Task = Literal["classes", "tags", "numbers"]
 FIRST = len(SPECIAL)  # the id of the first label

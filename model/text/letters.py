@@ -18,8 +18,8 @@ from typing import Literal
 
 import regex
 
-from model.errors import UserError
-from model.languages import base_language
+from dragoman.model.errors import UserError
+from dragoman.model.languages import base_language
 
 Segmenter = Literal["icu", "none"]
 ZERO_WIDTH_SPACE, NON_JOINER, JOINER = "\u200b", "\u200c", "\u200d"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import regex
 
-from model.text.letters import WORD_OR_MARK, is_blankless
+from dragoman.model.text.letters import WORD_OR_MARK, is_blankless
 
 LONGEST = 12  # words of a phrase, or letters in scripts without spaces
 OFTEN = 3  # phrases in a row that are a loop; one more for a single word: "very very very" is normal speech

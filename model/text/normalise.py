@@ -21,7 +21,7 @@ import unicodedata
 
 import regex
 
-from model.text.letters import JOINER, NON_JOINER, VOWEL_SEPARATOR, ZERO_WIDTH_SPACE, is_blankless
+from dragoman.model.text.letters import JOINER, NON_JOINER, VOWEL_SEPARATOR, ZERO_WIDTH_SPACE, is_blankless
 
 FORMS = ("NFC", "NFKC")
 

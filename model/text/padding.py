@@ -6,7 +6,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from model.text.tokenizer import BOS, PAD
+from dragoman.model.text.tokenizer import BOS, PAD
 
 
 @numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]  # numba has no types

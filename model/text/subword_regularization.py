@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import EOS, UNK
-from model.text.word_table import SPACE
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tokenizer import EOS, UNK
+from dragoman.model.text.word_table import SPACE
 
 WAYS, KNOWN_WORDS = 32, 200_000  # segmentations per word, and cached words
 Row = NDArray[Any]

@@ -12,10 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import sentencepiece
 
-from model.errors import UserError
-from model.text.subwords import BLOCK_TEXTS, COMPILED_AFTER, SENTINEL, BpeTokenizer, SubwordTokenizer, UnigramTokenizer
-from model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
-from model.text.word_table import SPACE
+from dragoman.model.errors import UserError
+from dragoman.model.text.subwords import (
+    BLOCK_TEXTS,
+    COMPILED_AFTER,
+    SENTINEL,
+    BpeTokenizer,
+    SubwordTokenizer,
+    UnigramTokenizer,
+)
+from dragoman.model.text.tokenizer import BOS, EOS, MASK, PAD, SEP, SPECIAL_PIECES, UNK, TokenizerConfig
+from dragoman.model.text.word_table import SPACE
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 LONGEST = 1 << 16  # bytes of a line that is trained on
@@ -74,7 +81,7 @@ def count_words(lines: Sequence[str]) -> Mapping[str, int]:
 
 
 def _count_compiled(lines: Sequence[str]) -> Mapping[str, int]:
-    from model.text.word_index import WordIndex
+    from dragoman.model.text.word_index import WordIndex
 
     index, counts = WordIndex(), np.zeros(0, np.int64)
     for begin in range(0, len(lines), BLOCK_TEXTS):

@@ -17,8 +17,8 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.text.tokenizer import (
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import (
     BOS,
     EOS,
     MASK,
@@ -31,7 +31,7 @@ from model.text.tokenizer import (
     Tokenizer,
     without_surrogates,
 )
-from model.text.word_table import SPACE, Words, WordTable, plain
+from dragoman.model.text.word_table import SPACE, Words, WordTable, plain
 
 THREADS = 4  # fixed: the unigram trainer's sums, and so its bytes, depend on the number of threads
 BLOCK_TEXTS = 1 << 14  # encoded together: fewer find the table of words in a slow cache
@@ -227,7 +227,7 @@ class UnigramTokenizer(SubwordTokenizer):
 def _compiled(processor: "sentencepiece.SentencePieceProcessor") -> Words | None:
     """None where there is no numba."""
     try:
-        from model.text.compiled_word_table import CompiledWordTable
+        from dragoman.model.text.compiled_word_table import CompiledWordTable
     except ImportError:
         return None
     return CompiledWordTable(processor)

@@ -7,9 +7,9 @@ one piece of the vocabulary, and no text of a corpus is ever split or joined int
 import re
 from collections.abc import Iterable, Sequence
 
-from model.errors import UserError
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizer import SPECIAL_PIECES, Tokenizer
+from dragoman.model.errors import UserError
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, Tokenizer
 
 TAG = re.compile(r"<[\w.+-]{1,32}>")
 LEADING = re.compile(rf"(?:{TAG.pattern} )+")

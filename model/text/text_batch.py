@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.text.batch import PaddedBatch, TranslationBatch
+from dragoman.model.text.batch import PaddedBatch, TranslationBatch
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Text to ids and back: the interface of every tokenizer, and the pair that a translation model needs.
 
 The kinds have their own files: `subwords.py` (SentencePiece BPE and unigram), `words.py` (words and characters);
-`tokenizers.py` trains and loads them. Texts must be normalised by `model.text.normalise`. Ids 0 to 5 mean the same in
+`tokenizers.py` trains and loads them. `normalise.py` prepares their texts. Ids 0 to 5 mean the same in
 every vocabulary.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from model.ranges import Count, ShareAboveZero, Whole
+from dragoman.model.ranges import Count, ShareAboveZero, Whole
 
 PAD, UNK, BOS, EOS, MASK, SEP = range(6)
 SPECIAL: dict[str, int] = {"pad": PAD, "unk": UNK, "bos": BOS, "eos": EOS, "mask": MASK, "sep": SEP}

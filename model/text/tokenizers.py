@@ -8,13 +8,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from model.errors import UserError, unknown
-from model.text.labels import LabelTokenizer
-from model.text.letters import DOTLESS, case_language, check_segmenter
-from model.text.subword_training import train_subwords
-from model.text.subwords import BpeTokenizer, UnigramTokenizer
-from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
-from model.text.words import CharacterTokenizer, WordTokenizer, train_words
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.text.labels import LabelTokenizer
+from dragoman.model.text.letters import DOTLESS, case_language, check_segmenter
+from dragoman.model.text.subword_training import train_subwords
+from dragoman.model.text.subwords import BpeTokenizer, UnigramTokenizer
+from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig, TokenizerPair
+from dragoman.model.text.words import CharacterTokenizer, WordTokenizer, train_words
 
 CLASSES: dict[str, type[Tokenizer]] = {
     "bpe": BpeTokenizer,

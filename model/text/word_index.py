@@ -12,7 +12,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from model.text.tokenizer import without_surrogates
+from dragoman.model.text.tokenizer import without_surrogates
 
 Numbers = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -12,7 +12,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.text.tokenizer import EOS, Ids, without_surrogates
+from dragoman.model.text.tokenizer import EOS, Ids, without_surrogates
 
 SPACE = "▁"  # U+2581 stands for a space inside of pieces
 CACHED_WORDS, CACHED_LETTERS = 200_000, 40  # words kept, and the longest kept one

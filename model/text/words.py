@@ -20,10 +20,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.text import letters
-from model.text.letters import Segmenter
-from model.text.tokenizer import (
+from dragoman.model.errors import UserError
+from dragoman.model.text import letters
+from dragoman.model.text.letters import Segmenter
+from dragoman.model.text.tokenizer import (
     SPECIAL,
     SPECIAL_PIECES,
     UNK,

@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from model.files import atomic_write
-from model.runs.lines import JournalReader
-from model.untrusted import finite
+from dragoman.model.files import atomic_write
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.untrusted import finite
 
 EVERY = 5.0  # seconds between two samples
 MOST = 300  # points of a file

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import psutil
 
-from model.files import exclusive
-from model.usage.gpus import Gpu, Gpus, of_job
-from model.usage.machine import machine
-from model.usage.points import EVERY, Point, PointsFile, read_points
-from model.usage.processes import Processes, own_marks
+from dragoman.model.files import exclusive
+from dragoman.model.usage.gpus import Gpu, Gpus, of_job
+from dragoman.model.usage.machine import machine
+from dragoman.model.usage.points import EVERY, Point, PointsFile, read_points
+from dragoman.model.usage.processes import Processes, own_marks
 
 VARIABLE = "DRAGOMAN_USAGE"
 _started = threading.Lock()

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.draws import NO_RECORD, Draws, Sampler
-from model.word_vectors.huffman import HuffmanTree
-from model.word_vectors.learner import Text
-from model.word_vectors.sampling import AliasTable, keep_probability
-from model.word_vectors.step import Paths, Step
-from model.word_vectors.tables import draw_table, zeros
-from model.word_vectors.word2vec import REACH, Word2VecConfig, check, check_drawn
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.draws import NO_RECORD, Draws, Sampler
+from dragoman.model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.sampling import AliasTable, keep_probability
+from dragoman.model.word_vectors.step import Paths, Step
+from dragoman.model.word_vectors.tables import draw_table, zeros
+from dragoman.model.word_vectors.word2vec import REACH, Word2VecConfig, check, check_drawn
 
 Path = Literal["steps", "graph", "triton"]
 TOKENS = 512  # kept words per step
@@ -64,7 +64,7 @@ class BatchedWord2Vec:
         self.step.totals.zero_()
         with torch.no_grad(), torch_threads(threads):
             if self.path == "triton":
-                from model.word_vectors.triton_kernel import learn
+                from dragoman.model.word_vectors.triton_kernel import learn
 
                 learn(self.step, draws, lr)
             elif self._graph:

@@ -21,10 +21,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import Count, check_ranges
-from model.word_vectors.embeddings import TextBasis
-from model.word_vectors.learner import Text
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Count, check_ranges
+from dragoman.model.word_vectors.embeddings import TextBasis
+from dragoman.model.word_vectors.learner import Text
 
 Csr = Any  # scipy.sparse.csr_array of float32, whose types are unknown to the checker
 Tables = dict[str, Any]  # "vectors": Csr; "weights" (V,) float32 if words weigh differently in a text

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.word_vectors.learner import Text
-from model.word_vectors.sampling import AliasTable
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.sampling import AliasTable
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 NO_RECORD = -1
 

@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, unknown
-from model.text.letters import fold_case
-from model.text.normalise import FORMS, normalise
-from model.word_vectors.search import (
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.text.letters import fold_case
+from dragoman.model.text.normalise import FORMS, normalise
+from dragoman.model.word_vectors.search import (
     Floats,
     Table,
     blocks,
@@ -28,7 +28,7 @@ from model.word_vectors.search import (
     top,
     units,
 )
-from model.word_vectors.subwords import Subwords
+from dragoman.model.word_vectors.subwords import Subwords
 
 Method = Literal["3cosadd", "3cosmul"]
 TextBasis = Literal["vectors", "words"]

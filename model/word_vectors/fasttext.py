@@ -16,9 +16,9 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.read_rows import LONGEST, MOST_NUMBERS, ReadVectors
-from model.word_vectors.subwords import Subwords
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.read_rows import LONGEST, MOST_NUMBERS, ReadVectors
+from dragoman.model.word_vectors.subwords import Subwords
 
 MAGIC = (793712314).to_bytes(4, "little")
 VERSIONS = 11, 12

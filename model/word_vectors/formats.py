@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from model.errors import UserError, unknown
-from model.text.excerpt import excerpt
-from model.text.tokenizer import canonical_json
-from model.word_vectors.embeddings import Embeddings
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.tokenizer import canonical_json
+from dragoman.model.word_vectors.embeddings import Embeddings
 
 Format = Literal["text", "binary", "numpy", "projector"]
 PLACES: dict[Format, str] = {"text": "vectors.txt", "binary": "vectors.bin", "numpy": "numpy", "projector": "projector"}

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import Amount, Count, Positive, check_ranges
-from model.word_vectors.learner import sampled_digest
-from model.word_vectors.tables import draw_table, zeros
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Amount, Count, Positive, check_ranges
+from dragoman.model.word_vectors.learner import sampled_digest
+from dragoman.model.word_vectors.tables import draw_table, zeros
 
 Floats = NDArray[np.float32]
 
@@ -131,7 +131,7 @@ class Glove:
         return {"vectors": self.tables["words"][:, :d] + contexts, "contexts": contexts}
 
     def _fit(self, words: Any, contexts: Any, logarithms: Floats, weights: Floats, lr: float) -> float:
-        from model.word_vectors.glove_kernel import fit_entries
+        from dragoman.model.word_vectors.glove_kernel import fit_entries
 
         tables = self.tables
         return fit_entries(

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors.compiled import compiled
+from dragoman.model.word_vectors.compiled import compiled
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int32]

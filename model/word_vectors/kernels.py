@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors.compiled import compiled, inlined
-from model.word_vectors.products import (
+from dragoman.model.word_vectors.compiled import compiled, inlined
+from dragoman.model.word_vectors.products import (
     combine,
     copy,
     exchange,
@@ -25,8 +25,8 @@ from model.word_vectors.products import (
     scores,
     spread,
 )
-from model.word_vectors.replicas import MEET, Replica
-from model.word_vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Rules, SamplingTables, Scratch
+from dragoman.model.word_vectors.replicas import MEET, Replica
+from dragoman.model.word_vectors.workspace import HIERARCHICAL, NEGATIVE, TILE, Rules, SamplingTables, Scratch
 
 Floats: TypeAlias = NDArray[np.float32]
 Rows: TypeAlias = NDArray[np.int32]

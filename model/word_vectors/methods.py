@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from model.errors import unknown
-from model.schema import build
-from model.word_vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
-from model.word_vectors.glove import GloveConfig
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.errors import unknown
+from dragoman.model.schema import build
+from dragoman.model.word_vectors.counting import BagOfWordsConfig, OneHotConfig, TfidfConfig
+from dragoman.model.word_vectors.glove import GloveConfig
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 METHODS: dict[str, type[Any]] = {
     "word2vec": Word2VecConfig,

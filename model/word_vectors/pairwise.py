@@ -8,8 +8,8 @@ pair's memory can be prefetched LEAD pairs ahead. Letters: P pairs of a record, 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors.compiled import compiled, inlined
-from model.word_vectors.kernels import (
+from dragoman.model.word_vectors.compiled import compiled, inlined
+from dragoman.model.word_vectors.kernels import (
     FOLD,
     Floats,
     Places,
@@ -21,7 +21,7 @@ from model.word_vectors.kernels import (
     rows_due,
     subsample,
 )
-from model.word_vectors.products import (
+from dragoman.model.word_vectors.products import (
     copy,
     exchange,
     learn_apart,
@@ -30,8 +30,8 @@ from model.word_vectors.products import (
     prefetch,
     scores,
 )
-from model.word_vectors.replicas import MEET, Replica
-from model.word_vectors.workspace import LEAD, TILE, Pairs, Rules, SamplingTables, Scratch
+from dragoman.model.word_vectors.replicas import MEET, Replica
+from dragoman.model.word_vectors.workspace import LEAD, TILE, Pairs, Rules, SamplingTables, Scratch
 
 
 @compiled

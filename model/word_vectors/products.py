@@ -13,9 +13,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from model.word_vectors.compiled import Emit, emitted
-from model.word_vectors.simd import FLOAT, INT, WORD, ZEROS, Array, Code, Value
-from model.word_vectors.workspace import TILE
+from dragoman.model.word_vectors.compiled import Emit, emitted
+from dragoman.model.word_vectors.simd import FLOAT, INT, WORD, ZEROS, Array, Code, Value
+from dragoman.model.word_vectors.workspace import TILE
 
 LIMIT = 80.0
 LN2_HIGH = 0.693359375  # ln 2 in 10 bits: its product with a whole number below 2^14 is exact

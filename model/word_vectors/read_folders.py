@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.read_rows import ReadVectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.read_rows import ReadVectors
 
 VECTORS, VOCABULARY = "vectors.npy", "vocabulary.json"
 TENSORS = "*.safetensors"

@@ -13,8 +13,8 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.subwords import Subwords
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.subwords import Subwords
 
 LONGEST = 1 << 20  # bytes of a line or word
 MOST_NUMBERS = 1 << 33  # of a table that a file may announce

@@ -10,13 +10,20 @@ from typing import BinaryIO
 
 import numpy as np
 
-from model.errors import UserError
-from model.inputs.compression import check_expansion
-from model.inputs.streams import Blocks
-from model.text.tokenizer import SPECIAL_PIECES
-from model.word_vectors.fasttext import MAGIC, read_fasttext
-from model.word_vectors.read_folders import read_folder, read_npz
-from model.word_vectors.read_rows import LONGEST, MOST_NUMBERS, ReadVectors, is_text_row, read_binary, read_text
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.compression import check_expansion
+from dragoman.model.inputs.streams import Blocks
+from dragoman.model.text.tokenizer import SPECIAL_PIECES
+from dragoman.model.word_vectors.fasttext import MAGIC, read_fasttext
+from dragoman.model.word_vectors.read_folders import read_folder, read_npz
+from dragoman.model.word_vectors.read_rows import (
+    LONGEST,
+    MOST_NUMBERS,
+    ReadVectors,
+    is_text_row,
+    read_binary,
+    read_text,
+)
 
 
 def read_vectors(path: Path) -> ReadVectors:

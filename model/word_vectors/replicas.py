@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors import tables
+from dragoman.model.word_vectors import tables
 
 Floats: TypeAlias = NDArray[np.float32]
 Uses: TypeAlias = NDArray[np.float64]

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.word_vectors.draws import NO_RECORD, Draws
-from model.word_vectors.huffman import HuffmanTree
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.word_vectors.draws import NO_RECORD, Draws
+from dragoman.model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 BLOCK = 8  # words whose windows share one product: more waste work, fewer make it too small to be fast
 

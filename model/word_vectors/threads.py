@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from model.word_vectors.learner import Text
+from dragoman.model.word_vectors.learner import Text
 
 T = TypeVar("T")
 LEAST = 1000  # tokens; a smaller part is not worth a thread

@@ -11,8 +11,8 @@ import torch
 import triton
 import triton.language as tl
 
-from model.word_vectors.draws import Draws
-from model.word_vectors.step import Step
+from dragoman.model.word_vectors.draws import Draws
+from dragoman.model.word_vectors.step import Step
 
 PROGRAMS = 512
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.text.tokenizer import SPECIAL
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import SPECIAL
 
 LEFT_OUT = -1  # the row of a token that has no vector
 

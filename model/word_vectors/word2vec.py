@@ -6,15 +6,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import Amount, Count, Finite, Whole, check_ranges
-from model.word_vectors import replicas, tables
-from model.word_vectors.huffman import HuffmanTree
-from model.word_vectors.learner import Text
-from model.word_vectors.replicas import Copies, Plan
-from model.word_vectors.sampling import AliasTable, keep_probability
-from model.word_vectors.threads import ThreadPool, shares
-from model.word_vectors.workspace import OUTPUTS, Pairs, Rules, SamplingTables, Scratch
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Amount, Count, Finite, Whole, check_ranges
+from dragoman.model.word_vectors import replicas, tables
+from dragoman.model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.replicas import Copies, Plan
+from dragoman.model.word_vectors.sampling import AliasTable, keep_probability
+from dragoman.model.word_vectors.threads import ThreadPool, shares
+from dragoman.model.word_vectors.workspace import OUTPUTS, Pairs, Rules, SamplingTables, Scratch
 
 NAMES = ("vectors", "contexts")
 REACH = 1.0  # of the initial vectors: twice the original tool's, which CBOW is slow to leave
@@ -103,7 +103,10 @@ class Word2Vec:
         The loss of a prediction is its -log likelihood, including the noise words. The training loop, not this method,
         checks that the tables are finite before it keeps them.
         """
-        from model.word_vectors import kernels, pairwise  # numba: not needed on a machine that trains only on its GPU
+        from dragoman.model.word_vectors import (  # numba: not needed on a machine that trains only on its GPU
+            kernels,
+            pairwise,
+        )
 
         rows = np.require(segment.rows, np.int32, ["C", "W"])  # one array type, so one compilation
         parts = shares(Text(rows, np.require(segment.offsets, np.int64, ["C", "W"])), threads)

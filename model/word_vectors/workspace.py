@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors import tables
-from model.word_vectors.huffman import HuffmanTree
-from model.word_vectors.sampling import AliasTable, as_bits
+from dragoman.model.word_vectors import tables
+from dragoman.model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors.sampling import AliasTable, as_bits
 
 NO_NOISE = np.empty((0, 2), dtype=np.uint32)
 Floats: TypeAlias = NDArray[np.float32]

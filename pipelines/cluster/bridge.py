@@ -19,7 +19,7 @@ import ray
 from ray import train
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from model.files import atomic_write
+from dragoman.model.files import atomic_write
 
 BLOCK = 1 << 20  # bytes of a file per exchange
 EVERY = 1.0  # seconds between two looks, on either side

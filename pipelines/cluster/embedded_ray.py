@@ -18,9 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from conf.interrupts import held_signals
-from model.errors import UserError
-from model.ports import free_ports
+from dragoman.conf.interrupts import held_signals
+from dragoman.model.errors import UserError
+from dragoman.model.ports import free_ports
 
 END_TIMEOUT = 30.0  # seconds for Ray's processes to end
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
@@ -40,7 +40,7 @@ class _Head:
         cpus = max(os.cpu_count() or 1, 1 if device == "cuda" else 2)
         environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"} | NO_METRICS
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cluster.ray_head", self.address, str(cpus)],
+            [sys.executable, "-m", "dragoman.pipelines.cluster.ray_head", self.address, str(cpus)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pipelines.cluster.ray_train import connect_ray, map_tasks
-from pipelines.settings import ClusterConfig
+from dragoman.pipelines.cluster.ray_train import connect_ray, map_tasks
+from dragoman.pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
 logger = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ import ray
 from ray.train.backend import Backend
 from ray.train.torch import TorchConfig
 
-from pipelines.cluster.interface import use_interface
+from dragoman.pipelines.cluster.interface import use_interface
 
 BACKLOG = 2048  # workers that may wait for a connection
 

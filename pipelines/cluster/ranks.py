@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from model.device import kernels, pick_device, use_cores
+from dragoman.model.device import kernels, pick_device, use_cores
 
 
 @dataclass(frozen=True)

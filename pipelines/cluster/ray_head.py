@@ -1,4 +1,4 @@
-"""Keeps a Ray head of our own: `python -m pipelines.cluster.ray_head ADDRESS CPUS`.
+"""Keeps a Ray head of our own: `python -m dragoman.pipelines.cluster.ray_head ADDRESS CPUS`.
 
 It runs `ray start` while the command that asked for it imports torch. It prints one line when the head is up, and ends
 the head when its standard input ends: when the command asks for that or is gone.
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from model.files import socket_folder
-from model.ports import free_ports
+from dragoman.model.files import socket_folder
+from dragoman.model.ports import free_ports
 
 OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not use it
 END_TIMEOUT = 2.0  # seconds for Ray's processes to end; an actor of Ray Train's own never does by itself

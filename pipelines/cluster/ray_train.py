@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from model.confinement import confine_worker
-from model.device import KERNELS, pick_device, use_cores
-from model.errors import UserError
-from model.usage.recorder import start_recorder
-from pipelines.cluster import embedded_ray
-from pipelines.cluster.ranks import Ranks
-from pipelines.settings import ClusterConfig
+from dragoman.model.confinement import confine_worker
+from dragoman.model.device import KERNELS, pick_device, use_cores
+from dragoman.model.errors import UserError
+from dragoman.model.usage.recorder import start_recorder
+from dragoman.pipelines.cluster import embedded_ray
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:
-    from pipelines.cluster.bridge import Courier, Ends  # Ray Train is loaded when it is used
+    from dragoman.pipelines.cluster.bridge import Courier, Ends  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
@@ -175,7 +175,7 @@ def fit(
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchTrainer
 
-        from pipelines.cluster.process_group import ProcessGroup
+        from dragoman.pipelines.cluster.process_group import ProcessGroup
 
         sizes = sizes or (config.most,)
         use_gpu = config.device == "cuda" or (config.device == "auto" and _gpus() >= sizes[0] * config.gpus_per_worker)
@@ -190,7 +190,7 @@ def fit(
             size = _find_room(sizes, per_worker, config.start_timeout)
             bridge = courier = None
             if ends is not None and config.address is not None:
-                from pipelines.cluster.bridge import Bridge, Courier, open_mailbox
+                from dragoman.pipelines.cluster.bridge import Bridge, Courier, open_mailbox
 
                 mailbox, both = open_mailbox(), ends()
                 room_for = functools.partial(_has_room, per_worker)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from model.alignment.attention_map import AlignmentConfig, AttentionMap, Weights
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.inference.aligner import open_aligner
-from model.inference.translator import network_translator
-from model.text.normalise import normalise
+from dragoman.model.alignment.attention_map import AlignmentConfig, AttentionMap, Weights
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.aligner import open_aligner
+from dragoman.model.inference.translator import network_translator
+from dragoman.model.text.normalise import normalise
 
 
 @dataclass(frozen=True)

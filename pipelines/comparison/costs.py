@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.layers.attention import SelfAttention
-from model.layers.linear_attention import LinearAttention
-from model.layers.recurrent import Recurrent
-from model.layers.state_space import StateSpace
-from pipelines.evaluation.comparison_settings import HEADS
+from dragoman.model.layers.attention import SelfAttention
+from dragoman.model.layers.linear_attention import LinearAttention
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.layers.state_space import StateSpace
+from dragoman.pipelines.evaluation.comparison_settings import HEADS
 
 TOKENS = 4096  # in a batch
 STATES, CONVOLUTION = 16, 4  # of the state-space layer, as in conf/model

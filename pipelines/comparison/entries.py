@@ -5,18 +5,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from conf import compose, groups
-from model.bundles.directory import bundle_kind
-from model.bundles.language import load_text_bundle
-from model.bundles.translation import load_bundle
-from model.errors import UserError, unknown
-from model.languages import same_pair
-from model.networks.architectures import ARCHITECTURES, architecture, model_config
-from model.runs.paths import BUNDLE
-from model.schema import build
-from pipelines.config import Config
-from pipelines.evaluation.comparison_settings import SHORT, model_file
-from pipelines.settings import OptimizerConfig
+from dragoman.conf import compose, groups
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.languages import same_pair
+from dragoman.model.networks.architectures import ARCHITECTURES, architecture, model_config
+from dragoman.model.runs.paths import BUNDLE
+from dragoman.model.schema import build
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.comparison_settings import SHORT, model_file
+from dragoman.pipelines.settings import OptimizerConfig
 
 COMPARED = {"translation": "translates", "language": "is a language model"}  # kind -> in a message
 

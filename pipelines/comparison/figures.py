@@ -4,19 +4,19 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from model.bundles.translation import TranslationBundle
-from model.device import pick_device
-from pipelines.comparison import gradients
-from pipelines.comparison.alignments import sentence_maps, translations
-from pipelines.comparison.costs import layer_costs
-from pipelines.comparison.measures import Measures
-from pipelines.comparison.pictures import alignment, cost, gradient, heads, learning, length, scores, states
-from pipelines.comparison.pictures.style import Picture, png
-from pipelines.comparison.sentences import map_sentences, state_sentences
-from pipelines.comparison.speed import TrainingRecord
-from pipelines.comparison.states import state_map
-from pipelines.config import Config
-from pipelines.tracking.plots import Figure
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.device import pick_device
+from dragoman.pipelines.comparison import gradients
+from dragoman.pipelines.comparison.alignments import sentence_maps, translations
+from dragoman.pipelines.comparison.costs import layer_costs
+from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.pictures import alignment, cost, gradient, heads, learning, length, scores, states
+from dragoman.pipelines.comparison.pictures.style import Picture, png
+from dragoman.pipelines.comparison.sentences import map_sentences, state_sentences
+from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.comparison.states import state_map
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tracking.plots import Figure
 
 logger = logging.getLogger(__name__)
 

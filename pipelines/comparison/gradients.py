@@ -15,16 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.bundles.translation import TranslationBundle
-from model.layers.attention import causal_bias
-from model.layers.positions import sinusoids
-from model.layers.recurrent import Recurrent
-from model.layers.transformer_layers import EncoderLayer
-from model.networks.network import TranslationNetwork, evaluating
-from model.networks.transformer import TransformerConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.normalise import normalise
-from model.text.tokenizer import EOS, PAD
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.layers.attention import causal_bias
+from dragoman.model.layers.positions import sinusoids
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.layers.transformer_layers import EncoderLayer
+from dragoman.model.networks.network import TranslationNetwork, evaluating
+from dragoman.model.networks.transformer import TransformerConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import EOS, PAD
 
 WIDTH, SEQUENCES, SEEDS, CLASSES = 64, 16, 4, 10  # of the fresh layers
 SENTENCES = 64  # the longest ones, for trained networks

@@ -7,28 +7,28 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from conf import compose
-from model.bundles.language import TextBundle, load_text_bundle
-from model.durations import duration
-from model.errors import UserError
-from model.plural import plural
-from model.shards.manifest import manifest_hash, read_manifest
-from pipelines.comparison.entries import Entry
-from pipelines.comparison.figures import costs, curves, picture
-from pipelines.comparison.intervals import Interval
-from pipelines.comparison.language_steps import resample_bits, steps_of
-from pipelines.comparison.measures import place, read, record_of, write
-from pipelines.comparison.page import Report, Sample
-from pipelines.comparison.pictures import scores
-from pipelines.comparison.pictures.style import Picture
-from pipelines.comparison.speed import TrainingRecord
-from pipelines.comparison.table import Cells, Table, amount
-from pipelines.comparison.texts import changed_keys, limits
-from pipelines.comparison.training import bundle_of
-from pipelines.config import Config
-from pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
-from pipelines.evaluation.language.samples import TextSample
-from pipelines.evaluation.metrics import Significance
+from dragoman.conf import compose
+from dragoman.model.bundles.language import TextBundle, load_text_bundle
+from dragoman.model.durations import duration
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.pipelines.comparison.entries import Entry
+from dragoman.pipelines.comparison.figures import costs, curves, picture
+from dragoman.pipelines.comparison.intervals import Interval
+from dragoman.pipelines.comparison.language_steps import resample_bits, steps_of
+from dragoman.pipelines.comparison.measures import place, read, record_of, write
+from dragoman.pipelines.comparison.page import Report, Sample
+from dragoman.pipelines.comparison.pictures import scores
+from dragoman.pipelines.comparison.pictures.style import Picture
+from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.comparison.table import Cells, Table, amount
+from dragoman.pipelines.comparison.texts import changed_keys, limits
+from dragoman.pipelines.comparison.training import bundle_of
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle
+from dragoman.pipelines.evaluation.language.samples import TextSample
+from dragoman.pipelines.evaluation.metrics import Significance
 
 logger = logging.getLogger(__name__)
 

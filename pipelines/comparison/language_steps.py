@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from pipelines.comparison.seeds import compare_drawn
-from pipelines.evaluation.language.comparison import SEED
-from pipelines.evaluation.metrics import Significance
-from pipelines.evaluation.resampling import Floats, holm
+from dragoman.pipelines.comparison.seeds import compare_drawn
+from dragoman.pipelines.evaluation.language.comparison import SEED
+from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.resampling import Floats, holm
 
 Bits = tuple[Sequence[float], Sequence[int]]  # bits and characters of each record
 

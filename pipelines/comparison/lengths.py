@@ -7,7 +7,7 @@ and needs no search.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.comparison.intervals import Interval, interval
+from dragoman.pipelines.comparison.intervals import Interval, interval
 
 STEP = 5  # words in a bucket with enough sentences
 FEWEST = 20  # sentences in a bucket: fewer give no useful BLEU

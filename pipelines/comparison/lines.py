@@ -8,7 +8,7 @@ from html import escape
 
 import regex
 
-from pipelines.evaluation.checks import run_checks
+from dragoman.pipelines.evaluation.checks import run_checks
 
 MOST = 500  # lines on a page: half of them with the largest losses, half with the largest gains
 LONGEST = 600  # characters of a text: a network that has not learned to stop writes without end

@@ -7,23 +7,23 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from conf import compose
-from model.bundles.directory import Bundle
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.device import pick_device
-from model.errors import UserError
-from model.files import atomic_write
-from model.inference.bleu import tokeniser
-from model.inference.scoring import open_scorer
-from model.schema import build
-from model.shards.manifest import manifest_hash
-from pipelines.comparison.entries import Entry
-from pipelines.comparison.intervals import Interval, interval
-from pipelines.comparison.lengths import LengthScore, scores_by_length
-from pipelines.comparison.speed import TrainingRecord, training_record
-from pipelines.config import Config
-from pipelines.evaluation.translation import Evaluation
-from pipelines.tasks.translation_release import evaluate
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import Bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.device import pick_device
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.model.inference.scoring import open_scorer
+from dragoman.model.schema import build
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.pipelines.comparison.entries import Entry
+from dragoman.pipelines.comparison.intervals import Interval, interval
+from dragoman.pipelines.comparison.lengths import LengthScore, scores_by_length
+from dragoman.pipelines.comparison.speed import TrainingRecord, training_record
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import Evaluation
+from dragoman.pipelines.tasks.translation_release import evaluate
 
 logger = logging.getLogger(__name__)
 Kind = TypeVar("Kind")

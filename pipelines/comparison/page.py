@@ -7,10 +7,10 @@ from html import escape
 from pathlib import Path
 from string import Template
 
-from model.text.excerpt import for_markup
-from pipelines.comparison.lines import Lines, lines_html, lines_style
-from pipelines.comparison.pictures.style import Picture
-from pipelines.comparison.table import Table
+from dragoman.model.text.excerpt import for_markup
+from dragoman.pipelines.comparison.lines import Lines, lines_html, lines_style
+from dragoman.pipelines.comparison.pictures.style import Picture
+from dragoman.pipelines.comparison.table import Table
 
 TEMPLATE = Path(__file__).with_name("page.html")
 SECTIONS = {  # sections of pictures: title and introduction

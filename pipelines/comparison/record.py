@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from conf import compose
-from model.files import atomic_write
-from pipelines.comparison.measures import folder
-from pipelines.comparison.page import Report, render
-from pipelines.config import Config
-from pipelines.tracking.lineage import log_comparison
-from pipelines.tracking.run import TrackedRun
+from dragoman.conf import compose
+from dragoman.model.files import atomic_write
+from dragoman.pipelines.comparison.measures import folder
+from dragoman.pipelines.comparison.page import Report, render
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tracking.lineage import log_comparison
+from dragoman.pipelines.tracking.run import TrackedRun
 
 PAGE = "compare.html"
 

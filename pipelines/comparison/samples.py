@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipelines.comparison.page import Sample
-from pipelines.comparison.sentences import pick_evenly
+from dragoman.pipelines.comparison.page import Sample
+from dragoman.pipelines.comparison.sentences import pick_evenly
 
 COUNT = 4
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from pipelines.comparison.entries import Entry
-from pipelines.comparison.intervals import Interval, Metric
-from pipelines.comparison.measures import Measures
-from pipelines.evaluation.metrics import Significance
-from pipelines.evaluation.resampling import Floats, draw_seeds, score_resampled, welch_p
+from dragoman.pipelines.comparison.entries import Entry
+from dragoman.pipelines.comparison.intervals import Interval, Metric
+from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.resampling import Floats, draw_seeds, score_resampled, welch_p
 
 
 def with_seeds(entries: Sequence[Entry], seeds: int) -> list[Entry]:

@@ -9,32 +9,32 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from model.bundles.translation import TranslationBundle
-from model.columns import columns
-from model.device import pick_device
-from model.errors import UserError
-from model.inference.translator import open_translator
-from model.languages import same_pair
-from model.plural import plural
-from model.runs import journal
-from model.runs.record import write_evaluation
-from model.shards.manifest import has_manifest, read_manifest
-from pipelines.comparison.versions import write_page
-from pipelines.config import Config
-from pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
-from pipelines.evaluation.metrics import paired_bootstrap
-from pipelines.evaluation.sets.comet import Comet
-from pipelines.evaluation.sets.metricx import MetricX
-from pipelines.evaluation.sets.read import HeldOutSet, read_sets
-from pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
-from pipelines.evaluation.sets.stored import translate_once
-from pipelines.evaluation.sets.system import System
-from pipelines.evaluation.translation import held_out
-from pipelines.evaluation.tuning import settle_length_penalty
-from pipelines.settings import CheckName, MetricName
-from pipelines.tasks.base import Measured
-from pipelines.tasks.openings import CHOSEN_ON, open_set, set_digest
-from pipelines.tasks.translation_release import stored_translations
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.columns import columns
+from dragoman.model.device import pick_device
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.languages import same_pair
+from dragoman.model.plural import plural
+from dragoman.model.runs import journal
+from dragoman.model.runs.record import write_evaluation
+from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.pipelines.comparison.versions import write_page
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, compare_checks, run_checks
+from dragoman.pipelines.evaluation.metrics import paired_bootstrap
+from dragoman.pipelines.evaluation.sets.comet import Comet
+from dragoman.pipelines.evaluation.sets.metricx import MetricX
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
+from dragoman.pipelines.evaluation.sets.scores import LABELS, Judge, SetScores, score_set, tables
+from dragoman.pipelines.evaluation.sets.stored import translate_once
+from dragoman.pipelines.evaluation.sets.system import System
+from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.tuning import settle_length_penalty
+from dragoman.pipelines.settings import CheckName, MetricName
+from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.openings import CHOSEN_ON, open_set, set_digest
+from dragoman.pipelines.tasks.translation_release import stored_translations
 
 logger = logging.getLogger(__name__)
 Rivals = Mapping[str, TranslationBundle]  # by label

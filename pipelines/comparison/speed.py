@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from model.runs import journal, paths
+from dragoman.model.runs import journal, paths
 
 PAUSE = 5.0  # a step this many times longer than usual includes an evaluation, a checkpoint or a start
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.bundles.translation import TranslationBundle
-from model.decoding.search import fit, pad
-from model.inference.translator import network_translator
-from model.networks.network import TranslationNetwork
-from model.networks.rnnenc import EncoderDecoder
-from model.word_vectors.projection import project
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.decoding.search import fit, pad
+from dragoman.model.inference.translator import network_translator
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.rnnenc import EncoderDecoder
+from dragoman.model.word_vectors.projection import project
 
 Floats = NDArray[np.float64]
 

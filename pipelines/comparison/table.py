@@ -4,14 +4,14 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from model.columns import columns
-from model.durations import duration
-from model.inference.bleu import tokeniser
-from pipelines.comparison.measures import Measures
-from pipelines.comparison.seeds import compare_seeds, covers
-from pipelines.comparison.speed import TrainingRecord
-from pipelines.evaluation.metrics import Significance
-from pipelines.evaluation.resampling import holm
+from dragoman.model.columns import columns
+from dragoman.model.durations import duration
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.seeds import compare_seeds, covers
+from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.resampling import holm
 
 HEAD = (
     ("network", ""),

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from pipelines.config import Config
+from dragoman.pipelines.config import Config
 
 
 def limits(config: Config) -> str:

@@ -10,19 +10,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model.errors import UserError
-from model.runs import checkpoints, paths
-from model.runs.lines import trained_seconds
-from model.shards.reader import ShardReader
-from pipelines.comparison.entries import Entry
-from pipelines.config import Config
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.loaders.streams import rows_of
-from pipelines.tasks.base import task_for
-from pipelines.tasks.identity import claim_run_dir
-from pipelines.tasks.launch import train
-from pipelines.tasks.release import is_released
-from pipelines.tasks.workers import with_lanes
+from dragoman.model.errors import UserError
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.lines import trained_seconds
+from dragoman.model.shards.reader import ShardReader
+from dragoman.pipelines.comparison.entries import Entry
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.loaders.streams import rows_of
+from dragoman.pipelines.tasks.base import task_for
+from dragoman.pipelines.tasks.identity import claim_run_dir
+from dragoman.pipelines.tasks.launch import train
+from dragoman.pipelines.tasks.release import is_released
+from dragoman.pipelines.tasks.workers import with_lanes
 
 logger = logging.getLogger(__name__)
 ROOM = 1.05  # a step or an evaluation may end a little after the limit

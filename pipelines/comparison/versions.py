@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.files import atomic_write
-from model.plural import plural
-from model.runs import paths
-from pipelines.comparison.lines import Compared, lines_of
-from pipelines.comparison.page import Report, render
-from pipelines.comparison.table import Table
-from pipelines.evaluation.sets.read import HeldOutSet
-from pipelines.evaluation.sets.scores import LABELS, SetScores
-from pipelines.evaluation.sets.system import System
+from dragoman.model.files import atomic_write
+from dragoman.model.plural import plural
+from dragoman.model.runs import paths
+from dragoman.pipelines.comparison.lines import Compared, lines_of
+from dragoman.pipelines.comparison.page import Report, render
+from dragoman.pipelines.comparison.table import Table
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
+from dragoman.pipelines.evaluation.sets.scores import LABELS, SetScores
+from dragoman.pipelines.evaluation.sets.system import System
 
 
 def write_page(

@@ -7,13 +7,13 @@ be stored beside the shards, and shards of any age have gold alignments.
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from model.alignment.spans import Span
-from model.errors import UserError
-from model.shards.manifest import Manifest
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.corpus.phrasebook.words import TOKEN
-from pipelines.corpus.read.built_in import LANGUAGES
-from pipelines.corpus.read.identity import generator_hash
+from dragoman.model.alignment.spans import Span
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.phrasebook.words import TOKEN
+from dragoman.pipelines.corpus.read.built_in import LANGUAGES
+from dragoman.pipelines.corpus.read.identity import generator_hash
 
 Links = frozenset[tuple[int, int]]  # (source, target) words, counted from 0 over `gold_words`
 TRIES = 20  # most generated pairs per pair of the corpus before a held-out one counts as missing

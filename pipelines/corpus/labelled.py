@@ -10,22 +10,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from model.errors import UserError
-from model.shards.manifest import Manifest
-from model.text.labels import LabelTokenizer
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import check_config, draw_lines, train
-from pipelines.cluster.map import all_of, here, workers
-from pipelines.corpus.clean.block import CleaningTask, clean_block
-from pipelines.corpus.making import Sharding, check_kept
-from pipelines.corpus.pack.packing import kept_lines
-from pipelines.corpus.pack.report import source_records
-from pipelines.corpus.pack.spreading import Nodes
-from pipelines.corpus.plan.plan import Plan, make_plan
-from pipelines.corpus.read.cutting import fill_auto_cut
-from pipelines.corpus.read.records import encodings_of
-from pipelines.corpus.read.sources import SPLITS, Source
-from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest
+from dragoman.model.text.labels import LabelTokenizer
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import check_config, draw_lines, train
+from dragoman.pipelines.cluster.map import all_of, here, workers
+from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
+from dragoman.pipelines.corpus.making import Sharding, check_kept
+from dragoman.pipelines.corpus.pack.packing import kept_lines
+from dragoman.pipelines.corpus.pack.report import source_records
+from dragoman.pipelines.corpus.pack.spreading import Nodes
+from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
+from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
+from dragoman.pipelines.corpus.read.records import encodings_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source
+from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 
 logger = logging.getLogger(__name__)
 SHOWN = 10  # labels in a message

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from model.errors import UserError
-from model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
-from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.corpus.clean.scores import GivenScorers
-from pipelines.corpus.pack.packing import shard_tasks
-from pipelines.corpus.pack.spreading import Nodes
-from pipelines.corpus.pack.texts import keep_training_text, write_texts
-from pipelines.corpus.plan.plan import Plan
-from pipelines.corpus.read.parts import Part
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.sources import SPLITS, Source
-from pipelines.corpus.settings import CorpusConfig
-from pipelines.settings import ClusterConfig
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.corpus.clean.scores import GivenScorers
+from dragoman.pipelines.corpus.pack.packing import shard_tasks
+from dragoman.pipelines.corpus.pack.spreading import Nodes
+from dragoman.pipelines.corpus.pack.texts import keep_training_text, write_texts
+from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.read.parts import Part
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source
+from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.settings import ClusterConfig
 
 
 class Places(Protocol):

@@ -9,18 +9,18 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.errors import UserError
-from model.shards.manifest import Manifest, ShardsConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import check_config, draw_lines, train
-from model.text.words import rules_of
-from pipelines.cluster.map import all_of, here, workers
-from pipelines.corpus.clean.block import load_facts
-from pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
-from pipelines.corpus.making import Sections, Sharding, check_kept
-from pipelines.corpus.pack.counting import merged_files
-from pipelines.corpus.pack.packing import kept_lines
-from pipelines.corpus.pack.phrases import (
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest, ShardsConfig
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import check_config, draw_lines, train
+from dragoman.model.text.words import rules_of
+from dragoman.pipelines.cluster.map import all_of, here, workers
+from dragoman.pipelines.corpus.clean.block import load_facts
+from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block
+from dragoman.pipelines.corpus.making import Sections, Sharding, check_kept
+from dragoman.pipelines.corpus.pack.counting import merged_files
+from dragoman.pipelines.corpus.pack.packing import kept_lines
+from dragoman.pipelines.corpus.pack.phrases import (
     JoiningTask,
     PairCountingTask,
     check_phrases,
@@ -28,15 +28,15 @@ from pipelines.corpus.pack.phrases import (
     join_block,
     write_phrases,
 )
-from pipelines.corpus.pack.report import source_records
-from pipelines.corpus.pack.spreading import Nodes
-from pipelines.corpus.pack.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
-from pipelines.corpus.plan.plan import Plan
-from pipelines.corpus.plan.text_plan import make_text_plan
-from pipelines.corpus.read.records import encodings_of
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
-from pipelines.settings import ClusterConfig
+from dragoman.pipelines.corpus.pack.report import source_records
+from dragoman.pipelines.corpus.pack.spreading import Nodes
+from dragoman.pipelines.corpus.pack.vocabulary import block_groups, count_blocks, counted_tokenizer, counting_tasks
+from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.plan.text_plan import make_text_plan
+from dragoman.pipelines.corpus.read.records import encodings_of
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
+from dragoman.pipelines.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 

@@ -9,40 +9,46 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.errors import UserError
-from model.languages import is_rewriting, split_pair
-from model.shards.manifest import Manifest
-from model.text.tags import tag_prefix
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import train_pair
-from pipelines.cluster.map import all_of, here, workers
-from pipelines.corpus.clean.block import CleaningTask, clean_block
-from pipelines.corpus.clean.judging import Judged, judge
-from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.clean.misalignment_scan import ScanTask, describe, misaligned_runs, prepare_detector, scan_block
-from pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, FOLDER, SCORED, chosen_rules
-from pipelines.corpus.clean.scores import FOLDER as SCORES
-from pipelines.corpus.clean.scores import score_blocks
-from pipelines.corpus.making import Sections, Sharding, check_kept
-from pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
-from pipelines.corpus.pack.packing import kept_lines
-from pipelines.corpus.pack.report import source_records
-from pipelines.corpus.pack.spreading import Nodes
-from pipelines.corpus.plan.leaks import RULES as LEAK_RULES
-from pipelines.corpus.plan.leaks import leak_rules
-from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
-from pipelines.corpus.plan.near_words import RULES as NEAR_WORDS
-from pipelines.corpus.plan.plan import Plan, make_plan
-from pipelines.corpus.plan.planned import Planned
-from pipelines.corpus.plan.spans import spans_of
-from pipelines.corpus.read.cutting import fill_auto_cut
-from pipelines.corpus.read.parts import all_tags
-from pipelines.corpus.read.records import encodings_of
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
-from pipelines.corpus.settings import CleanConfig
-from pipelines.settings import ClusterConfig
+from dragoman.model.errors import UserError
+from dragoman.model.languages import is_rewriting, split_pair
+from dragoman.model.shards.manifest import Manifest
+from dragoman.model.text.tags import tag_prefix
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.cluster.map import all_of, here, workers
+from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
+from dragoman.pipelines.corpus.clean.judging import Judged, judge
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
+from dragoman.pipelines.corpus.clean.misalignment_scan import (
+    ScanTask,
+    describe,
+    misaligned_runs,
+    prepare_detector,
+    scan_block,
+)
+from dragoman.pipelines.corpus.clean.rules import BETWEEN_LANGUAGES, FOLDER, SCORED, chosen_rules
+from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
+from dragoman.pipelines.corpus.clean.scores import score_blocks
+from dragoman.pipelines.corpus.making import Sections, Sharding, check_kept
+from dragoman.pipelines.corpus.pack.cleaning_record import cleaning_record, write_record
+from dragoman.pipelines.corpus.pack.packing import kept_lines
+from dragoman.pipelines.corpus.pack.report import source_records
+from dragoman.pipelines.corpus.pack.spreading import Nodes
+from dragoman.pipelines.corpus.plan.leaks import RULES as LEAK_RULES
+from dragoman.pipelines.corpus.plan.leaks import leak_rules
+from dragoman.pipelines.corpus.plan.near_pairs import near_lines, near_pairs
+from dragoman.pipelines.corpus.plan.near_words import RULES as NEAR_WORDS
+from dragoman.pipelines.corpus.plan.plan import Plan, make_plan
+from dragoman.pipelines.corpus.plan.planned import Planned
+from dragoman.pipelines.corpus.plan.spans import spans_of
+from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
+from dragoman.pipelines.corpus.read.parts import all_tags
+from dragoman.pipelines.corpus.read.records import encodings_of
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.settings import CleanConfig
+from dragoman.pipelines.settings import ClusterConfig
 
 logger = logging.getLogger(__name__)
 MANY_LEAKS = 0.1  # of the training pairs

@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from model.columns import columns
-from model.errors import UserError, unknown
-from pipelines.cluster.map import workers
-from pipelines.corpus.clean.block import load_block
-from pipelines.corpus.clean.judging import Judged, fit, load_fitted
-from pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, SCORED, chosen_rules, load_failed
-from pipelines.corpus.clean.scores import FOLDER as SCORES
-from pipelines.corpus.clean.scores import load_scores
-from pipelines.corpus.making import Sharding
-from pipelines.corpus.pack.cleaning_record import SAMPLES, Place, samples_at
-from pipelines.corpus.pack.spreading import Nodes
-from pipelines.corpus.parallel import plan_pairs, read_blocks
-from pipelines.corpus.plan.codes import code, load_codes
-from pipelines.corpus.plan.planned import Planned
-from pipelines.corpus.settings import CleanConfig, CorpusConfig
+from dragoman.model.columns import columns
+from dragoman.model.errors import UserError, unknown
+from dragoman.pipelines.cluster.map import workers
+from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.judging import Judged, fit, load_fitted
+from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, SCORED, chosen_rules, load_failed
+from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
+from dragoman.pipelines.corpus.clean.scores import load_scores
+from dragoman.pipelines.corpus.making import Sharding
+from dragoman.pipelines.corpus.pack.cleaning_record import SAMPLES, Place, samples_at
+from dragoman.pipelines.corpus.pack.spreading import Nodes
+from dragoman.pipelines.corpus.parallel import plan_pairs, read_blocks
+from dragoman.pipelines.corpus.plan.codes import code, load_codes
+from dragoman.pipelines.corpus.plan.planned import Planned
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 KEY = "shards.explain"
 LIMITS = {"unrelated": "min_match", SCORED: "min_score"}  # rules with a limit of their own -> its key

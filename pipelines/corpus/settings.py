@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
-from model.inputs.lines import is_wide
-from model.ranges import Count, Finite, Part, Positive, Range, Share, Whole
-from model.text.labels import Task
+from dragoman.model.inputs.lines import is_wide
+from dragoman.model.ranges import Count, Finite, Part, Positive, Range, Share, Whole
+from dragoman.model.text.labels import Task
 
 OnError = Literal["raise", "skip"]
 

@@ -14,18 +14,18 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from conf import again, groups
-from model.addresses import mask_address
-from model.errors import UserError
-from model.files import file_sha256
-from model.schema import build, flat
-from model.shards.manifest import Manifest, has_manifest, read_manifest
-from model.storage.mirror import local_folder
-from pipelines.corpus.plan.text_plan import fitting_run
-from pipelines.corpus.read.identity import UNSAID, look_up
-from pipelines.corpus.read.parts import identity_of
-from pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of
-from pipelines.corpus.settings import CorpusConfig, CorpusPart
+from dragoman.conf import again, groups
+from dragoman.model.addresses import mask_address
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.schema import build, flat
+from dragoman.model.shards.manifest import Manifest, has_manifest, read_manifest
+from dragoman.model.storage.mirror import local_folder
+from dragoman.pipelines.corpus.plan.text_plan import fitting_run
+from dragoman.pipelines.corpus.read.identity import UNSAID, look_up
+from dragoman.pipelines.corpus.read.parts import identity_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, Split, fill_pattern, names_of
+from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart
 
 SECTIONS = ("corpus", "tokenizer", "shards")
 KINDS = {"corpus": "corpus.format", "tokenizer": "tokenizer.type"}  # the key that choosing a group file sets

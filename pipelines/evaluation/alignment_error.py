@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.alignment.attention_map import (
+from dragoman.model.alignment.attention_map import (
     READINGS,
     AlignmentConfig,
     AttentionMap,
@@ -30,13 +30,13 @@ from model.alignment.attention_map import (
     links,
     read,
 )
-from model.alignment.spans import merge_tokens
-from model.bundles.translation import TranslationBundle
-from model.inference.aligner import Aligner, open_aligner
-from model.plural import plural
-from model.shards.manifest import manifest_hash, read_manifest
-from pipelines.corpus.gold import Links, gold_alignments, gold_words
-from pipelines.evaluation.translation import held_out
+from dragoman.model.alignment.spans import merge_tokens
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.inference.aligner import Aligner, open_aligner
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.pipelines.corpus.gold import Links, gold_alignments, gold_words
+from dragoman.pipelines.evaluation.translation import held_out
 
 Candidate = tuple[Reading, Head]
 

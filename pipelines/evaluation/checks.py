@@ -10,14 +10,14 @@ from typing import Any, get_args
 
 import regex
 
-from model.inference.bleu import BY_LANGUAGE
-from model.languages import base_language, is_rewriting
-from model.text.excerpt import excerpt
-from model.text.loops import goes_round
-from model.text.units import UNITS
-from pipelines.corpus.clean import pair_rules
-from pipelines.settings import CheckName
-from pipelines.tracking.faults import Faults
+from dragoman.model.inference.bleu import BY_LANGUAGE
+from dragoman.model.languages import base_language, is_rewriting
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.loops import goes_round
+from dragoman.model.text.units import UNITS
+from dragoman.pipelines.corpus.clean import pair_rules
+from dragoman.pipelines.settings import CheckName
+from dragoman.pipelines.tracking.faults import Faults
 
 NAMES: tuple[CheckName, ...] = get_args(CheckName)
 SHOWN = 2  # faults of a check in the report

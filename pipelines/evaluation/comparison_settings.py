@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from conf import groups
-from model.errors import UserError
-from model.names import check_name
-from model.ranges import Amount, Count, Part, TwoOrMore, Whole, check_ranges
-from model.settings import EngineName
+from dragoman.conf import groups
+from dragoman.model.errors import UserError
+from dragoman.model.names import check_name
+from dragoman.model.ranges import Amount, Count, Part, TwoOrMore, Whole, check_ranges
+from dragoman.model.settings import EngineName
 
 HEADS = 4  # in the self-attention whose cost is measured
 SHORT = {"transformer": "transformer_tiny"}  # family -> the size that suits common corpora

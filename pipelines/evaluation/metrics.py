@@ -20,10 +20,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Literal
 
-from model.errors import UserError
-from model.inference.bleu import BY_LANGUAGE, tokeniser
-from model.languages import base_language
-from model.text.letters import case_language, fold_case
+from dragoman.model.errors import UserError
+from dragoman.model.inference.bleu import BY_LANGUAGE, tokeniser
+from dragoman.model.languages import base_language
+from dragoman.model.text.letters import case_language, fold_case
 
 WORDS = (5, 10, 15, 20, 30, 40)  # upper ends of the buckets, in words of the reference; one more is open
 CHARACTERS = (10, 20, 30, 40, 60, 80)  # the same for languages without spaces; a word is about two characters

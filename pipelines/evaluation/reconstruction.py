@@ -15,23 +15,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.bundles.translation import TranslationBundle
-from model.decoding.fill_mask import decode_masked
-from model.decoding.search import decode
-from model.errors import UserError
-from model.networks.network import TranslationNetwork, evaluating
-from model.plural import plural
-from model.settings import DecodeConfig
-from model.shards.manifest import manifest_hash
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from model.text.excerpt import excerpt
-from model.text.tokenizer import PAD
-from pipelines.corpus.sharded import shard_command
-from pipelines.evaluation.language.comparison import TextSignificance, paired
-from pipelines.evaluation.language.samples import TextSample, pick_evenly
-from pipelines.loaders.denoising import held_out_noised
-from pipelines.settings import LoaderConfig
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.decoding.fill_mask import decode_masked
+from dragoman.model.decoding.search import decode
+from dragoman.model.errors import UserError
+from dragoman.model.networks.network import TranslationNetwork, evaluating
+from dragoman.model.plural import plural
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.tokenizer import PAD
+from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.evaluation.language.comparison import TextSignificance, paired
+from dragoman.pipelines.evaluation.language.samples import TextSample, pick_evenly
+from dragoman.pipelines.loaders.denoising import held_out_noised
+from dragoman.pipelines.settings import LoaderConfig
 
 NOISE = "noise"  # the fact of a bundle that tells its training's noise
 BATCH_TOKENS = 4096

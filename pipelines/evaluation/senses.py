@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.inference.sentence_vectors import Floats, NetworkVectors
-from model.inference.words_in_context import Use, word_vectors
-from pipelines.corpus.gold import gold_words
-from pipelines.corpus.phrasebook.generate import distinct_pairs, split_of
-from pipelines.corpus.phrasebook.sentences import Pair
+from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors
+from dragoman.model.inference.words_in_context import Use, word_vectors
+from dragoman.pipelines.corpus.gold import gold_words
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs, split_of
+from dragoman.pipelines.corpus.phrasebook.sentences import Pair
 
 SENSES = {  # English word -> sense -> its German words
     "that": {"dass": "dass", "der, die, das": "der die das den dem denen dessen deren"},

@@ -7,21 +7,21 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.errors import UserError, unknown
-from model.files import atomic_write
-from model.inference.translator import Translator, open_translator
-from model.languages import is_rewriting, languages_of
-from model.plural import plural
-from model.runs import paths, record
-from model.settings import DecodeConfig, EngineName
-from model.shards.manifest import manifest_hash, read_manifest
-from model.text.excerpt import excerpt
-from pipelines.evaluation.checks import Check, checks_record, checks_report, run_checks
-from pipelines.evaluation.metrics import Sample, Scores, sample_table, score
-from pipelines.evaluation.sets.stored import translate_once
-from pipelines.evaluation.tuning import settle_length_penalty
-from pipelines.settings import PENALTIES, CheckName
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_write
+from dragoman.model.inference.translator import Translator, open_translator
+from dragoman.model.languages import is_rewriting, languages_of
+from dragoman.model.plural import plural
+from dragoman.model.runs import paths, record
+from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.text.excerpt import excerpt
+from dragoman.pipelines.evaluation.checks import Check, checks_record, checks_report, run_checks
+from dragoman.pipelines.evaluation.metrics import Sample, Scores, sample_table, score
+from dragoman.pipelines.evaluation.sets.stored import translate_once
+from dragoman.pipelines.evaluation.tuning import settle_length_penalty
+from dragoman.pipelines.settings import PENALTIES, CheckName
 
 logger = logging.getLogger(__name__)
 

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from model.bundles.translation import TranslationBundle
-from model.decoding.hypothesis import Hypothesis
-from model.decoding.search import decode
-from model.inference.bleu import tokeniser
-from model.inference.engines import runs_int8
-from model.inference.translator import network_translator, open_translator
-from model.networks.network import TranslationNetwork
-from model.plural import plural
-from model.settings import DecodeConfig, EngineName
-from model.text.tokenizer import TokenizerPair
-from pipelines.evaluation.metrics import quick_chrf, quieten
-from pipelines.evaluation.resampling import score_resampled
-from pipelines.settings import PENALTIES
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.search import decode
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.model.inference.engines import runs_int8
+from dragoman.model.inference.translator import network_translator, open_translator
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.plural import plural
+from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.pipelines.evaluation.metrics import quick_chrf, quieten
+from dragoman.pipelines.evaluation.resampling import score_resampled
+from dragoman.pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
 RESAMPLED = 200  # sets, for a standard error

@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.renamed import former
-from model.text.text_batch import TextBatch
-from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
-from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
-from pipelines.loaders.streams import rows_of, text_batch
-from pipelines.loaders.text import SplitText
-from pipelines.loaders.window import philox, philox_order
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.renamed import former
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
+from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from dragoman.pipelines.loaders.streams import rows_of, text_batch
+from dragoman.pipelines.loaders.text import SplitText
+from dragoman.pipelines.loaders.window import philox, philox_order
+from dragoman.pipelines.settings import LoaderConfig
 
 OF_WINDOWS = ("lanes", "batch_tokens", "window_chunks", "context_length", "side")  # settings that set the order
 

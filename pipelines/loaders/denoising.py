@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import PAD
-from model.text.tokenizers import load_pair
-from model.text.word_table import SPACE
-from pipelines.loaders.mix import Slice
-from pipelines.loaders.noise import Noise, Row, noise_of
-from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, epochs_of
-from pipelines.loaders.window import Window, philox
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import PAD
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.word_table import SPACE
+from dragoman.pipelines.loaders.mix import Slice
+from dragoman.pipelines.loaders.noise import Noise, Row, noise_of
+from dragoman.pipelines.loaders.pairs import OF_PAIRS, LaneLoader, epochs_of
+from dragoman.pipelines.loaders.window import Window, philox
+from dragoman.pipelines.settings import LoaderConfig
 
 OF_NOISE = ("denoise", "noise_share", "span_length", "permute_sentences", "side")
 OF_DENOISING = (*OF_PAIRS, *OF_NOISE)

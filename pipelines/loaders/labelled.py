@@ -7,17 +7,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.shards.reader import Chunk, ShardReader
-from model.text.batch import pad
-from model.text.labels import FIRST, LabelTokenizer
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
-from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder, limit_of
-from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
-from pipelines.loaders.window import Window, cut, philox_order
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.shards.reader import Chunk, ShardReader
+from dragoman.model.text.batch import pad
+from dragoman.model.text.labels import FIRST, LabelTokenizer
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
+from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder, limit_of
+from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from dragoman.pipelines.loaders.window import Window, cut, philox_order
+from dragoman.pipelines.settings import LoaderConfig
 
 OF_LABELS = ("lanes", "batch_tokens", "window_chunks", "max_length")
 

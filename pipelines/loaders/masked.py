@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.renamed import former
-from model.shards.reader import Chunk
-from model.text.batch import pad
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
-from pipelines.loaders.masking import Masking
-from pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
-from pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
-from pipelines.loaders.segments import side_of
-from pipelines.loaders.text import SplitText
-from pipelines.loaders.window import cut, philox, philox_order
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.renamed import former
+from dragoman.model.shards.reader import Chunk
+from dragoman.model.text.batch import pad
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
+from dragoman.pipelines.loaders.masking import Masking
+from dragoman.pipelines.loaders.pairs import WINDOWS_A_LANE, ChunkOrder
+from dragoman.pipelines.loaders.prefetch import Lanes, Opened, check_chunks, deal_windows
+from dragoman.pipelines.loaders.segments import side_of
+from dragoman.pipelines.loaders.text import SplitText
+from dragoman.pipelines.loaders.window import cut, philox, philox_order
+from dragoman.pipelines.settings import LoaderConfig
 
 OF_MASKED = ("lanes", "batch_tokens", "window_chunks", "max_length", "mlm_probability", "whole_words", "side")
 HELD_OUT_MASKS = (0x6D61736B, 0)  # random key of held-out masks: the same for every run and model

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.text.tokenizer import MASK, PAD, SPECIAL, Tokenizer
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import MASK, PAD, SPECIAL, Tokenizer
 
 WORD_START = "▁"  # U+2581: SentencePiece's pieces at the start of a word begin with it
 NEVER = np.uint64(2**64 - 1)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError, unknown
-from model.shards.manifest import Manifest
-from model.shards.reader import ShardReader
-from pipelines.loaders.window import philox_order
-from pipelines.settings import LoaderConfig, MixConfig
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.shards.manifest import Manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.pipelines.loaders.window import philox_order
+from dragoman.pipelines.settings import LoaderConfig, MixConfig
 
 KEY = "loader.mix"
 OF_PARTS = 3  # last number of the keys of random orders: keeps a part's apart from those of batches

@@ -13,15 +13,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.subwords import SubwordTokenizer
-from model.text.tags import split_tags
-from model.text.tokenizer import EOS, UNK, Tokenizer
-from model.text.tokenizers import load_pair
-from pipelines.corpus.plan.plan import uniform
-from pipelines.loaders.window import Window, philox
-from pipelines.settings import ModifiersConfig
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tags import split_tags
+from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.corpus.plan.plan import uniform
+from dragoman.pipelines.loaders.window import Window, philox
+from dragoman.pipelines.settings import ModifiersConfig
 
 KEY = "loader.modifiers"
 OF_MODIFIERS = 4  # last number of the keys of random draws

@@ -18,9 +18,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.text.tokenizer import EOS, MASK, Tokenizer
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer
+from dragoman.pipelines.settings import LoaderConfig
 
 Row: TypeAlias = NDArray[np.int64]  # (T,) ids, the last of them EOS
 FULL_STOPS = (".", "!", "?", "…", "。", "！", "？")

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.text.batch import TranslationBatch, compiled
-from pipelines.loaders.window import Window
+from dragoman.model.text.batch import TranslationBatch, compiled
+from dragoman.pipelines.loaders.window import Window
 
 TOGETHER = 4  # batches; more would leave the CPU cache before their use
 

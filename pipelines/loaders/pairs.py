@@ -17,20 +17,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.shards.manifest import Split
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from model.text.subword_regularization import SubwordSampler
-from model.text.subwords import SubwordTokenizer
-from model.text.tokenizers import load_pair
-from pipelines.loaders.mix import MixOrder, Slice, check_mix
-from pipelines.loaders.modifiers import Modify, any_of
-from pipelines.loaders.padded import PaddedBatches
-from pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
-from pipelines.loaders.window import Window, philox_order
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.shards.manifest import Split
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.subword_regularization import SubwordSampler
+from dragoman.model.text.subwords import SubwordTokenizer
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.loaders.mix import MixOrder, Slice, check_mix
+from dragoman.pipelines.loaders.modifiers import Modify, any_of
+from dragoman.pipelines.loaders.padded import PaddedBatches
+from dragoman.pipelines.loaders.prefetch import Lanes, Opened, Position, check_chunks, check_lanes, deal_windows
+from dragoman.pipelines.loaders.window import Window, philox_order
+from dragoman.pipelines.settings import LoaderConfig
 
 __all__ = ["LaneLoader", "Position", "held_out_batches"]
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from model.errors import UserError
-from model.shards.manifest import manifest_hash
-from model.shards.reader import ShardReader
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.model.shards.reader import ShardReader
 
 TOGETHER = 4  # steps that the prefetch thread hands over at once: waking a thread takes some 10 us
 AHEAD = 2  # such groups prepared ahead

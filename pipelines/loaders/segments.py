@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.manifest import Manifest, read_manifest
-from model.shards.reader import Chunk, ShardReader
-from model.text.tokenizer import Tokenizer
-from model.text.tokenizers import load_pair
-from model.word_vectors.learner import Text
-from model.word_vectors.vocabulary import Vocabulary
-from pipelines.loaders.window import philox_order
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest, read_manifest
+from dragoman.model.shards.reader import Chunk, ShardReader
+from dragoman.model.text.tokenizer import Tokenizer
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.vocabulary import Vocabulary
+from dragoman.pipelines.loaders.window import philox_order
 
 COUNTED_AT_ONCE = 4 << 20  # tokens
 NOTHING = Text(np.zeros(0, dtype=np.int32), np.zeros(1, dtype=np.int64))

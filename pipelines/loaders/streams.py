@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.renamed import former
-from model.text.text_batch import TextBatch
-from pipelines.loaders.prefetch import Lanes, Opened
-from pipelines.loaders.text import SplitText
-from pipelines.loaders.window import philox
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.renamed import former
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.pipelines.loaders.prefetch import Lanes, Opened
+from dragoman.pipelines.loaders.text import SplitText
+from dragoman.pipelines.loaders.window import philox
+from dragoman.pipelines.settings import LoaderConfig
 
 OF_STREAMS = ("lanes", "batch_tokens", "context_length", "side")  # settings that the order of batches depends on
 

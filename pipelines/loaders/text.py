@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.manifest import Manifest
-from model.shards.stream import open_reader
-from model.text.tokenizer import Ids, Tokenizer
-from model.text.tokenizers import load_pair
-from pipelines.loaders.segments import chunk_tokens, side_number, side_of
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest
+from dragoman.model.shards.stream import open_reader
+from dragoman.model.text.tokenizer import Ids, Tokenizer
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.loaders.segments import chunk_tokens, side_number, side_of
 
 OPEN_CHUNKS = 4096  # cached views of mapped files: opening a chunk checks it, which costs a pass over it
 

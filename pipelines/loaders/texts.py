@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from model.shards.reader import ShardReader
-from model.text.tokenizer import EOS, Tokenizer
-from model.text.tokenizers import load_pair
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import EOS, Tokenizer
+from dragoman.model.text.tokenizers import load_pair
 
 
 def unpack_split(directory: Path, split: str, first: int = 0, form: str = "text") -> Iterator[tuple[str, ...]]:

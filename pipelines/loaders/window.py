@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.shards.reader import Chunk
-from model.text.batch import TranslationBatch, gather
-from model.text.subword_regularization import SubwordSampler
+from dragoman.model.shards.reader import Chunk
+from dragoman.model.text.batch import TranslationBatch, gather
+from dragoman.model.text.subword_regularization import SubwordSampler
 
 
 @dataclass

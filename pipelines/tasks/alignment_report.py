@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from model.alignment.attention_map import READINGS, AlignmentConfig, AttentionMap, Head, Link, pharaoh, read
-from model.alignment.attention_plots import heads_picture, maps_picture, save
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.files import atomic_write
-from model.inference.aligner import open_aligner
-from model.runs import checkpoints
-from pipelines.config import Config
-from pipelines.corpus.gold import Links, gold_words
-from pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
-from pipelines.tasks.run import Run
-from pipelines.tracking.plots import Figure, panels
-from pipelines.tracking.run import TrackedRun
+from dragoman.model.alignment.attention_map import READINGS, AlignmentConfig, AttentionMap, Head, Link, pharaoh, read
+from dragoman.model.alignment.attention_plots import heads_picture, maps_picture, save
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.model.inference.aligner import open_aligner
+from dragoman.model.runs import checkpoints
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.gold import Links, gold_words
+from dragoman.pipelines.evaluation.alignment_error import AlignmentEvaluation, evaluate_alignment, report, word_maps
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tracking.plots import Figure, panels
+from dragoman.pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 

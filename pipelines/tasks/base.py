@@ -11,17 +11,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import Bundle
-from model.errors import unknown
-from model.networks.architectures import architecture
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.settings import ClusterConfig
-from pipelines.tasks.run import Run
-from pipelines.tracking.promotion import Comparison, PromoteConfig
-from pipelines.tracking.registry import Registry, Version
-from pipelines.tracking.run import TrackedRun
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.bundles.directory import Bundle
+from dragoman.model.errors import unknown
+from dragoman.model.networks.architectures import architecture
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,11 @@ class Task:
 
 # A row, or its module: it is loaded on demand, with everything that only that kind needs.
 TASKS: dict[str, Task | str] = {
-    "translation": "pipelines.tasks.translation:TRANSLATION",
-    "language": "pipelines.tasks.language:LANGUAGE",
-    "masked": "pipelines.tasks.language:MASKED",
-    "vectors": "pipelines.tasks.vectors:VECTORS",
-    "labels": "pipelines.tasks.labels:LABELS",
+    "translation": "dragoman.pipelines.tasks.translation:TRANSLATION",
+    "language": "dragoman.pipelines.tasks.language:LANGUAGE",
+    "masked": "dragoman.pipelines.tasks.language:MASKED",
+    "vectors": "dragoman.pipelines.tasks.vectors:VECTORS",
+    "labels": "dragoman.pipelines.tasks.labels:LABELS",
 }
 
 

@@ -4,11 +4,11 @@ import secrets
 from functools import partial
 from pathlib import Path
 
-from model.runs.paths import ATTEMPT, BEHIND, PACE, PAUSE, PRECISION, RAY, STARTS, STEPS
-from model.storage.mirror import remote_of
-from pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
-from pipelines.config import Config, PathsConfig
-from pipelines.training import stopping
+from dragoman.model.runs.paths import ATTEMPT, BEHIND, PACE, PAUSE, PRECISION, RAY, STARTS, STEPS
+from dragoman.model.storage.mirror import remote_of
+from dragoman.pipelines.cluster.bridge import Ends, Have, Piece, new_pieces
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.training import stopping
 
 FILES = (
     STEPS,

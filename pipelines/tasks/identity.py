@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from model.bundles.ancestry import tokenizer_facts
-from model.errors import UserError
-from model.languages import same_pair
-from model.networks.architectures import ARCHITECTURES, model_config
-from model.renamed import current_values
-from model.runs import journal, paths
-from model.runs.record import PLANS, read_record, write_record
-from model.schema import flat
-from model.shards.manifest import manifest_hash, read_manifest
-from model.shards.verify import verify_once
-from model.storage.mirror import remote_of
-from pipelines.config import Config
-from pipelines.settings import LoaderConfig, TrainConfig
-from pipelines.tasks.precision import read_precision
-from pipelines.tasks.workers import is_first
-from pipelines.tracking.run import TrackedRun
+from dragoman.model.bundles.ancestry import tokenizer_facts
+from dragoman.model.errors import UserError
+from dragoman.model.languages import same_pair
+from dragoman.model.networks.architectures import ARCHITECTURES, model_config
+from dragoman.model.renamed import current_values
+from dragoman.model.runs import journal, paths
+from dragoman.model.runs.record import PLANS, read_record, write_record
+from dragoman.model.schema import flat
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.shards.verify import verify_once
+from dragoman.model.storage.mirror import remote_of
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import LoaderConfig, TrainConfig
+from dragoman.pipelines.tasks.precision import read_precision
+from dragoman.pipelines.tasks.workers import is_first
+from dragoman.pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 

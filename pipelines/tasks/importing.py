@@ -8,25 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from conf import again, compose
-from model.bundles.directory import bundle_hash, bundle_kind, read_facts
-from model.bundles.imported_vectors import save_read
-from model.errors import UserError
-from model.files import file_sha256
-from model.huggingface.folder import Folder
-from model.huggingface.hub import fetch
-from model.huggingface.options import ImportOptions
-from model.huggingface.read import changed_settings, read_model, save_imported
-from model.languages import check_language, is_single, split_pair
-from model.names import check_name
-from model.runs.paths import BUNDLE
-from model.runs.record import write_release
-from model.word_vectors.read_folders import is_vectors_folder, table_of
-from model.word_vectors.readers import read_vectors
-from pipelines.config import ImportRoot
-from pipelines.tracking.lineage import log_import
-from pipelines.tracking.registry import register_bundle
-from pipelines.tracking.run import TrackedRun
+from dragoman.conf import again, compose
+from dragoman.model.bundles.directory import bundle_hash, bundle_kind, read_facts
+from dragoman.model.bundles.imported_vectors import save_read
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.huggingface.folder import Folder
+from dragoman.model.huggingface.hub import fetch
+from dragoman.model.huggingface.options import ImportOptions
+from dragoman.model.huggingface.read import changed_settings, read_model, save_imported
+from dragoman.model.languages import check_language, is_single, split_pair
+from dragoman.model.names import check_name
+from dragoman.model.runs.paths import BUNDLE
+from dragoman.model.runs.record import write_release
+from dragoman.model.word_vectors.read_folders import is_vectors_folder, table_of
+from dragoman.model.word_vectors.readers import read_vectors
+from dragoman.pipelines.config import ImportRoot
+from dragoman.pipelines.tracking.lineage import log_import
+from dragoman.pipelines.tracking.registry import register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 HUB = "hf://"

@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.files import atomic_path
+from dragoman.model.files import atomic_path
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], note: Mapping[str, Any]) -> None:

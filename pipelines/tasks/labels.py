@@ -4,22 +4,22 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
-from model.errors import UserError
-from model.plural import plural
-from model.shards.manifest import manifest_hash, read_manifest
-from model.shards.reader import ShardReader
-from model.shards.stream import open_reader
-from model.text.labels import LabelTokenizer
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import TokenizerPair
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.corpus.sharded import shard_command
-from pipelines.loaders.labelled import OF_LABELS, LabelledLoader, held_out_labelled
-from pipelines.tasks import warm_start
-from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.identity import check_shards, network_fingerprint
-from pipelines.tasks.labels_release import (
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.stream import open_reader
+from dragoman.model.text.labels import LabelTokenizer
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.loaders.labelled import OF_LABELS, LabelledLoader, held_out_labelled
+from dragoman.pipelines.tasks import warm_start
+from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
+from dragoman.pipelines.tasks.labels_release import (
     compare,
     evaluate,
     fresh_network,
@@ -30,15 +30,15 @@ from pipelines.tasks.labels_release import (
     save_bundle,
     write,
 )
-from pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
-from pipelines.tasks.parts import counted
-from pipelines.tasks.precision import refuse_unrunnable
-from pipelines.tasks.run import Run
-from pipelines.tasks.schedule import warn_of_warmup
-from pipelines.tasks.workers import check_lanes_of, worker_count
-from pipelines.training.final_weights import stored_weights, weights_hashes
-from pipelines.training.loop import Progress
-from pipelines.training.verification import replay_lanes
+from dragoman.pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
+from dragoman.pipelines.tasks.parts import counted
+from dragoman.pipelines.tasks.precision import refuse_unrunnable
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
+from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
+from dragoman.pipelines.training.loop import Progress
+from dragoman.pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 

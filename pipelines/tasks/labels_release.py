@@ -8,30 +8,30 @@ from pathlib import Path
 
 import torch
 
-from model.alignment.attention_plots import save
-from model.bundles.labelled import LabelBundle, load_label_bundle, save_label_bundle
-from model.errors import UserError
-from model.networks.architectures import any_network, model_config
-from model.networks.heads import Head
-from model.runs.paths import label_picture
-from model.runs.record import write_evaluation
-from model.shards.manifest import LABELS, read_manifest
-from model.text.labels import LabelTokenizer
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.evaluation.labels.comparison import compare as significance
-from pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
-from pipelines.evaluation.labels.plots import curves, pictures
-from pipelines.evaluation.translation import gate_split, held_out_lines
-from pipelines.tasks import warm_start
-from pipelines.tasks.base import Measured
-from pipelines.tasks.network import final_network
-from pipelines.tracking.gate import set_name
-from pipelines.tracking.promotion import Comparison, PromoteConfig
-from pipelines.tracking.registry import Registry, Version
-from pipelines.tracking.run import TrackedRun
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.alignment.attention_plots import save
+from dragoman.model.bundles.labelled import LabelBundle, load_label_bundle, save_label_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.heads import Head
+from dragoman.model.runs.paths import label_picture
+from dragoman.model.runs.record import write_evaluation
+from dragoman.model.shards.manifest import LABELS, read_manifest
+from dragoman.model.text.labels import LabelTokenizer
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.labels.comparison import compare as significance
+from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, evaluate_label_bundle, report
+from dragoman.pipelines.evaluation.labels.plots import curves, pictures
+from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
+from dragoman.pipelines.tasks import warm_start
+from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.network import final_network
+from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 METRICS = ("auto",)

@@ -10,27 +10,27 @@ from typing import Any
 
 import torch
 
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config
-from model.networks.language_network import LanguageNetwork
-from model.networks.network import Network
-from model.plural import plural
-from model.shards.manifest import manifest_hash, read_manifest
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
-from pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
-from pipelines.loaders.masking import masking
-from pipelines.loaders.prefetch import Lanes
-from pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
-from pipelines.loaders.text import SplitText
-from pipelines.tasks import warm_start
-from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.identity import check_shards, network_fingerprint
-from pipelines.tasks.language_release import (
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.networks.network import Network
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
+from dragoman.pipelines.loaders.blocks import OF_WINDOWS, WindowLoader
+from dragoman.pipelines.loaders.masked import OF_MASKED, MaskedLoader, held_out_masked
+from dragoman.pipelines.loaders.masking import masking
+from dragoman.pipelines.loaders.prefetch import Lanes
+from dragoman.pipelines.loaders.streams import OF_STREAMS, StreamLoader, rows_of
+from dragoman.pipelines.loaders.text import SplitText
+from dragoman.pipelines.tasks import warm_start
+from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
+from dragoman.pipelines.tasks.language_release import (
     compare,
     evaluate,
     fresh_network,
@@ -40,15 +40,15 @@ from pipelines.tasks.language_release import (
     text_tokenizer,
     write,
 )
-from pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
-from pipelines.tasks.parts import counted
-from pipelines.tasks.precision import refuse_unrunnable
-from pipelines.tasks.run import Run
-from pipelines.tasks.schedule import warn_of_warmup
-from pipelines.tasks.workers import check_lanes_of, worker_count
-from pipelines.training.final_weights import stored_weights, weights_hashes
-from pipelines.training.loop import Progress
-from pipelines.training.verification import replay_lanes
+from dragoman.pipelines.tasks.network import check_held_out, needs_training, refuse_translation_settings, train_network
+from dragoman.pipelines.tasks.parts import counted
+from dragoman.pipelines.tasks.precision import refuse_unrunnable
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
+from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
+from dragoman.pipelines.training.loop import Progress
+from dragoman.pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 

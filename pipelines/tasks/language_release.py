@@ -8,32 +8,32 @@ from pathlib import Path
 
 import torch
 
-from model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
-from model.errors import UserError
-from model.networks.architectures import any_network, model_config
-from model.networks.network import Network
-from model.shards.manifest import read_manifest
-from model.text.tokenizer import Tokenizer, TokenizerPair
-from pipelines.config import Config
-from pipelines.evaluation.language.comparison import compare as significance
-from pipelines.evaluation.language.evaluation import (
+from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.network import Network
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizer import Tokenizer, TokenizerPair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.language.comparison import compare as significance
+from dragoman.pipelines.evaluation.language.evaluation import (
     TextEvaluation,
     evaluate_text_bundle,
     report,
     write_text_evaluation,
 )
-from pipelines.evaluation.language.plots import curves, surprise_by_line
-from pipelines.evaluation.translation import gate_split, held_out_lines
-from pipelines.loaders.segments import side_number
-from pipelines.loaders.text import side_tokenizer
-from pipelines.tasks import warm_start
-from pipelines.tasks.base import Measured
-from pipelines.tasks.network import final_network
-from pipelines.tracking.gate import set_name
-from pipelines.tracking.promotion import Comparison, PromoteConfig
-from pipelines.tracking.registry import Registry, Version
-from pipelines.tracking.run import TrackedRun
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.pipelines.evaluation.language.plots import curves, surprise_by_line
+from dragoman.pipelines.evaluation.translation import gate_split, held_out_lines
+from dragoman.pipelines.loaders.segments import side_number
+from dragoman.pipelines.loaders.text import side_tokenizer
+from dragoman.pipelines.tasks import warm_start
+from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.network import final_network
+from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 

@@ -8,27 +8,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from conf import compose
-from model.errors import UserError
-from model.memory import keep_few_products
-from model.runs import lock, paths
-from model.storage.mirror import remote_of
-from pipelines.cluster import ray_train
-from pipelines.cluster.ranks import Ranks, from_environment
-from pipelines.config import Config
-from pipelines.tasks.base import Plan, Task, task_for
-from pipelines.tasks.identity import check_run_dir, claim_run_dir
-from pipelines.tasks.release import release
-from pipelines.tasks.run import Run
-from pipelines.tasks.schedule import describe_plans, settle_schedule
-from pipelines.tasks.workers import is_first, with_lanes, worker_sizes
-from pipelines.tracking.lineage import log_training
-from pipelines.tracking.server import is_database
-from pipelines.training import progress
-from pipelines.training.stopping import Signals, is_paused, signals
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.memory import keep_few_products
+from dragoman.model.runs import lock, paths
+from dragoman.model.storage.mirror import remote_of
+from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.cluster.ranks import Ranks, from_environment
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.base import Plan, Task, task_for
+from dragoman.pipelines.tasks.identity import check_run_dir, claim_run_dir
+from dragoman.pipelines.tasks.release import release
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import describe_plans, settle_schedule
+from dragoman.pipelines.tasks.workers import is_first, with_lanes, worker_sizes
+from dragoman.pipelines.tracking.lineage import log_training
+from dragoman.pipelines.tracking.server import is_database
+from dragoman.pipelines.training import progress
+from dragoman.pipelines.training.stopping import Signals, is_paused, signals
 
 if TYPE_CHECKING:
-    from pipelines.cluster.bridge import Ends
+    from dragoman.pipelines.cluster.bridge import Ends
 
 
 def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
@@ -134,7 +134,7 @@ def run_ranks(
 
 def open_ends(config: Config) -> "Ends":
     """Returns the ends of the bridge to the first rank's machine; Ray Train is loaded by now."""
-    from pipelines.tasks.ends import ends_of
+    from dragoman.pipelines.tasks.ends import ends_of
 
     return ends_of(config)
 

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.errors import UserError, unknown
-from model.layers.low_rank import LowRank
-from model.networks import part_names
-from model.networks.part_names import PARTS, PRODUCTS, check_part, parameters
-from pipelines.config import Config
-from pipelines.settings import LoraConfig
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.layers.low_rank import LowRank
+from dragoman.model.networks import part_names
+from dragoman.model.networks.part_names import PARTS, PRODUCTS, check_part, parameters
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import LoraConfig
 
 KEY = "train.lora.rank"
 

@@ -4,13 +4,13 @@ import contextlib
 
 import numpy as np
 
-from model.plural import plural
-from model.shards.manifest import read_manifest
-from model.shards.reader import ShardReader
-from pipelines.config import Config
-from pipelines.loaders.denoising import DenoisingLoader
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.training.verification import Check, last_step
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.denoising import DenoisingLoader
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.training.verification import Check, last_step
 
 
 def check_parts(config: Config) -> Check | None:

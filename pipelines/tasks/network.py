@@ -5,25 +5,25 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from model.bundles.ancestry import ancestry
-from model.bundles.translation import fill
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config
-from model.networks.network import Network
-from model.runs import checkpoints
-from model.shards.manifest import Manifest
-from model.text.text_batch import Batch
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.corpus.sharded import cutting, shard_command, training_file
-from pipelines.tasks import pretrained_embeddings, teachers, warm_start
-from pipelines.tasks.identity import origin_facts
-from pipelines.tasks.parts import rates, share
-from pipelines.tasks.precision import settle_precision
-from pipelines.tasks.run import Run
-from pipelines.tracking.run import TrackedRun
-from pipelines.training.final_weights import final_weights, weights_facts
-from pipelines.training.loop import Loader, Progress, Trainer, limits
+from dragoman.model.bundles.ancestry import ancestry
+from dragoman.model.bundles.translation import fill
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.network import Network
+from dragoman.model.runs import checkpoints
+from dragoman.model.shards.manifest import Manifest
+from dragoman.model.text.text_batch import Batch
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import cutting, shard_command, training_file
+from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks.identity import origin_facts
+from dragoman.pipelines.tasks.parts import rates, share
+from dragoman.pipelines.tasks.precision import settle_precision
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.training.final_weights import final_weights, weights_facts
+from dragoman.pipelines.training.loop import Loader, Progress, Trainer, limits
 
 logger = logging.getLogger(__name__)
 

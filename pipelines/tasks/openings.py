@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.errors import ServiceError, UserError
-from model.plural import plural
-from model.runs import journal
-from model.runs.paths import OPENINGS, SPOOL
-from model.runs.record import PLANS, read_record
-from model.shards.manifest import has_manifest, read_manifest
-from pipelines.config import Config
-from pipelines.tracking.author import user_and_machine
-from pipelines.tracking.history import now
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig, connect, resolve_paths
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.plural import plural
+from dragoman.model.runs import journal
+from dragoman.model.runs.paths import OPENINGS, SPOOL
+from dragoman.model.runs.record import PLANS, read_record
+from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tracking.author import user_and_machine
+from dragoman.pipelines.tracking.history import now
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig, connect, resolve_paths
 
 logger = logging.getLogger(__name__)
 TAG = "opened."

@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.bundles.directory import bundle_hash, read_facts
-from model.errors import UserError
-from model.inference.kinds import open_bundle
-from model.networks.part_names import LAYERS, PARTS, check_part
-from model.shards.manifest import read_manifest
-from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.corpus.sharded import shard_command, training_file
+from dragoman.model.bundles.directory import bundle_hash, read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.networks.part_names import LAYERS, PARTS, check_part
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import shard_command, training_file
 
 logger = logging.getLogger(__name__)
 

@@ -2,9 +2,9 @@
 
 from torch import nn
 
-from model.errors import UserError
-from model.networks.part_names import check_part, parameters
-from pipelines.config import Config
+from dragoman.model.errors import UserError
+from dragoman.model.networks.part_names import check_part, parameters
+from dragoman.pipelines.config import Config
 
 
 def freeze(config: Config, network: nn.Module) -> None:

@@ -10,17 +10,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from model.device import pick_device
-from model.errors import UserError
-from model.files import atomic_write
-from model.precision import Decision, cannot_run, decide
-from model.runs.paths import PRECISION, begun
-from model.runs.record import read, read_record
-from model.settings import Precision
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.settings import TrainConfig
-from pipelines.tracking.run import TrackedRun
+from dragoman.model.device import pick_device
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.model.precision import Decision, cannot_run, decide
+from dragoman.model.runs.paths import PRECISION, begun
+from dragoman.model.runs.record import read, read_record
+from dragoman.model.settings import Precision
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import TrainConfig
+from dragoman.pipelines.tracking.run import TrackedRun
 
 
 def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: TrackedRun | None) -> TrainConfig:

@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from model.bundles.vectors import VectorsBundle, load_vectors
-from model.errors import UserError
-from model.networks.network import TranslationNetwork
-from model.runs.paths import EMBEDDINGS
-from model.settings import Side
-from model.shards.manifest import manifest_hash, read_manifest
-from model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.tasks import kept
+from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.runs.paths import EMBEDDINGS
+from dragoman.model.settings import Side
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.text.tokenizer import SPECIAL, UNK, Tokenizer, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks import kept
 
 logger = logging.getLogger(__name__)
 

@@ -4,11 +4,11 @@ Usually a trained network (`train.init_from`) learns so for some hundred steps. 
 plain weights.
 """
 
-from model.bundles.ctranslate2 import exportable
-from model.errors import UserError
-from model.layers.int8 import compute_in_int8
-from model.networks.network import Network
-from pipelines.config import Config
+from dragoman.model.bundles.ctranslate2 import exportable
+from dragoman.model.errors import UserError
+from dragoman.model.layers.int8 import compute_in_int8
+from dragoman.model.networks.network import Network
+from dragoman.pipelines.config import Config
 
 
 def adapt(config: Config, network: Network) -> None:

@@ -17,20 +17,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.device import machine, pick_device
-from model.errors import UserError
-from model.runs import checkpoints, paths
-from model.runs.record import PLANS
-from model.settings import LossConfig
-from model.word_vectors.batched import torch_threads
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.settings import EarlyStopping, EmbeddingsConfig, LoraConfig, OptimizerConfig, PartModels, PartRates
-from pipelines.tasks.base import task_for
-from pipelines.tasks.run import Run
-from pipelines.tracking.server import TrackingConfig
-from pipelines.training import checkpoint
-from pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
+from dragoman.model.device import machine, pick_device
+from dragoman.model.errors import UserError
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.record import PLANS
+from dragoman.model.settings import LossConfig
+from dragoman.model.word_vectors.batched import torch_threads
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import (
+    EarlyStopping,
+    EmbeddingsConfig,
+    LoraConfig,
+    OptimizerConfig,
+    PartModels,
+    PartRates,
+)
+from dragoman.pipelines.tasks.base import task_for
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.training.verification import NETWORK, Check, DifferenceError, read_lines
 
 NOISE = 0.02  # of a step's loss, and of the distance that the weights moved: rounding over a few hundred steps
 ROUNDED = 1e-6  # of a loss, as rounded in the journal

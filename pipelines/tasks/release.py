@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG, read_facts
-from model.inference.kinds import open_bundle
-from model.runs import checkpoints, journal, paths, record
-from model.shards.manifest import manifest_hash
-from pipelines.config import Config
-from pipelines.tasks.base import Task
-from pipelines.tasks.openings import open_split
-from pipelines.tasks.run import Run
-from pipelines.tracking.registry import register_bundle
-from pipelines.tracking.run import TrackedRun
+from dragoman.model.bundles.directory import CONFIG, read_facts
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.runs import checkpoints, journal, paths, record
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.base import Task
+from dragoman.pipelines.tasks.openings import open_split
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tracking.registry import register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
 
 logger = logging.getLogger(__name__)
 

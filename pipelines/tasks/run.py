@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import ServiceError, UserError, interrupt_in
-from model.runs.attempts import StaleAttemptError
-from model.runs.spool import Spool
-from model.storage.mirror import Remote, remote_of
-from pipelines.config import Config
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig, resolve_paths
-from pipelines.training import publishing
-from pipelines.training.stopping import read_reason
+from dragoman.model.errors import ServiceError, UserError, interrupt_in
+from dragoman.model.runs.attempts import StaleAttemptError
+from dragoman.model.runs.spool import Spool
+from dragoman.model.storage.mirror import Remote, remote_of
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig, resolve_paths
+from dragoman.pipelines.training import publishing
+from dragoman.pipelines.training.stopping import read_reason
 
 
 @dataclass(frozen=True)

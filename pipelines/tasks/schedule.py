@@ -9,13 +9,13 @@ import logging
 from dataclasses import replace
 from typing import Any
 
-from model.runs import checkpoints
-from model.runs.record import PLANS, read_record, write_record
-from model.runs.spool import Spool
-from pipelines.config import Config
-from pipelines.settings import TrainConfig
-from pipelines.tasks.workers import is_first
-from pipelines.training.optimizer import WITH_AN_END, learning_rate
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.record import PLANS, read_record, write_record
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import TrainConfig
+from dragoman.pipelines.tasks.workers import is_first
+from dragoman.pipelines.training.optimizer import WITH_AN_END, learning_rate
 
 logger = logging.getLogger(__name__)
 

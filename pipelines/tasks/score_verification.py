@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import read_facts
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.errors import UserError
-from model.inference.translator import open_translator
-from model.languages import languages_of
-from model.runs import journal, paths
-from model.runs.bundles import is_released
-from model.runs.record import read_release
-from model.settings import DecodeConfig, EngineName
-from model.untrusted import read_json
-from pipelines.evaluation.metrics import quick_bleu, quick_chrf
-from pipelines.evaluation.translation import held_out_lines
-from pipelines.tasks.openings import CHOSEN_ON, set_digest
-from pipelines.training.verification import Check, DifferenceError, read_lines
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.languages import languages_of
+from dragoman.model.runs import journal, paths
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.record import read_release
+from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.model.untrusted import read_json
+from dragoman.pipelines.evaluation.metrics import quick_bleu, quick_chrf
+from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.tasks.openings import CHOSEN_ON, set_digest
+from dragoman.pipelines.training.verification import Check, DifferenceError, read_lines
 
 SAMPLE = 16  # sentences
 ALIKE = 0.5  # of a sample: another processor's rounding changes a few sentences, another model nearly all

@@ -21,26 +21,26 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file
 from torch import Tensor
 
-from model.bundles.ensemble import load_ensemble
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.errors import UserError
-from model.languages import same_pair
-from model.networks.ensemble import Ensemble
-from model.networks.network import TranslationNetwork
-from model.runs.paths import TAUGHT
-from model.shards.manifest import read_manifest
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from model.text.distillation import Distillation
-from model.text.tokenizer import PAD
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.corpus.sharded import shard_command, training_file
-from pipelines.loaders.modifiers import any_of
-from pipelines.loaders.pairs import LaneLoader, held_out_batches
-from pipelines.tasks import kept
-from pipelines.training.loop import Loader
-from pipelines.training.progress import LINE_SECONDS
+from dragoman.model.bundles.ensemble import load_ensemble
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.languages import same_pair
+from dragoman.model.networks.ensemble import Ensemble
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.runs.paths import TAUGHT
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.distillation import Distillation
+from dragoman.model.text.tokenizer import PAD
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import shard_command, training_file
+from dragoman.pipelines.loaders.modifiers import any_of
+from dragoman.pipelines.loaders.pairs import LaneLoader, held_out_batches
+from dragoman.pipelines.tasks import kept
+from dragoman.pipelines.training.loop import Loader
+from dragoman.pipelines.training.progress import LINE_SECONDS
 
 logger = logging.getLogger(__name__)
 

@@ -7,41 +7,49 @@ from typing import Any
 
 import torch
 
-from model.errors import UserError
-from model.inference.bleu import tokeniser
-from model.inference.translator import network_translator
-from model.layers.positions import Positions
-from model.networks.architectures import build_network, model_config
-from model.networks.network import TranslationNetwork
-from model.plural import plural
-from model.settings import DecodeConfig
-from model.shards.manifest import manifest_hash, read_manifest
-from model.shards.reader import ShardReader
-from model.shards.stream import open_reader
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.corpus.pack.report import WITHOUT, missing
-from pipelines.corpus.sharded import shard_command
-from pipelines.evaluation.metrics import quick_bleu
-from pipelines.evaluation.translation import held_out as held_out_texts
-from pipelines.loaders.denoising import OF_DENOISING, DenoisingLoader, held_out_noised
-from pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
-from pipelines.tasks import pretrained_embeddings, teachers, warm_start
-from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.identity import check_shards, network_fingerprint
-from pipelines.tasks.network import needs_training, refuse_bleu, train_network
-from pipelines.tasks.parts import counted
-from pipelines.tasks.precision import refuse_unrunnable
-from pipelines.tasks.run import Run
-from pipelines.tasks.schedule import warn_of_warmup
-from pipelines.tasks.translation_release import compare, evaluate, judge, measure_more, record, save_bundle, write
-from pipelines.tasks.workers import check_lanes_of, worker_count
-from pipelines.training.final_weights import stored_weights, weights_hashes
-from pipelines.training.loop import Progress
-from pipelines.training.verification import replay_lanes
+from dragoman.model.errors import UserError
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.model.inference.translator import network_translator
+from dragoman.model.layers.positions import Positions
+from dragoman.model.networks.architectures import build_network, model_config
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.plural import plural
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.stream import open_reader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.pack.report import WITHOUT, missing
+from dragoman.pipelines.corpus.sharded import shard_command
+from dragoman.pipelines.evaluation.metrics import quick_bleu
+from dragoman.pipelines.evaluation.translation import held_out as held_out_texts
+from dragoman.pipelines.loaders.denoising import OF_DENOISING, DenoisingLoader, held_out_noised
+from dragoman.pipelines.loaders.pairs import OF_PAIRS, LaneLoader, check_lengths, held_out_batches
+from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.identity import check_shards, network_fingerprint
+from dragoman.pipelines.tasks.network import needs_training, refuse_bleu, train_network
+from dragoman.pipelines.tasks.parts import counted
+from dragoman.pipelines.tasks.precision import refuse_unrunnable
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tasks.translation_release import (
+    compare,
+    evaluate,
+    judge,
+    measure_more,
+    record,
+    save_bundle,
+    write,
+)
+from dragoman.pipelines.tasks.workers import check_lanes_of, worker_count
+from dragoman.pipelines.training.final_weights import stored_weights, weights_hashes
+from dragoman.pipelines.training.loop import Progress
+from dragoman.pipelines.training.verification import replay_lanes
 
 logger = logging.getLogger(__name__)
 

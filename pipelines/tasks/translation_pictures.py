@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.alignment.attention_plots import fonts, maps_picture, save
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.inference.aligner import open_aligner
-from pipelines.evaluation.metrics import Sample
+from dragoman.model.alignment.attention_plots import fonts, maps_picture, save
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.aligner import open_aligner
+from dragoman.pipelines.evaluation.metrics import Sample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,22 +7,22 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.bundles.translation import save_bundle as write_bundle
-from model.errors import UserError, unknown
-from model.inference.translator import open_translator
-from model.languages import languages_of
-from model.networks.network import TranslationNetwork
-from model.runs import checkpoints
-from model.runs.record import write_evaluation as record_evaluation
-from model.shards.manifest import read_manifest
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.evaluation import reconstruction
-from pipelines.evaluation.checks import compare_checks, run_checks
-from pipelines.evaluation.metrics import paired_bootstrap
-from pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
-from pipelines.evaluation.translation import (
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.bundles.translation import save_bundle as write_bundle
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.languages import languages_of
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.record import write_evaluation as record_evaluation
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation import reconstruction
+from dragoman.pipelines.evaluation.checks import compare_checks, run_checks
+from dragoman.pipelines.evaluation.metrics import paired_bootstrap
+from dragoman.pipelines.evaluation.reconstruction import NOISE, Reconstruction, evaluate_reconstruction
+from dragoman.pipelines.evaluation.translation import (
     Evaluation,
     evaluate_bundle,
     gate_split,
@@ -31,20 +31,20 @@ from pipelines.evaluation.translation import (
     report,
     write_evaluation,
 )
-from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
-from pipelines.loaders.denoising import OF_NOISE
-from pipelines.tasks.alignment_report import measure_run, record_alignment
-from pipelines.tasks.base import Measured
-from pipelines.tasks.network import final_network
-from pipelines.tasks.translation_pictures import save_pictures
-from pipelines.tracking.gate import set_name
-from pipelines.tracking.hypotheses import hypotheses
-from pipelines.tracking.lineage import log_hypotheses
-from pipelines.tracking.plots import curves
-from pipelines.tracking.promotion import Comparison, PromoteConfig
-from pipelines.tracking.registry import Registry, Version
-from pipelines.tracking.run import TrackedRun
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
+from dragoman.pipelines.loaders.denoising import OF_NOISE
+from dragoman.pipelines.tasks.alignment_report import measure_run, record_alignment
+from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.network import final_network
+from dragoman.pipelines.tasks.translation_pictures import save_pictures
+from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.hypotheses import hypotheses
+from dragoman.pipelines.tracking.lineage import log_hypotheses
+from dragoman.pipelines.tracking.plots import curves
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 NEARNESS = ("near", "far")
 logger = logging.getLogger(__name__)

@@ -4,21 +4,21 @@ import logging
 from collections.abc import Generator
 from dataclasses import replace
 
-from model.errors import UserError
-from model.networks.architectures import architecture, model_config
-from model.plural import plural
-from model.runs import checkpoints
-from model.shards.manifest import manifest_hash, read_manifest
-from pipelines.config import Config
-from pipelines.loaders.segments import shard_vocabulary, side_number
-from pipelines.settings import ClusterConfig
-from pipelines.tasks.base import Plan, Task
-from pipelines.tasks.identity import check_shards
-from pipelines.tasks.vectors_comparison import compare, judge
-from pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle, write
-from pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
-from pipelines.tasks.workers import is_first, worker_count
-from pipelines.word_vectors.loop import replay_segments
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import architecture, model_config
+from dragoman.model.plural import plural
+from dragoman.model.runs import checkpoints
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.segments import shard_vocabulary, side_number
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.tasks.base import Plan, Task
+from dragoman.pipelines.tasks.identity import check_shards
+from dragoman.pipelines.tasks.vectors_comparison import compare, judge
+from dragoman.pipelines.tasks.vectors_release import evaluate, origin, record, save_bundle, write
+from dragoman.pipelines.tasks.vectors_training import check_method, count, fingerprint, make_feed, train_rank
+from dragoman.pipelines.tasks.workers import is_first, worker_count
+from dragoman.pipelines.word_vectors.loop import replay_segments
 
 logger = logging.getLogger(__name__)
 

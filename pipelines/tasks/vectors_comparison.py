@@ -4,20 +4,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.bundles.vectors import VectorsBundle, load_vectors
-from model.columns import columns
-from model.errors import UserError, unknown
-from model.word_vectors.embeddings import Embeddings
-from pipelines.config import Config
-from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
-from pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets
-from pipelines.evaluation.word_vectors.plots import methods
-from pipelines.tasks.base import Measured
-from pipelines.tasks.vectors_release import Details, draw
-from pipelines.tracking.gate import set_name
-from pipelines.tracking.promotion import Comparison, PromoteConfig
-from pipelines.tracking.registry import Registry, Version
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
+from dragoman.model.columns import columns
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.word_vectors.comparison import METRICS, method_table, significance
+from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, halves, read_sets
+from dragoman.pipelines.evaluation.word_vectors.plots import methods
+from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.vectors_release import Details, draw
+from dragoman.pipelines.tracking.gate import set_name
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[VectorsBundle], directory: Path) -> str:

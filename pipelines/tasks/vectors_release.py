@@ -9,30 +9,36 @@ from typing import Any
 
 import torch
 
-from conf import compose
-from model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
-from model.errors import UserError
-from model.files import atomic_path
-from model.networks.architectures import architecture, model_config
-from model.runs import checkpoints
-from model.runs.record import write_evaluation
-from model.shards.manifest import has_manifest
-from model.text.tokenizer import TokenizerPair
-from model.word_vectors.counting import count_vectors
-from model.word_vectors.vocabulary import Vocabulary
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation, evaluate_embeddings, read_sets, report
-from pipelines.evaluation.word_vectors.plots import all_pictures, losses
-from pipelines.evaluation.word_vectors.retrieval import Records, held_out
-from pipelines.loaders.segments import language, shard_vocabulary
-from pipelines.tasks.base import Measured
-from pipelines.tasks.identity import origin_facts
-from pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
-from pipelines.tracking.plots import Figure
-from pipelines.tracking.run import TrackedRun
-from pipelines.training import checkpoint
-from pipelines.word_vectors.loop import TABLES, check_tables
+from dragoman.conf import compose
+from dragoman.model.bundles.vectors import VectorsBundle, load_vectors, save_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_path
+from dragoman.model.networks.architectures import architecture, model_config
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.record import write_evaluation
+from dragoman.model.shards.manifest import has_manifest
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.word_vectors.counting import count_vectors
+from dragoman.model.word_vectors.vocabulary import Vocabulary
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.word_vectors.evaluation import (
+    Sets,
+    VectorsEvaluation,
+    evaluate_embeddings,
+    read_sets,
+    report,
+)
+from dragoman.pipelines.evaluation.word_vectors.plots import all_pictures, losses
+from dragoman.pipelines.evaluation.word_vectors.retrieval import Records, held_out
+from dragoman.pipelines.loaders.segments import language, shard_vocabulary
+from dragoman.pipelines.tasks.base import Measured
+from dragoman.pipelines.tasks.identity import origin_facts
+from dragoman.pipelines.tasks.vectors_training import fingerprint, make_learner, make_text
+from dragoman.pipelines.tracking.plots import Figure
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.word_vectors.loop import TABLES, check_tables
 
 logger = logging.getLogger(__name__)
 

@@ -7,23 +7,23 @@ from typing import Any
 
 import torch
 
-from conf import compose
-from model.errors import UserError
-from model.networks.architectures import model_config
-from model.shards.manifest import manifest_hash
-from model.word_vectors.batched import BatchedWord2Vec
-from model.word_vectors.glove import Glove
-from model.word_vectors.learner import Learner
-from model.word_vectors.vocabulary import Vocabulary
-from model.word_vectors.word2vec import Word2Vec, check, check_drawn
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
-from pipelines.tasks.network import rank_record
-from pipelines.tasks.run import Run
-from pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
-from pipelines.word_vectors.loop import Decay, Progress, train_tables
-from pipelines.word_vectors.synchronous import SynchronousWord2Vec
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import model_config
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.model.word_vectors.batched import BatchedWord2Vec
+from dragoman.model.word_vectors.glove import Glove
+from dragoman.model.word_vectors.learner import Learner
+from dragoman.model.word_vectors.vocabulary import Vocabulary
+from dragoman.model.word_vectors.word2vec import Word2Vec, check, check_drawn
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.segments import Feed, ShardText, shard_vocabulary
+from dragoman.pipelines.tasks.network import rank_record
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.word_vectors.cooccurrence import CooccurrenceFeed, Counting, count_cooccurrences
+from dragoman.pipelines.word_vectors.loop import Decay, Progress, train_tables
+from dragoman.pipelines.word_vectors.synchronous import SynchronousWord2Vec
 
 
 def train_rank(config: Config, ranks: Ranks, run: Run) -> Progress:

@@ -12,27 +12,27 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 
-from model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
-from model.errors import UserError, unknown
-from model.files import file_sha256
-from model.layers.low_rank import merged
-from model.plural import plural
-from model.renamed import current_values
-from model.runs import checkpoints, journal
-from model.runs.paths import BUNDLE, RECORD, STEPS
-from model.runs.record import read_record, read_release
-from model.schema import build
-from model.shards.manifest import MANIFEST, manifest_hash
-from model.shards.verify import verify as verify_shards
-from pipelines.config import Config, VerifyRoot
-from pipelines.settings import LoaderConfig
-from pipelines.tasks.base import task_for
-from pipelines.tasks.mixed_records import check_parts
-from pipelines.tasks.recompute import check_recomputed
-from pipelines.tasks.score_verification import check_scores
-from pipelines.training import checkpoint
-from pipelines.training.chain import check_records, is_whole
-from pipelines.training.verification import (
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, check_files, read_facts
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import file_sha256
+from dragoman.model.layers.low_rank import merged
+from dragoman.model.plural import plural
+from dragoman.model.renamed import current_values
+from dragoman.model.runs import checkpoints, journal
+from dragoman.model.runs.paths import BUNDLE, RECORD, STEPS
+from dragoman.model.runs.record import read_record, read_release
+from dragoman.model.schema import build
+from dragoman.model.shards.manifest import MANIFEST, manifest_hash
+from dragoman.model.shards.verify import verify as verify_shards
+from dragoman.pipelines.config import Config, VerifyRoot
+from dragoman.pipelines.settings import LoaderConfig
+from dragoman.pipelines.tasks.base import task_for
+from dragoman.pipelines.tasks.mixed_records import check_parts
+from dragoman.pipelines.tasks.recompute import check_recomputed
+from dragoman.pipelines.tasks.score_verification import check_scores
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.training.chain import check_records, is_whole
+from dragoman.pipelines.training.verification import (
     Check,
     DifferenceError,
     check_rates,
@@ -40,7 +40,7 @@ from pipelines.training.verification import (
     check_steps,
     check_weights,
 )
-from pipelines.word_vectors.settings import VectorsConfig
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 
 def verify(config: VerifyRoot) -> list[Check]:

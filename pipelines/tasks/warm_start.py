@@ -11,15 +11,15 @@ from typing import Any
 
 from safetensors.torch import load_file
 
-from model.bundles.directory import WEIGHTS, bundle_hash, check_files, read_facts
-from model.bundles.translation import fill
-from model.errors import UserError
-from model.networks.architectures import model_config
-from model.networks.network import Network
-from model.runs.paths import FIRST_WEIGHTS
-from model.text.tokenizer import TokenizerPair
-from pipelines.config import Config
-from pipelines.tasks import kept, lora, part_start, parts, quantise
+from dragoman.model.bundles.directory import WEIGHTS, bundle_hash, check_files, read_facts
+from dragoman.model.bundles.translation import fill
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import model_config
+from dragoman.model.networks.network import Network
+from dragoman.model.runs.paths import FIRST_WEIGHTS
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks import kept, lora, part_start, parts, quantise
 
 logger = logging.getLogger(__name__)
 

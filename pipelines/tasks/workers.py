@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from model.runs.record import read_record
-from pipelines.config import Config
-from pipelines.loaders.prefetch import check_lanes
+from dragoman.model.runs.record import read_record
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.prefetch import check_lanes
 
 
 def worker_sizes(config: Config) -> tuple[int, ...]:

@@ -4,9 +4,9 @@ import logging
 import threading
 import time
 
-from model.addresses import mask_address, mask_secrets
-from model.errors import reason
-from pipelines.tracking.sender import Sender
+from dragoman.model.addresses import mask_address, mask_secrets
+from dragoman.model.errors import reason
+from dragoman.pipelines.tracking.sender import Sender
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ The whole configuration is the run's artifact `config.yaml`; 150 defaults among 
 from collections.abc import Mapping
 from typing import Any
 
-from conf.groups import choices, merge_choice, written_defaults
-from pipelines.tracking import names
+from dragoman.conf.groups import choices, merge_choice, written_defaults
+from dragoman.pipelines.tracking import names
 
 KNOWN_BY = (  # shown for every run, to compare runs
     *(

@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from model.text.excerpt import for_markup
-from pipelines.tracking.author import JOB
+from dragoman.model.text.excerpt import for_markup
+from dragoman.pipelines.tracking.author import JOB
 
 NOTE = "mlflow.note.content"
 JOB_TAG, PAGE_TAG = "dragoman.job", "dragoman.job_page"

@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from model.bundles.directory import bundle_hash
-from pipelines.tracking.registry import Registry, Version
+from dragoman.model.bundles.directory import bundle_hash
+from dragoman.pipelines.tracking.registry import Registry, Version
 
 logger = logging.getLogger(__name__)
 

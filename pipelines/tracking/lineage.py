@@ -15,21 +15,21 @@ from typing import Any
 
 import yaml
 
-from model.addresses import mask_credentials
-from model.bundles.ancestry import ancestry, tokenizer_facts
-from model.bundles.directory import bundle_hash
-from model.confinement import make_folder, read_grant
-from model.names import check_name
-from model.runs.spool import Spool
-from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
-from pipelines.tracking import plots
-from pipelines.tracking.author import user
-from pipelines.tracking.changed_values import shown_values
-from pipelines.tracking.commit import git_commit
-from pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
-from pipelines.tracking.hypotheses import file_name
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.addresses import mask_credentials
+from dragoman.model.bundles.ancestry import ancestry, tokenizer_facts
+from dragoman.model.bundles.directory import bundle_hash
+from dragoman.model.confinement import make_folder, read_grant
+from dragoman.model.names import check_name
+from dragoman.model.runs.spool import Spool
+from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from dragoman.pipelines.tracking import plots
+from dragoman.pipelines.tracking.author import user
+from dragoman.pipelines.tracking.changed_values import shown_values
+from dragoman.pipelines.tracking.commit import git_commit
+from dragoman.pipelines.tracking.descriptions import NOTE, describe_run, job_line, job_tags, without_markup
+from dragoman.pipelines.tracking.hypotheses import file_name
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 PACKAGES = ("torch", "ray", "mlflow", "sentencepiece", "ctranslate2", "sacrebleu", "numba")
 SECRET = re.compile(r"password|secret|token$|api_key", re.IGNORECASE)

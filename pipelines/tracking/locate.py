@@ -3,11 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
-from model.errors import UserError
-from model.names import check_name
-from model.runs.bundles import find_bundle
-from pipelines.tracking.registry import Registry, RegistryConfig
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.errors import UserError
+from dragoman.model.names import check_name
+from dragoman.model.runs.bundles import find_bundle
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 
 def locate_bundle(

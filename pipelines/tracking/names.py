@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from model.errors import UserError
-from model.schema import flat
+from dragoman.model.errors import UserError
+from dragoman.model.schema import flat
 
 KEY_LENGTH = 250
 PARAMETER_LENGTH = 6_000

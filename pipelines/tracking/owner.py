@@ -7,8 +7,8 @@ MLflow's own permissions decide, and a new model's tag is the system's user.
 import os
 from collections.abc import Mapping
 
-from model.errors import UserError
-from pipelines.tracking.author import in_job, user
+from dragoman.model.errors import UserError
+from dragoman.pipelines.tracking.author import in_job, user
 
 OWNER_TAG = "dragoman.owner"
 MODEL_OWNER = "DRAGOMAN_MODEL_OWNER"  # owner of the job's model; empty: nobody

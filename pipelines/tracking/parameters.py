@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from model.inference.kinds import KINDS
+from dragoman.model.inference.kinds import KINDS
 
 
 def parameters(config: Mapping[str, Any]) -> Any:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
-from conf import again
-from model.errors import UserError
-from model.ranges import Range, Whole, check_ranges
-from pipelines.tracking.owner import OWNER_TAG, new_owner
+from dragoman.conf import again
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Range, Whole, check_ranges
+from dragoman.pipelines.tracking.owner import OWNER_TAG, new_owner
 
 TAG = "policy"
 FLAG = "--policy"

@@ -6,17 +6,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from model.errors import UserError
-from model.files import exclusive
-from model.ranges import Amount, Probability, Range, ShareAboveZero, Whole, check_ranges
-from pipelines.settings import CheckName
-from pipelines.tracking import gate, history
-from pipelines.tracking.author import user_and_machine
-from pipelines.tracking.cards import NOISE_TAG
-from pipelines.tracking.faults import Faults
-from pipelines.tracking.history import Event
-from pipelines.tracking.policy import Policy, read_policy, write_policy
-from pipelines.tracking.registry import Registry, Version
+from dragoman.model.errors import UserError
+from dragoman.model.files import exclusive
+from dragoman.model.ranges import Amount, Probability, Range, ShareAboveZero, Whole, check_ranges
+from dragoman.pipelines.settings import CheckName
+from dragoman.pipelines.tracking import gate, history
+from dragoman.pipelines.tracking.author import user_and_machine
+from dragoman.pipelines.tracking.cards import NOISE_TAG
+from dragoman.pipelines.tracking.faults import Faults
+from dragoman.pipelines.tracking.history import Event
+from dragoman.pipelines.tracking.policy import Policy, read_policy, write_policy
+from dragoman.pipelines.tracking.registry import Registry, Version
 
 logger = logging.getLogger(__name__)
 

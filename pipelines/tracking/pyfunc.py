@@ -1,7 +1,7 @@
 """A bundle as an MLflow model: this file itself is stored with the version ("models from code"), without pickles.
 
 MLflow runs it to load the model, so unlike our other modules it acts at import: `set_model` is MLflow's convention. The
-package `model` is stored beside it; `mlflow models serve` needs nothing else of Dragoman.
+package `dragoman` (`dragoman.model` alone) is stored beside it; `mlflow models serve` needs nothing else of Dragoman.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ class BundleModel(PythonModel):  # type: ignore[misc]  # MLflow's classes are un
 
     def load_context(self, context: Any) -> None:
         """Opens the bundle; called once."""
-        from model.inference.kinds import open_answers
+        from dragoman.model.inference.kinds import open_answers
 
         self.answers = open_answers(Path(context.artifacts["bundle"]))
 

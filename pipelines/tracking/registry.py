@@ -9,16 +9,16 @@ from typing import Any
 
 import yaml
 
-from conf import again
-from model.addresses import mask_address, mask_secrets
-from model.bundles.directory import bundle_hash
-from model.errors import UserError, reason
-from model.mlflow_client import all_versions, download
-from pipelines.tracking.cards import BUNDLE_TAG
-from pipelines.tracking.owner import check_owner, expected_owner
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.sender import find_registration
-from pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
+from dragoman.conf import again
+from dragoman.model.addresses import mask_address, mask_secrets
+from dragoman.model.bundles.directory import bundle_hash
+from dragoman.model.errors import UserError, reason
+from dragoman.model.mlflow_client import all_versions, download
+from dragoman.pipelines.tracking.cards import BUNDLE_TAG
+from dragoman.pipelines.tracking.owner import check_owner, expected_owner
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.sender import find_registration
+from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, resolve_paths, verdict
 
 logger = logging.getLogger(__name__)
 

@@ -8,18 +8,18 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from model.addresses import mask_address
-from model.errors import interrupt_in
-from model.files import atomic_path
-from model.runs.record import read_tracked
-from model.runs.spool import Spool
-from pipelines.tracking import names
-from pipelines.tracking.background import BackgroundSender
-from pipelines.tracking.owner import expected_owner, new_owner
-from pipelines.tracking.plots import Figure
-from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, check, resolve_paths
-from pipelines.tracking.system import SystemSampler
+from dragoman.model.addresses import mask_address
+from dragoman.model.errors import interrupt_in
+from dragoman.model.files import atomic_path
+from dragoman.model.runs.record import read_tracked
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines.tracking import names
+from dragoman.pipelines.tracking.background import BackgroundSender
+from dragoman.pipelines.tracking.owner import expected_owner, new_owner
+from dragoman.pipelines.tracking.plots import Figure
+from dragoman.pipelines.tracking.sender import Sender
+from dragoman.pipelines.tracking.server import TrackingConfig, check, resolve_paths
+from dragoman.pipelines.tracking.system import SystemSampler
 
 logger = logging.getLogger(__name__)
 

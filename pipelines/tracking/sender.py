@@ -8,16 +8,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from model.addresses import mask_address
-from model.bundles.directory import CONFIG
-from model.errors import UserError
-from model.files import atomic_write
-from model.mlflow_pages import run_page, version_page
-from model.runs.record import read, write_tracked
-from model.runs.spool import REGISTRATIONS, Mark, Record, Spool
-from pipelines.tracking import names
-from pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
-from pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
+from dragoman.model.addresses import mask_address
+from dragoman.model.bundles.directory import CONFIG
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.model.mlflow_pages import run_page, version_page
+from dragoman.model.runs.record import read, write_tracked
+from dragoman.model.runs.spool import REGISTRATIONS, Mark, Record, Spool
+from dragoman.pipelines.tracking import names
+from dragoman.pipelines.tracking.descriptions import EXPERIMENT, NOTE, SHARDINGS, with_lines
+from dragoman.pipelines.tracking.server import TrackingConfig, Verdict, connect, is_database, verdict
 
 logger = logging.getLogger(__name__)
 
@@ -283,7 +283,7 @@ class Sender:
         self._describe(run_id, f"**Shards** [the run that made them]({made})")
 
     def _register(self, run_id: str, record: Record) -> None:
-        from pipelines.tracking.version import create_version  # imports much of MLflow, so only when needed
+        from dragoman.pipelines.tracking.version import create_version  # imports much of MLflow, so only when needed
 
         fields = record.fields
         bundle = self.spool.run_dir / fields["bundle"]

@@ -6,11 +6,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from model.addresses import mask_address
-from model.errors import UserError
-from model.files import exclusive
-from model.mlflow_client import mlflow_client, set_switches
-from model.ranges import Amount, Positive
+from dragoman.model.addresses import mask_address
+from dragoman.model.errors import UserError
+from dragoman.model.files import exclusive
+from dragoman.model.mlflow_client import mlflow_client, set_switches
+from dragoman.model.ranges import Amount, Positive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
 

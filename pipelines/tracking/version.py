@@ -1,25 +1,26 @@
 """Registers one bundle directory as one version of a registered model."""
 
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.bundles.ancestry import ancestry, ancestry_lines
-from model.bundles.directory import CONFIG, bundle_hash
-from model.mlflow_pages import run_page
-from model.untrusted import read_json
-from pipelines.tracking import names
-from pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
-from pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
-from pipelines.tracking.owner import OWNER_TAG, check_owner
-from pipelines.tracking.parameters import parameters
-from pipelines.tracking.server import Verdict, verdict
+from dragoman.model.bundles.ancestry import ancestry, ancestry_lines
+from dragoman.model.bundles.directory import CONFIG, bundle_hash
+from dragoman.model.mlflow_pages import run_page
+from dragoman.model.untrusted import read_json
+from dragoman.pipelines.tracking import names
+from dragoman.pipelines.tracking.cards import BUNDLE_TAG, KIND_TAG, Card, card_of
+from dragoman.pipelines.tracking.descriptions import JOB_TAG, PAGE_TAG, job_line, without_markup
+from dragoman.pipelines.tracking.owner import OWNER_TAG, check_owner
+from dragoman.pipelines.tracking.parameters import parameters
+from dragoman.pipelines.tracking.server import Verdict, verdict
 
 USER, AUTHOR_TAG = "mlflow.user", "author"  # tags of a run, of a version
-MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"
+MODEL_PACKAGE = Path(__file__).resolve().parents[2] / "model"  # without links, in a checkout too
 # Tags of the run that are copied to a version.
 INHERITED = ("manifest_hash", "config_hash", "git_commit", "shard_run_id", JOB_TAG, PAGE_TAG)
 
@@ -172,7 +173,9 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
         model_type=card.type,
     )
     with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / "model"
+        target, code = Path(folder) / "model", Path(folder) / "dragoman"
+        shutil.copytree(MODEL_PACKAGE, code / "model", ignore=shutil.ignore_patterns("__pycache__"))
+        (code / "__init__.py").write_text('"""What a stored model needs of Dragoman."""\n', encoding="utf-8")
         save_model(
             path=str(target),
             mlflow_model=Model(
@@ -180,7 +183,7 @@ def _logged_model(client: Any, run_id: str, bundle: Path, name: str, tags: Mappi
             ),
             python_model=str(Path(__file__).with_name("pyfunc.py")),
             artifacts={"bundle": str(bundle)},
-            code_paths=[str(MODEL_PACKAGE)],
+            code_paths=[str(code)],
             pip_requirements=requirements(card),
             metadata={key: tags[key] for key in ("pair", "manifest_hash", "config_hash") if key in tags},
         )

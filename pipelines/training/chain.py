@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import read_facts
-from model.errors import UserError
-from model.files import file_sha256
-from model.plural import plural
-from model.runs import attempts, checkpoints, journal, paths
-from model.runs.bundles import is_released
-from model.untrusted import read_json
-from pipelines.training.verification import Check, DifferenceError, read_lines
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.plural import plural
+from dragoman.model.runs import attempts, checkpoints, journal, paths
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.untrusted import read_json
+from dragoman.pipelines.training.verification import Check, DifferenceError, read_lines
 
 CHAINS = (paths.STEPS, paths.STARTS, paths.EVALUATIONS, paths.OPENINGS)
 

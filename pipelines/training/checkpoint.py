@@ -15,11 +15,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from model.errors import UserError
-from model.files import atomic_directory, atomic_path, atomic_write, file_sha256, synchronise
-from model.runs import checkpoints
-from model.runs.attempts import check_attempt
-from model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_directory, atomic_path, atomic_write, file_sha256, synchronise
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.attempts import check_attempt
+from dragoman.model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
 
 logger = logging.getLogger(__name__)
 

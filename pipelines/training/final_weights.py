@@ -14,12 +14,12 @@ from typing import Any
 
 from torch import Tensor
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.layers.low_rank import merged
-from model.runs import checkpoints
-from pipelines.settings import TrainConfig
-from pipelines.training import checkpoint
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.layers.low_rank import merged
+from dragoman.model.runs import checkpoints
+from dragoman.pipelines.settings import TrainConfig
+from dragoman.pipelines.training import checkpoint
 
 
 def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], list[int]]:

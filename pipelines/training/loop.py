@@ -18,26 +18,26 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from model.bundles.translation import distinct_weights, fill
-from model.device import kernels, machine
-from model.memory import keep_few_products, keep_freed_memory, return_freed
-from model.networks.architectures import Loss
-from model.networks.network import Network
-from model.precision import autocast_dtype
-from model.runs import checkpoints
-from model.runs.attempts import note_start
-from model.runs.journal import Journal, step_digest
-from model.runs.pace import Pace
-from model.settings import LossConfig
-from model.text.text_batch import Batch
-from pipelines.cluster.ranks import Ranks
-from pipelines.settings import TrainConfig
-from pipelines.training import checkpoint, stopping
-from pipelines.training.final_weights import kept_weights
-from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
-from pipelines.training.publishing import Publisher, publisher
-from pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
-from pipelines.training.validation import validation_loss
+from dragoman.model.bundles.translation import distinct_weights, fill
+from dragoman.model.device import kernels, machine
+from dragoman.model.memory import keep_few_products, keep_freed_memory, return_freed
+from dragoman.model.networks.architectures import Loss
+from dragoman.model.networks.network import Network
+from dragoman.model.precision import autocast_dtype
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.attempts import note_start
+from dragoman.model.runs.journal import Journal, step_digest
+from dragoman.model.runs.pace import Pace
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.text_batch import Batch
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.settings import TrainConfig
+from dragoman.pipelines.training import checkpoint, stopping
+from dragoman.pipelines.training.final_weights import kept_weights
+from dragoman.pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
+from dragoman.pipelines.training.publishing import Publisher, publisher
+from dragoman.pipelines.training.recurrent_state import export_state, reset_broken_state, restore_state
+from dragoman.pipelines.training.validation import validation_loss
 
 Report = Callable[[int, dict[str, float]], None]
 MAX_NONFINITE = 100  # steps in a row without a finite loss and gradient that end the run

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.layers.attention import CrossAttention, SelfAttention
-from model.layers.positions import Positions
-from model.layers.transformer_layers import FeedForward
-from model.settings import Precision
-from pipelines.settings import OptimizerConfig
-from pipelines.training.muon import Muon
+from dragoman.model.layers.attention import CrossAttention, SelfAttention
+from dragoman.model.layers.positions import Positions
+from dragoman.model.layers.transformer_layers import FeedForward
+from dragoman.model.settings import Precision
+from dragoman.pipelines.settings import OptimizerConfig
+from dragoman.pipelines.training.muon import Muon
 
 WITH_AN_END = ("cosine", "linear")  # schedules whose rate at a step depends on their end
 

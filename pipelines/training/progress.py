@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from model.durations import duration
-from model.runs.lines import JournalReader
-from model.runs.paths import PRECISION, STEPS
+from dragoman.model.durations import duration
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.runs.paths import PRECISION, STEPS
 
 logger = logging.getLogger(__name__)
 LINE_SECONDS = 10.0  # between two lines without a terminal

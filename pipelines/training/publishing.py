@@ -9,14 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.errors import ServiceError, UserError
-from model.files import exclusive
-from model.runs import attempts, paths
-from model.runs.pace import Pace
-from model.storage.mirror import Remote, publish_files, remote_of
-from model.storage.retry import Patience
-from pipelines.cluster.ranks import Ranks
-from pipelines.training import snapshots
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.files import exclusive
+from dragoman.model.runs import attempts, paths
+from dragoman.model.runs.pace import Pace
+from dragoman.model.storage.mirror import Remote, publish_files, remote_of
+from dragoman.model.storage.retry import Patience
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.training import snapshots
 
 AGAIN = 10.0  # seconds until a failed send is retried
 PATIENCE = 20.0  # seconds of one try

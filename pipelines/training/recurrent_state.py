@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from model.networks.language_network import LanguageNetwork
-from model.networks.network import Network
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.networks.network import Network
 
 
 def export_state(network: Network) -> dict[str, Tensor]:

@@ -17,14 +17,14 @@ import logging
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.errors import UserError
-from model.files import PART, atomic_write, exclusive, file_sha256
-from model.plural import plural
-from model.runs import attempts
-from model.runs.paths import ATTEMPT, OF_THIS_MACHINE, RAY, SNAPSHOT, SNAPSHOT_LOCK
-from model.storage import remote
-from model.storage.mirror import Remote
-from model.storage.retry import ExistsError, NotThereError
+from dragoman.model.errors import UserError
+from dragoman.model.files import PART, atomic_write, exclusive, file_sha256
+from dragoman.model.plural import plural
+from dragoman.model.runs import attempts
+from dragoman.model.runs.paths import ATTEMPT, OF_THIS_MACHINE, RAY, SNAPSHOT, SNAPSHOT_LOCK
+from dragoman.model.storage import remote
+from dragoman.model.storage.mirror import Remote
+from dragoman.model.storage.retry import ExistsError, NotThereError
 
 LARGE = ".safetensors"  # files that never change under their name
 logger = logging.getLogger(__name__)

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
-from conf.interrupts import SIGNALS, Ending, Interrupted, say
-from model.files import atomic_write
-from model.runs import attempts, checkpoints
-from model.runs.paths import PAUSE, STOP
+from dragoman.conf.interrupts import SIGNALS, Ending, Interrupted, say
+from dragoman.model.files import atomic_write
+from dragoman.model.runs import attempts, checkpoints
+from dragoman.model.runs.paths import PAUSE, STOP
 
 YIELDED = 75  # exit code
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 import torch
 
-from model.networks.architectures import Loss
-from model.networks.network import Network
-from model.precision import autocast_dtype
-from model.settings import LossConfig, Precision
-from model.text.text_batch import Batch
-from pipelines.cluster.ranks import Ranks
+from dragoman.model.networks.architectures import Loss
+from dragoman.model.networks.network import Network
+from dragoman.model.precision import autocast_dtype
+from dragoman.model.settings import LossConfig, Precision
+from dragoman.model.text.text_batch import Batch
+from dragoman.pipelines.cluster.ranks import Ranks
 
 
 def validation_loss(

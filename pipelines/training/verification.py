@@ -12,15 +12,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from model.errors import UserError
-from model.plural import plural
-from model.runs import attempts, checkpoints, paths
-from model.runs.journal import step_digest
-from model.runs.lines import JournalReader
-from model.runs.record import PLANS
-from pipelines.loaders.prefetch import Lanes
-from pipelines.settings import OptimizerConfig
-from pipelines.training.optimizer import WITH_AN_END, learning_rate
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.model.runs import attempts, checkpoints, paths
+from dragoman.model.runs.journal import step_digest
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.runs.record import PLANS
+from dragoman.pipelines.loaders.prefetch import Lanes
+from dragoman.pipelines.settings import OptimizerConfig
+from dragoman.pipelines.training.optimizer import WITH_AN_END, learning_rate
 
 NETWORK = "network.safetensors"  # of a checkpoint
 Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the first on

@@ -17,8 +17,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from pipelines.cluster.ranks import Ranks
-from pipelines.word_vectors.settings import VectorsConfig
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 TOP_ROWS = 1024  # averaged after every round
 AT_ONCE = 4 << 20  # numbers per collective, which needs memory of its own

@@ -20,15 +20,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from model.errors import UserError
-from model.files import atomic_open, exclusive, remove_parts
-from model.word_vectors.glove import Cooccurrences
-from model.word_vectors.learner import Text
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.loaders.window import philox_order
-from pipelines.word_vectors.merging import Cells, merge_runs, write_run
-from pipelines.word_vectors.pair_table import PairTable, drop_left_out, unit
-from pipelines.word_vectors.shuffling import Records, finish, shuffle
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open, exclusive, remove_parts
+from dragoman.model.word_vectors.glove import Cooccurrences
+from dragoman.model.word_vectors.learner import Text
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.loaders.window import philox_order
+from dragoman.pipelines.word_vectors.merging import Cells, merge_runs, write_run
+from dragoman.pipelines.word_vectors.pair_table import PairTable, drop_left_out, unit
+from dragoman.pipelines.word_vectors.shuffling import Records, finish, shuffle
 
 ENTRY = np.dtype([("i", "<i4"), ("j", "<i4"), ("x", "<f4")])
 SUMMARY, MARKER, ENTRIES = "cooccurrences.json", "made-for.json", "entries"

@@ -17,18 +17,18 @@ from pathlib import Path
 
 import torch
 
-from model.device import machine
-from model.errors import UserError
-from model.runs import checkpoints
-from model.runs.attempts import note_start
-from model.runs.journal import Journal
-from model.word_vectors.learner import Learner
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.segments import NOTHING, Feed
-from pipelines.training import checkpoint, stopping
-from pipelines.training.publishing import Publisher, publisher
-from pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
-from pipelines.word_vectors.settings import VectorsConfig
+from dragoman.model.device import machine
+from dragoman.model.errors import UserError
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.attempts import note_start
+from dragoman.model.runs.journal import Journal
+from dragoman.model.word_vectors.learner import Learner
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.segments import NOTHING, Feed
+from dragoman.pipelines.training import checkpoint, stopping
+from dragoman.pipelines.training.publishing import Publisher, publisher
+from dragoman.pipelines.word_vectors.averaging import as_tensor, finite, make_averaging, rate_factor
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 Report = Callable[[int, dict[str, float]], None]
 TABLES = "tables"  # the checkpoint's group of tensors

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from model.files import atomic_open
+from dragoman.model.files import atomic_open
 
 CELL = 16  # bytes
 Cells = NDArray[np.int64]  # (n, 2) cell and its count, cells ascending, each once

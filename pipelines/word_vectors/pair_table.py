@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.learner import Text
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.learner import Text
 
 Longs = NDArray[np.int64]
 
@@ -48,7 +48,7 @@ class PairTable:
 
         `text` holds no dropped words; those before `start` serve only as neighbours.
         """
-        from pipelines.word_vectors.pair_kernels import count_pairs
+        from dragoman.pipelines.word_vectors.pair_kernels import count_pairs
 
         stop, self.filled = count_pairs(
             text.rows,
@@ -68,7 +68,7 @@ class PairTable:
 
     def drain(self) -> Iterator[Longs]:
         """Yields all counts as blocks (n, 2) of cells in ascending order and their units; empties the table."""
-        from pipelines.word_vectors.pair_kernels import hand_out
+        from dragoman.pipelines.word_vectors.pair_kernels import hand_out
 
         self.buffer[: self.filled].sort()
         state = np.array([0, self.low[0], 0], np.int64)  # row, column, place in the buffer

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.ranges import Amount, Count, Positive, Whole, check_ranges
-from model.word_vectors.formats import Format
+from dragoman.model.ranges import Amount, Count, Positive, Whole, check_ranges
+from dragoman.model.word_vectors.formats import Format
 
 Backend = Literal["numba", "torch", "triton", "ddp"]
 

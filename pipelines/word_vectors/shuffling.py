@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.files import atomic_open
-from pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.model.files import atomic_open
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
 
 Records = NDArray[np.void]
 AT_ONCE = 1 << 18  # records dealt at a time; it affects the draws, so it is no setting

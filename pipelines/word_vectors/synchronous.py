@@ -17,13 +17,13 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.word_vectors.batched import TOKENS, chance, first_tables, torch_threads
-from model.word_vectors.draws import NO_RECORD, Draws
-from model.word_vectors.learner import Text
-from model.word_vectors.step import Paths, Targets, negatives
-from model.word_vectors.word2vec import Word2VecConfig, check
-from pipelines.cluster.ranks import Ranks
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.batched import TOKENS, chance, first_tables, torch_threads
+from dragoman.model.word_vectors.draws import NO_RECORD, Draws
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.step import Paths, Targets, negatives
+from dragoman.model.word_vectors.word2vec import Word2VecConfig, check
+from dragoman.pipelines.cluster.ranks import Ranks
 
 
 class Windows:

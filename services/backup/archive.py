@@ -18,11 +18,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import PART, atomic_write, exclusive, file_sha256
-from model.storage import remote
-from model.storage.places import is_address, join, local_path
-from model.storage.retry import NotThereError, Patience
+from dragoman.model.errors import UserError
+from dragoman.model.files import PART, atomic_write, exclusive, file_sha256
+from dragoman.model.storage import remote
+from dragoman.model.storage.places import is_address, join, local_path
+from dragoman.model.storage.retry import NotThereError, Patience
 
 INDEX = "index.json"
 FORMAT = 1

@@ -9,14 +9,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import ServiceError, UserError
-from services.backup.settings import BackupConfig
-from services.endpoint import key_store
-from services.jobs.ledger import database as ledger
-from services.jobs.up.secret_files import read_secret
-from services.store import copying
-from services.store.database import Database
-from services.store.upgrade import Migrations, upgrade
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.backup.settings import BackupConfig
+from dragoman.services.endpoint import key_store
+from dragoman.services.jobs.ledger import database as ledger
+from dragoman.services.jobs.up.secret_files import read_secret
+from dragoman.services.store import copying
+from dragoman.services.store.database import Database
+from dragoman.services.store.upgrade import Migrations, upgrade
 
 LOGINS = "alembic_version_auth"  # table of versions of MLflow's logins, which may be in its database
 MAKE_TABLES = "from mlflow import MlflowClient; MlflowClient().search_experiments(max_results=1)"

@@ -7,9 +7,9 @@ import stat
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
-from model.errors import UserError
-from model.files import PART
-from services.store.copying import HEADER
+from dragoman.model.errors import UserError
+from dragoman.model.files import PART
+from dragoman.services.store.copying import HEADER
 
 OF_A_START = {f"service/{name}" for name in ("address.json", "children.json", "lock")}  # written by each `up`
 LOGS = ("-wal", "-shm", "-journal")  # of a sqlite database, whose copy has what is in them

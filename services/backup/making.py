@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.storage import remote
-from model.storage.places import is_address, join
-from model.storage.retry import NotThereError, Patience
-from services.backup.archive import FORMAT, Archive
-from services.backup.databases import Kept, databases
-from services.backup.home import LOGS, copy_as_is, files, is_database
-from services.backup.settings import BackupConfig
-from services.store import copying
-from services.version import version
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.storage import remote
+from dragoman.model.storage.places import is_address, join
+from dragoman.model.storage.retry import NotThereError, Patience
+from dragoman.services.backup.archive import FORMAT, Archive
+from dragoman.services.backup.databases import Kept, databases
+from dragoman.services.backup.home import LOGS, copy_as_is, files, is_database
+from dragoman.services.backup.settings import BackupConfig
+from dragoman.services.store import copying
+from dragoman.services.version import version
 
 AT_ONCE = 8  # files
 Entry = dict[str, Any]  # of a manifest: path, size and sha256 among others

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from model.errors import UserError
-from model.files import PART
-from model.storage import remote
-from model.storage.places import join
-from model.storage.retry import Patience
-from services.backup.archive import FORMAT, Archive, objects
-from services.backup.databases import Kept, databases
-from services.backup.home import IGNORED, check_path
-from services.backup.settings import BackupConfig
+from dragoman.model.errors import UserError
+from dragoman.model.files import PART
+from dragoman.model.storage import remote
+from dragoman.model.storage.places import join
+from dragoman.model.storage.retry import Patience
+from dragoman.services.backup.archive import FORMAT, Archive, objects
+from dragoman.services.backup.databases import Kept, databases
+from dragoman.services.backup.home import IGNORED, check_path
+from dragoman.services.backup.settings import BackupConfig
 
 AT_ONCE = 8  # files
 SHOWN = 5  # damaged files in a message

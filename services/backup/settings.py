@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from model.ranges import Amount, Whole
+from dragoman.model.ranges import Amount, Whole
 
 
 @dataclass

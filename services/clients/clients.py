@@ -8,13 +8,13 @@ from typing import Any, Literal
 
 import httpx
 
-from conf import compose
-from model.columns import columns
-from model.errors import ServiceError, UserError
-from model.languages import nearest
-from services.clients.checks import Outcome, Server
-from services.clients.node_clients import SCRIPTS, ask_node_clients
-from services.clients.python_clients import CLIENTS, ask_python_clients
+from dragoman.conf import compose
+from dragoman.model.columns import columns
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.languages import nearest
+from dragoman.services.clients.checks import Outcome, Server
+from dragoman.services.clients.node_clients import SCRIPTS, ask_node_clients
+from dragoman.services.clients.python_clients import CLIENTS, ask_python_clients
 
 PATIENCE = 30.0  # seconds for one request
 WIDEST = 90  # characters of an answer in the table

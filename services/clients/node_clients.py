@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from services.clients.checks import Outcome, Server, judge
+from dragoman.services.clients.checks import Outcome, Server, judge
 
 SCRIPTS = {  # npm's name -> the file of its script
     "@ai-sdk/openai-compatible": "ai-sdk-openai-compatible",

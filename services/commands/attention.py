@@ -11,11 +11,11 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from model.alignment.attention_map import END, AttentionMap
-from model.errors import UserError
-from model.files import atomic_path
-from model.inference.translator import Translation
-from services.commands.output import open_output
+from dragoman.model.alignment.attention_map import END, AttentionMap
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_path
+from dragoman.model.inference.translator import Translation
+from dragoman.services.commands.output import open_output
 
 PICTURES = (".png", ".svg", ".pdf")
 SUFFIXES = (*PICTURES, ".json")
@@ -105,7 +105,7 @@ def draw(maps: list[AttentionMap], path: Path) -> None:
     Raises:
         UserError: the file cannot be written.
     """
-    from model.alignment.attention_plots import maps_picture, save
+    from dragoman.model.alignment.attention_plots import maps_picture, save
 
     try:
         with atomic_path(path) as part:  # it keeps the suffix, which sets the format

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from conf import compose
-from conf.showing import show
-from model.errors import UserError, unknown
-from model.ranges import check_ranges
-from model.storage.retry import Patience
-from services.backup.archive import Archive, objects
-from services.backup.making import make
-from services.backup.restoring import check, restore
-from services.backup.settings import BackupConfig
-from services.commands.query import positional
-from services.commands.run_folders import size
-from services.jobs.client.table import table
+from dragoman.conf import compose
+from dragoman.conf.showing import show
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.ranges import check_ranges
+from dragoman.model.storage.retry import Patience
+from dragoman.services.backup.archive import Archive, objects
+from dragoman.services.backup.making import make
+from dragoman.services.backup.restoring import check, restore
+from dragoman.services.backup.settings import BackupConfig
+from dragoman.services.commands.query import positional
+from dragoman.services.commands.run_folders import size
+from dragoman.services.jobs.client.table import table
 
 ACTIONS = ("check", "list")
 

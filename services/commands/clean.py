@@ -15,11 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from conf import compose, showing
-from model.errors import UserError
-from model.ranges import Amount, check_ranges
-from services.commands.run_folders import age, extent, run_folders, size
-from services.jobs.client.table import table
+from dragoman.conf import compose, showing
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Amount, check_ranges
+from dragoman.services.commands.run_folders import age, extent, run_folders, size
+from dragoman.services.jobs.client.table import table
 
 DAY = 86400.0
 JUST_STARTED = 3600.0  # seconds; a Ray session changed within this time may not have a process yet

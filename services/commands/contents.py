@@ -11,15 +11,15 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.runs import checkpoints, paths
-from model.runs.bundles import is_released
-from model.runs.lines import JournalReader
-from model.shards import verify
-from model.shards.manifest import MANIFEST, read_manifest
-from model.untrusted import read_json, read_object, read_word
-from services.commands.shard_contents import read_shard, read_shard_directory
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.shards import verify
+from dragoman.model.shards.manifest import MANIFEST, read_manifest
+from dragoman.model.untrusted import read_json, read_object, read_word
+from dragoman.services.commands.shard_contents import read_shard, read_shard_directory
 
 KINDS = "a shard (.tar), a shard directory, a bundle, a checkpoint, a run directory, a .safetensors file"
 WEIGHTS = ("network.safetensors", "tables.safetensors")  # a checkpoint's: a network's, or word vectors'

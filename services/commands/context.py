@@ -11,21 +11,21 @@ from pathlib import Path
 
 import numpy as np
 
-from model.bundles.directory import CONFIG, bundle_kind
-from model.errors import UserError
-from model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
-from model.inference.uses_picture import SUFFIXES, group_uses, uses_picture
-from model.inference.words_in_context import Use, Uses, use_of, uses_in
-from model.runs.bundles import bundles
-from model.shards.manifest import has_manifest
-from model.shards.reader import ShardReader
-from model.text.excerpt import excerpt
-from model.text.normalise import normalise
-from model.text.tokenizers import load_pair
-from services.commands.lines import open_input, read_lines
-from services.commands.output import open_output
-from services.commands.query_settings import QueryConfig
-from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
+from dragoman.model.bundles.directory import CONFIG, bundle_kind
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors, load_any_bundle, network_vectors
+from dragoman.model.inference.uses_picture import SUFFIXES, group_uses, uses_picture
+from dragoman.model.inference.words_in_context import Use, Uses, use_of, uses_in
+from dragoman.model.runs.bundles import bundles
+from dragoman.model.shards.manifest import has_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.services.commands.lines import open_input, read_lines
+from dragoman.services.commands.output import open_output
+from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 logger = logging.getLogger(__name__)
 FEWEST, MOST_DRAWN = 3, 300  # uses in a picture

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import compose
-from conf.interrupts import held_signals
-from model.durations import duration
-from model.errors import UserError
-from model.languages import split_pair
-from model.runs.record import read_release
-from model.shards.manifest import read_manifest
-from model.storage.mirror import local_folder
+from dragoman.conf import compose
+from dragoman.conf.interrupts import held_signals
+from dragoman.model.durations import duration
+from dragoman.model.errors import UserError
+from dragoman.model.languages import split_pair
+from dragoman.model.runs.record import read_release
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.storage.mirror import local_folder
 
 SENTENCES = 5
 PATIENCE = 120.0  # seconds for a step to end by itself
@@ -234,4 +234,4 @@ def announce(verb: str, words: Sequence[str], started: float) -> None:
 
 
 def command(verb: str, words: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", "services.cli", verb, *words]
+    return [sys.executable, "-m", "dragoman.services.cli", verb, *words]

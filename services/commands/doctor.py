@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from conf import compose
-from conf.showing import show
-from model import landlock
-from model.addresses import mask_address
-from model.columns import columns
-from model.errors import ServiceError, UserError
-from model.processor import instruction_sets
-from model.storage import remote
-from model.storage.mirror import Remote, local_folder, remote_of
-from model.storage.retry import ExistsError, Patience
-from services.commands import machine
-from services.jobs.executors.ray_client import AGENT_PORT
-from services.version import version
+from dragoman.conf import compose
+from dragoman.conf.showing import show
+from dragoman.model import landlock
+from dragoman.model.addresses import mask_address
+from dragoman.model.columns import columns
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.processor import instruction_sets
+from dragoman.model.storage import remote
+from dragoman.model.storage.mirror import Remote, local_folder, remote_of
+from dragoman.model.storage.retry import ExistsError, Patience
+from dragoman.services.commands import machine
+from dragoman.services.jobs.executors.ray_client import AGENT_PORT
+from dragoman.services.version import version
 
 LIBRARIES = (
     *("torch", "numpy", "ray", "mlflow", "hydra-core", "omegaconf", "webdataset", "sentencepiece", "sacrebleu"),
@@ -180,7 +180,7 @@ def matrices(root: Path) -> list[Finding]:
     try:
         import torch
 
-        from model import precision
+        from dragoman.model import precision
     except ImportError:
         return []  # the libraries' line reports it
     rates = precision.kept_rates(root, keep=False)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from model.errors import UserError
-from model.inference.losses import Losses
-from services.commands.output import open_output
-from services.models.loaded_model import LoadedModel
-from services.settings import TranslateConfig
-from services.texts.options import TextOptions
-from services.texts.prepare import prepare, translate_all
+from dragoman.model.errors import UserError
+from dragoman.model.inference.losses import Losses
+from dragoman.services.commands.output import open_output
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.settings import TranslateConfig
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import prepare, translate_all
 
 Certify = Callable[[int, Mapping[str, Any]], None]  # a line's number and its certificate
 MOST_SHOWN = 5  # lost things in a message

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from conf import compose
-from model.errors import UserError
-from model.inference.sentence_vectors import (
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import (
     Floats,
     NetworkVectors,
     SentenceVectors,
@@ -20,12 +20,12 @@ from model.inference.sentence_vectors import (
     network_vectors,
     sentence_vectors,
 )
-from model.ranges import check_ranges
-from services.commands.lines import batches, open_input, read_lines
-from services.commands.matrix import open_matrix
-from services.commands.output import open_output
-from services.models.source import bundle_directory
-from services.settings import EmbedConfig
+from dragoman.model.ranges import check_ranges
+from dragoman.services.commands.lines import batches, open_input, read_lines
+from dragoman.services.commands.matrix import open_matrix
+from dragoman.services.commands.output import open_output
+from dragoman.services.models.source import bundle_directory
+from dragoman.services.settings import EmbedConfig
 
 logger = logging.getLogger(__name__)
 Write = Callable[[Sequence[str | None], Floats], None]

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from conf import compose
-from model.errors import UserError, unknown
-from model.files import atomic_directory
-from model.ranges import Whole, check_ranges
-from model.storage.mirror import local_folder, publish_files
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.formats import Format, write_format
-from services.commands.query import positional
-from services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
+from dragoman.conf import compose
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_directory
+from dragoman.model.ranges import Whole, check_ranges
+from dragoman.model.storage.mirror import local_folder, publish_files
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.formats import Format, write_format
+from dragoman.services.commands.query import positional
+from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 FORMATS: dict[Format, str] = {
     "text": "word2vec's text format",
@@ -89,11 +89,11 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
 def network_writers(config: ExportConfig) -> dict[str, Callable[[Path], object]]:
     """Returns format -> what writes the encoder into a folder, each below a folder of its own."""
     # They load torch, which word vectors do not need.
-    from model.bundles.onnx_graphs import write_onnx
-    from model.bundles.sentence_transformers import write_sentence_transformers
-    from model.bundles.static_table import write_static_table
-    from model.inference.sentence_vectors import load_any_bundle
-    from services.commands.context import model_directory
+    from dragoman.model.bundles.onnx_graphs import write_onnx
+    from dragoman.model.bundles.sentence_transformers import write_sentence_transformers
+    from dragoman.model.bundles.static_table import write_static_table
+    from dragoman.model.inference.sentence_vectors import load_any_bundle
+    from dragoman.services.commands.context import model_directory
 
     bundle = load_any_bundle(model_directory(config, "export"))
     return {
@@ -109,8 +109,8 @@ def export_network(config: ExportConfig) -> int:
     Raises:
         UserError: no such model, a network that no class of transformers computes, or a folder that is there already.
     """
-    from model.huggingface.write import write_huggingface  # with torch, which word vectors need not
-    from model.inference.kinds import open_bundle
+    from dragoman.model.huggingface.write import write_huggingface  # with torch, which word vectors need not
+    from dragoman.model.inference.kinds import open_bundle
 
     if config.vectors is None:
         raise UserError("export.vectors: name the model: a run, a bundle's directory or models:/NAME@ALIAS")

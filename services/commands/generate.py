@@ -10,16 +10,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TextIO
 
-from conf import compose
-from model.bundles.language import TextBundle
-from model.decoding.generation import Generated, Token, continue_prompts, generate, make_continuation, read_prompt
-from model.errors import UserError
-from model.networks.language_network import LanguageNetwork
-from model.ranges import check_ranges
-from services.commands.lines import batches, open_input, read_lines
-from services.commands.output import open_output
-from services.models.source import open_text_bundle
-from services.settings import ContinueConfig
+from dragoman.conf import compose
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.decoding.generation import (
+    Generated,
+    Token,
+    continue_prompts,
+    generate,
+    make_continuation,
+    read_prompt,
+)
+from dragoman.model.errors import UserError
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.ranges import check_ranges
+from dragoman.services.commands.lines import batches, open_input, read_lines
+from dragoman.services.commands.output import open_output
+from dragoman.services.models.source import open_text_bundle
+from dragoman.services.settings import ContinueConfig
 
 logger = logging.getLogger(__name__)
 HALF = "\ufffd"  # an incomplete character, of which only some bytes have been sampled

@@ -9,14 +9,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conf import compose
-from model.decoding.likely import MASK, Step, fill_steps, has_mask, likely_path
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.text.excerpt import excerpt
-from services.commands.guess_picture import SUFFIXES, guess_picture
-from services.models.source import open_text_bundle
-from services.settings import GuessConfig
+from dragoman.conf import compose
+from dragoman.model.decoding.likely import MASK, Step, fill_steps, has_mask, likely_path
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.text.excerpt import excerpt
+from dragoman.services.commands.guess_picture import SUFFIXES, guess_picture
+from dragoman.services.models.source import open_text_bundle
+from dragoman.services.settings import GuessConfig
 
 BAR = 30  # characters of a certain token
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from model.alignment.attention_plots import save, shorten_label
-from model.decoding.likely import Step
-from model.text.excerpt import for_markup
+from dragoman.model.alignment.attention_plots import save, shorten_label
+from dragoman.model.decoding.likely import Step
+from dragoman.model.text.excerpt import for_markup
 
 SUFFIXES = (".png", ".svg", ".pdf")
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from conf import compose
-from model.bundles.directory import CONFIG
-from model.bundles.download import bring_bundle
-from model.errors import UserError
-from model.files import atomic_path
-from model.ranges import Whole
-from model.shards.manifest import MANIFEST
-from model.storage.mirror import bring, bring_checked, local_folder, remote_of
-from model.storage.remote import download_unchecked
-from services.commands.contents import KINDS, check, contents, listed_files
-from services.models.registry import Registry
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import CONFIG
+from dragoman.model.bundles.download import bring_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_path
+from dragoman.model.ranges import Whole
+from dragoman.model.shards.manifest import MANIFEST
+from dragoman.model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from dragoman.model.storage.remote import download_unchecked
+from dragoman.services.commands.contents import KINDS, check, contents, listed_files
+from dragoman.services.models.registry import Registry
 
 
 @dataclass
@@ -62,7 +62,7 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         run = Path(config.runs) / name
         path = run if run.is_dir() and not path.exists() else path
     if config.parameters:
-        from services.commands.parameters import parameters  # loads torch
+        from dragoman.services.commands.parameters import parameters  # loads torch
 
         facts |= parameters(path)
     else:

@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from conf import compose
-from conf.showing import show
-from model.errors import UserError, unknown
-from model.languages import check_language
-from model.ranges import Count, check_ranges
-from services.commands.query import positional
-from services.commands.run_folders import age
-from services.endpoint.key_store import KeyStore, StoredKey
-from services.endpoint.keys import month_of
-from services.jobs.client.table import table
+from dragoman.conf import compose
+from dragoman.conf.showing import show
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.languages import check_language
+from dragoman.model.ranges import Count, check_ranges
+from dragoman.services.commands.query import positional
+from dragoman.services.commands.run_folders import age
+from dragoman.services.endpoint.key_store import KeyStore, StoredKey
+from dragoman.services.endpoint.keys import month_of
+from dragoman.services.jobs.client.table import table
 
 ACTIONS = ("add", "list", "show", "revoke")
 HEAD = ("CHARACTERS", "REQUESTS", "LANGUAGES", "PRIORITY")

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from model.errors import UserError
-from model.inputs.kinds import kind_of
-from model.inputs.units import units_of
-from model.languages import is_language, nearest
-from services.texts.known import Known, Match, Units, comparable
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.kinds import kind_of
+from dragoman.model.inputs.units import units_of
+from dragoman.model.languages import is_language, nearest
+from dragoman.services.texts.known import Known, Match, Units, comparable
 
 
 def read_known(path: str, key: str, source: str, target: str, fuzzy: float | None) -> Known:

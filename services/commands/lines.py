@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal, TypeVar
 
-from model.errors import UserError
-from model.inputs.compression import magic_of
-from model.inputs.kinds import HEAD, ends_in_returns, kind_of_head
-from model.inputs.lines import Rows, View, is_in_place, line_blocks
-from model.inputs.streams import Blocks
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.compression import magic_of
+from dragoman.model.inputs.kinds import HEAD, ends_in_returns, kind_of_head
+from dragoman.model.inputs.lines import Rows, View, is_in_place, line_blocks
+from dragoman.model.inputs.streams import Blocks
 
 T = TypeVar("T")
 BAR, ESCAPED_BAR = "|||", "&#124;&#124;&#124;"  # separator of columns in Moses' lists, and its escaped form

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from model.processor import processor
+from dragoman.model.processor import processor
 
 
 def cores() -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.files import atomic_open
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
 
 Append = Callable[[NDArray[np.float32]], None]
 

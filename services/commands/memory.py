@@ -7,18 +7,18 @@ from pathlib import Path
 
 from lxml import etree
 
-from conf import compose
-from conf.showing import show
-from model.errors import UserError, unknown
-from model.files import atomic_open
-from model.inputs.kinds import kind_of
-from model.inputs.units import LANGUAGE, units_of
-from model.languages import is_language, nearest, split_pair, standard_code
-from services.commands.query import positional
-from services.endpoint.key_store import KeyStore
-from services.endpoint.memory_store import EVERYBODY, MemoryStore, Unit
-from services.jobs.client.table import table
-from services.version import version
+from dragoman.conf import compose
+from dragoman.conf.showing import show
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_open
+from dragoman.model.inputs.kinds import kind_of
+from dragoman.model.inputs.units import LANGUAGE, units_of
+from dragoman.model.languages import is_language, nearest, split_pair, standard_code
+from dragoman.services.commands.query import positional
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.memory_store import EVERYBODY, MemoryStore, Unit
+from dragoman.services.jobs.client.table import table
+from dragoman.services.version import version
 
 ACTIONS = ("list", "import", "export", "clear")
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conf import compose
-from conf.showing import show as show_records
-from model.storage.mirror import local_folder
-from services.commands.run_folders import age, headline, size
-from services.jobs.client.table import table
-from services.models.registry import Registry
+from dragoman.conf import compose
+from dragoman.conf.showing import show as show_records
+from dragoman.model.storage.mirror import local_folder
+from dragoman.services.commands.run_folders import age, headline, size
+from dragoman.services.jobs.client.table import table
+from dragoman.services.models.registry import Registry
 
 
 @dataclass

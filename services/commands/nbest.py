@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from model.errors import UserError
-from services.commands.lines import BAR, from_column, to_column
+from dragoman.model.errors import UserError
+from dragoman.services.commands.lines import BAR, from_column, to_column
 
 
 @dataclass

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_write
-from model.inference.losses import Losses
-from services.models.loaded_model import LoadedModel
-from services.settings import TranslateConfig
-from services.texts.documents.document import Document, DocumentError
-from services.texts.documents.kinds import PACKED, ending_of, read_document
-from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, prepare, translate_all
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.model.inference.losses import Losses
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.settings import TranslateConfig
+from dragoman.services.texts.documents.document import Document, DocumentError
+from dragoman.services.texts.documents.kinds import PACKED, ending_of, read_document
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import Prepared, prepare, translate_all
 
 
 def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:

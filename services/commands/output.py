@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from model.errors import UserError
-from model.files import atomic_open
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
 
 
 @contextlib.contextmanager

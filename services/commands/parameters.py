@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG
-from model.errors import UserError
-from model.inference.kinds import open_bundle
-from model.networks.network import Network, TranslationNetwork
-from model.networks.parts import FORWARD, matrices_of_lectures, parts, step_costs
-from model.runs.paths import BUNDLE
+from dragoman.model.bundles.directory import CONFIG
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.networks.network import Network, TranslationNetwork
+from dragoman.model.networks.parts import FORWARD, matrices_of_lectures, parts, step_costs
+from dragoman.model.runs.paths import BUNDLE
 
 TOKENS = 128  # of each row whose cost is counted and measured
 ROWS = 8

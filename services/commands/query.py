@@ -10,17 +10,17 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from conf import compose
-from conf.quoting import quote_text
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.text.excerpt import excerpt
-from model.word_vectors.embeddings import Embeddings
-from services.commands.lines import open_input, read_lines
-from services.commands.output import open_output
-from services.commands.query_settings import QueryConfig
-from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
-from services.models.vectors_source import VectorsLoader
+from dragoman.conf import compose
+from dragoman.conf.quoting import quote_text
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.services.commands.lines import open_input, read_lines
+from dragoman.services.commands.output import open_output
+from dragoman.services.commands.query_settings import QueryConfig
+from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, answers
+from dragoman.services.models.vectors_source import VectorsLoader
 
 logger = logging.getLogger(__name__)
 Verb = Literal["neighbours", "analogy"]
@@ -52,7 +52,9 @@ def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:
     if config.sentence is not None:
         if verb == "analogy":
             raise UserError("query.sentence: an analogy is between words without a text; ask dragoman neighbours")
-        from services.commands.context import nearest_uses  # it loads torch, which words without a text do not need
+        from dragoman.services.commands.context import (
+            nearest_uses,  # it loads torch, which words without a text do not need
+        )
 
         return nearest_uses(config, words)
     if config.picture is not None:

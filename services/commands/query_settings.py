@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from model.ranges import Count, Range, Whole
-from model.word_vectors.embeddings import Method
-from services.models.vectors_source import VectorsSource
+from dragoman.model.ranges import Count, Range, Whole
+from dragoman.model.word_vectors.embeddings import Method
+from dragoman.services.models.vectors_source import VectorsSource
 
 
 @dataclass

@@ -4,15 +4,15 @@ import contextlib
 import logging
 from pathlib import Path
 
-from conf import compose
-from model.errors import UserError
-from model.ranges import check_ranges
-from services.commands.lines import open_input, read_lines
-from services.commands.nbest import read_nbest
-from services.commands.output import open_output
-from services.commands.reranker import LENGTH, SCORE, Reranker
-from services.commands.weights import Weights, load_weights
-from services.settings import RerankConfig
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.services.commands.lines import open_input, read_lines
+from dragoman.services.commands.nbest import read_nbest
+from dragoman.services.commands.output import open_output
+from dragoman.services.commands.reranker import LENGTH, SCORE, Reranker
+from dragoman.services.commands.weights import Weights, load_weights
+from dragoman.services.settings import RerankConfig
 
 logger = logging.getLogger(__name__)
 

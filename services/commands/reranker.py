@@ -9,18 +9,18 @@ from typing import TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.inference.bleu import UNSPACED, SentenceBleu, bleu, tokeniser
-from model.inference.reranking import Lists, TunerConfig, tune
-from model.inference.scoring import Scorer, open_scorer
-from model.languages import language_by_script
-from model.plural import plural
-from services.commands.lines import batches, flat, open_input, read_lines
-from services.commands.nbest import Entry, NBest
-from services.commands.weights import Weights
-from services.models.source import bundle_directory, open_bundle
-from services.settings import RerankConfig
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.bleu import UNSPACED, SentenceBleu, bleu, tokeniser
+from dragoman.model.inference.reranking import Lists, TunerConfig, tune
+from dragoman.model.inference.scoring import Scorer, open_scorer
+from dragoman.model.languages import language_by_script
+from dragoman.model.plural import plural
+from dragoman.services.commands.lines import batches, flat, open_input, read_lines
+from dragoman.services.commands.nbest import Entry, NBest
+from dragoman.services.commands.weights import Weights
+from dragoman.services.models.source import bundle_directory, open_bundle
+from dragoman.services.settings import RerankConfig
 
 logger = logging.getLogger(__name__)
 SCORE, LENGTH = "Score", "Length"  # features of every hypothesis: the other system's total, and its words

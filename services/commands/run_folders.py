@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from model.bundles.directory import CONFIG
-from model.runs import checkpoints, lock, paths, spool
-from model.runs.bundles import is_released
-from model.untrusted import finite, read_object
+from dragoman.model.bundles.directory import CONFIG
+from dragoman.model.runs import checkpoints, lock, paths, spool
+from dragoman.model.runs.bundles import is_released
+from dragoman.model.untrusted import finite, read_object
 
 # The scores of a model, in order of preference: the suffix of a score's name, and its format.
 SCORES = (("_bleu", "BLEU {:.2f}"), ("_perplexity", "perplexity {:.2f}"), ("similarity/mean", "similarity {:.2f}"))

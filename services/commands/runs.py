@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import compose, showing
-from model.plural import plural
-from model.storage.mirror import local_folder
-from services.commands.run_folders import age, run_folders, size
-from services.jobs.client.table import table
+from dragoman.conf import compose, showing
+from dragoman.model.plural import plural
+from dragoman.model.storage.mirror import local_folder
+from dragoman.services.commands.run_folders import age, run_folders, size
+from dragoman.services.jobs.client.table import table
 
 
 @dataclass

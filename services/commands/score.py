@@ -13,21 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple, TextIO
 
-from conf import compose
-from model.bundles.directory import bundle_kind
-from model.bundles.language import load_text_bundle
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.inference.kinds import check_translates
-from model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
-from model.inference.text_scoring import TextScorer, open_text_scorer
-from model.languages import languages_of
-from model.ranges import check_ranges
-from model.settings import DecodeConfig
-from services.commands.lines import batches, open_input, read_lines, to_column
-from services.commands.output import open_output
-from services.models.source import bundle_directory
-from services.settings import ScoreConfig
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import check_translates
+from dragoman.model.inference.scoring import PairScore, Scorer, TooLong, open_scorer
+from dragoman.model.inference.text_scoring import TextScorer, open_text_scorer
+from dragoman.model.languages import languages_of
+from dragoman.model.ranges import check_ranges
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.commands.lines import batches, open_input, read_lines, to_column
+from dragoman.services.commands.output import open_output
+from dragoman.services.models.source import bundle_directory
+from dragoman.services.settings import ScoreConfig
 
 logger = logging.getLogger(__name__)
 ENDED = object()  # marks the end of a file with fewer lines

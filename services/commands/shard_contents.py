@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.layout import side_members, sidecar_name
-from model.shards.manifest import Manifest, has_manifest, manifest_hash, read_manifest
-from model.text.tokenizers import load_pair
-from model.untrusted import read_json
+from dragoman.model.errors import UserError
+from dragoman.model.shards.layout import side_members, sidecar_name
+from dragoman.model.shards.manifest import Manifest, has_manifest, manifest_hash, read_manifest
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.untrusted import read_json
 
 LARGEST_MEMBER = 2**31  # bytes
 SIDES = {"parallel": ("source", "target"), "monolingual": ("text",)}

@@ -7,27 +7,27 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from conf import compose
-from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
-from model.inference.losses import Losses
-from model.inference.translator import Alternative, Translation
-from model.languages import MANY, nearest
-from model.ranges import check_ranges
-from model.settings import DecodeConfig
-from model.text.sentences import join, split
-from services.commands.attention import Show, attention_file, check_attention
-from services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
-from services.commands.known import read_known
-from services.commands.lines import batches, flat, open_input, read_lines, to_column
-from services.commands.office_documents import document_of, translate_passages
-from services.commands.output import open_output
-from services.models.loaded_model import LoadedModel
-from services.models.source import Loader
-from services.settings import TranslateConfig
-from services.texts.glossary import read_glossary
-from services.texts.options import TextOptions
-from services.texts.prepare import prepare, translate_all
+from dragoman.conf import compose
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.errors import UserError
+from dragoman.model.inference.losses import Losses
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.languages import MANY, nearest
+from dragoman.model.ranges import check_ranges
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.sentences import join, split
+from dragoman.services.commands.attention import Show, attention_file, check_attention
+from dragoman.services.commands.documents import Certify, open_document, report_file, translate_document, warn_of
+from dragoman.services.commands.known import read_known
+from dragoman.services.commands.lines import batches, flat, open_input, read_lines, to_column
+from dragoman.services.commands.office_documents import document_of, translate_passages
+from dragoman.services.commands.output import open_output
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.source import Loader
+from dragoman.services.settings import TranslateConfig
+from dragoman.services.texts.glossary import read_glossary
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import prepare, translate_all
 
 
 def translate(

@@ -5,10 +5,10 @@ It is `dragoman export model2vec export.vectors=RUN` by another name.
 
 from collections.abc import Sequence
 
-from conf import compose
-from model.errors import UserError
-from services.commands.export import ExportConfig, export
-from services.commands.query import positional
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.services.commands.export import ExportConfig, export
+from dragoman.services.commands.query import positional
 
 USAGE = "dragoman vectors distil RUN [export.output=FOLDER] [export.components=N]"
 

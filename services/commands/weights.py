@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_write
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
 
 KIND, FORMAT_VERSION = "rerank-weights", 1
 

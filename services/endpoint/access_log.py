@@ -12,7 +12,7 @@ from http import HTTPMethod
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.endpoint.answer import refusal
+from dragoman.services.endpoint.answer import refusal
 
 logger = logging.getLogger(__name__)
 

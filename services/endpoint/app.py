@@ -18,36 +18,36 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from model.errors import ServiceError
-from services.endpoint import openapi
-from services.endpoint.access_log import AccessLog
-from services.endpoint.answer import NO_KEY, OVER_QUOTA, as_json, form_of, openai, refusal
-from services.endpoint.body_limit import BodyLimit
-from services.endpoint.dialects.deepl import add_deepl_routes
-from services.endpoint.dialects.deepl_documents import add_deepl_document_routes
-from services.endpoint.dialects.deepl_glossaries import add_glossary_routes
-from services.endpoint.dialects.deepl_languages import add_deepl_language_routes
-from services.endpoint.dialects.deepl_requests import IGNORED
-from services.endpoint.dialects.google import add_google_routes
-from services.endpoint.dialects.google_v3 import add_google_v3_routes
-from services.endpoint.dialects.openai import add_openai_routes
-from services.endpoint.dialects.scoring import add_scoring_routes
-from services.endpoint.document_routes import FORM, PATHS, add_document_routes
-from services.endpoint.documentation import add_documentation
-from services.endpoint.documents.documents import Documents
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.guess_routes import add_guess_routes
-from services.endpoint.head import Head
-from services.endpoint.hooks import add_hooks
-from services.endpoint.keys import KeyRefusedError
-from services.endpoint.label_routes import add_label_routes
-from services.endpoint.lean_routes import LeanRoutes
-from services.endpoint.libretranslate import add_libretranslate_routes
-from services.endpoint.metrics import Refusals
-from services.endpoint.page.routes import add_page
-from services.endpoint.vector_routes import add_vector_routes
-from services.telemetry.telemetry import FORMAT
-from services.version import version
+from dragoman.model.errors import ServiceError
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.access_log import AccessLog
+from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, as_json, form_of, openai, refusal
+from dragoman.services.endpoint.body_limit import BodyLimit
+from dragoman.services.endpoint.dialects.deepl import add_deepl_routes
+from dragoman.services.endpoint.dialects.deepl_documents import add_deepl_document_routes
+from dragoman.services.endpoint.dialects.deepl_glossaries import add_glossary_routes
+from dragoman.services.endpoint.dialects.deepl_languages import add_deepl_language_routes
+from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
+from dragoman.services.endpoint.dialects.google import add_google_routes
+from dragoman.services.endpoint.dialects.google_v3 import add_google_v3_routes
+from dragoman.services.endpoint.dialects.openai import add_openai_routes
+from dragoman.services.endpoint.dialects.scoring import add_scoring_routes
+from dragoman.services.endpoint.document_routes import FORM, PATHS, add_document_routes
+from dragoman.services.endpoint.documentation import add_documentation
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.guess_routes import add_guess_routes
+from dragoman.services.endpoint.head import Head
+from dragoman.services.endpoint.hooks import add_hooks
+from dragoman.services.endpoint.keys import KeyRefusedError
+from dragoman.services.endpoint.label_routes import add_label_routes
+from dragoman.services.endpoint.lean_routes import LeanRoutes
+from dragoman.services.endpoint.libretranslate import add_libretranslate_routes
+from dragoman.services.endpoint.metrics import Refusals
+from dragoman.services.endpoint.page.routes import add_page
+from dragoman.services.endpoint.vector_routes import add_vector_routes
+from dragoman.services.telemetry.telemetry import FORMAT
+from dragoman.services.version import version
 
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
 DAY = 86_400  # seconds that a browser remembers who may ask

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from services.endpoint.fair_queue import PRIORITIES, Lane, Request, is_long
+from dragoman.services.endpoint.fair_queue import PRIORITIES, Lane, Request, is_long
 
 Engine = TypeVar("Engine")
 Item = TypeVar("Item")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.endpoint.answer import refusal
+from dragoman.services.endpoint.answer import refusal
 
 
 class BodyLimit:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-from model.languages import base_language, standard_code
+from dragoman.model.languages import base_language, standard_code
 
 # How much more probable another language must be than the served ones. At 10 the first four words of 90 % of the French
 # lines are named, and 10 of the 2,028 beginnings are wrong; at 50, 73 % and 2.

@@ -8,13 +8,13 @@ from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.dialects.questions import admit
-from services.endpoint.documents.documents import DISABLED, Documents, Finished
-from services.endpoint.documents.jobs import ID, Handle
-from services.endpoint.requests import Language, Parameters, validate
-from services.endpoint.translation import Question
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.dialects.questions import admit
+from dragoman.services.endpoint.documents.documents import DISABLED, Documents, Finished
+from dragoman.services.endpoint.documents.jobs import ID, Handle
+from dragoman.services.endpoint.requests import Language, Parameters, validate
+from dragoman.services.endpoint.translation import Question
 
 LOOK = 0.1  # seconds between two looks at a job
 FORM = 65_536  # bytes of a form beside its document

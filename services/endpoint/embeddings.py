@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-from services.endpoint.endpoint import Endpoint
-from services.models.origin import Origin
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.models.origin import Origin
 
 Floats: TypeAlias = NDArray[np.float32]
 

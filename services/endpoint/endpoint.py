@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError
-from model.inference.translator import Translation
-from services.endpoint.detection import Detector, Guess
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.guess_routes import GuessQueue
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.keys import ASKING, Keys
-from services.endpoint.label_routes import LabelsQueue
-from services.endpoint.memory import Memory
-from services.endpoint.metrics import Metrics
-from services.endpoint.route_translator import RouteTranslator, merge_losses
-from services.endpoint.single_model import QueuesModel
-from services.endpoint.spoken import Spoken, languages_of
-from services.endpoint.translation import Answer, Question
-from services.endpoint.vector_routes import VectorsQueue
-from services.models.catalogue import Catalogue, NotServedError, Route
-from services.models.loaded_encoder import LoadedEncoder
-from services.models.loaded_model import LoadedModel
-from services.models.served import Served
-from services.settings import Limits
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.detection import Detector, Guess
+from dragoman.services.endpoint.glossaries import Glossaries
+from dragoman.services.endpoint.guess_routes import GuessQueue
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.keys import ASKING, Keys
+from dragoman.services.endpoint.label_routes import LabelsQueue
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.route_translator import RouteTranslator, merge_losses
+from dragoman.services.endpoint.single_model import QueuesModel
+from dragoman.services.endpoint.spoken import Spoken, languages_of
+from dragoman.services.endpoint.translation import Answer, Question
+from dragoman.services.endpoint.vector_routes import VectorsQueue
+from dragoman.services.models.catalogue import Catalogue, NotServedError, Route
+from dragoman.services.models.loaded_encoder import LoadedEncoder
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.served import Served
+from dragoman.services.settings import Limits
 
 EncoderQueue: TypeAlias = InferenceQueue[LoadedEncoder, str, NDArray[np.float32]]
 

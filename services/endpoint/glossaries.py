@@ -13,9 +13,9 @@ from sqlalchemy import JSON, BigInteger, ForeignKey, String, Text, func, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column, relationship
 
-from model.languages import nearest
-from services.endpoint.key_store import SETTING, KeyStore, Tables
-from services.store.database import answering
+from dragoman.model.languages import nearest
+from dragoman.services.endpoint.key_store import SETTING, KeyStore, Tables
+from dragoman.services.store.database import answering
 
 MOST = 1000  # glossaries of one owner
 

@@ -8,14 +8,14 @@ from fastapi import FastAPI, Request, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from model.decoding.likely import has_mask
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.keys import Keys
-from services.endpoint.requests import Parameters, Text, check_key, parameters, validate, whole_number
-from services.models.loaded_guesser import Ask, Found, LoadedGuesser
-from services.settings import Limits
+from dragoman.model.decoding.likely import has_mask
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.requests import Parameters, Text, check_key, parameters, validate, whole_number
+from dragoman.services.models.loaded_guesser import Ask, Found, LoadedGuesser
+from dragoman.services.settings import Limits
 
 GuessQueue: TypeAlias = InferenceQueue[LoadedGuesser, Ask, Found | str]
 NONE = "This endpoint has no language model (the server's setting serve.guesser names one)"

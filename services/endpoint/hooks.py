@@ -18,9 +18,9 @@ from collections.abc import Callable
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError, reason
-from services.endpoint.endpoint import Endpoint
-from services.models.registry import Registry
+from dragoman.model.errors import UserError, reason
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.models.registry import Registry
 
 OLDEST = 300.0  # seconds; an older delivery may be a replay
 PATH = "/hooks/mlflow"

@@ -8,9 +8,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from starlette.exceptions import HTTPException
 
-from services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
-from services.endpoint.keys import ASKING
-from services.models.origin import Origin
+from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
+from dragoman.services.endpoint.keys import ASKING
+from dragoman.services.models.origin import Origin
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from model.errors import UserError
-from model.names import check_name
-from services.store.database import Database, answering
-from services.store.upgrade import Migrations, upgrade
+from dragoman.model.errors import UserError
+from dragoman.model.names import check_name
+from dragoman.services.store.database import Database, answering
+from dragoman.services.store.upgrade import Migrations, upgrade
 
 SETTING = "serve.database"
 MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions", "endpoint_version")

@@ -19,9 +19,9 @@ from typing import Literal
 
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError, reason
-from model.languages import nearest
-from services.endpoint.key_store import KeyStore, Period, digest_of
+from dragoman.model.errors import UserError, reason
+from dragoman.model.languages import nearest
+from dragoman.services.endpoint.key_store import KeyStore, Period, digest_of
 
 Reason = Literal["missing", "unknown", "languages", "characters", "requests"]
 EVERY = 2.0  # seconds between two exchanges with the database

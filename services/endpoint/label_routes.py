@@ -16,14 +16,14 @@ from fastapi import FastAPI, Request, Response
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
-from model.inference.labeller import Label, TaggedWord, Words
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.keys import Keys
-from services.endpoint.requests import Parameters, Strings, check_key, parameters, refuse, validate
-from services.models.loaded_labeller import Labelled, LoadedLabeller
-from services.settings import Limits
+from dragoman.model.inference.labeller import Label, TaggedWord, Words
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.requests import Parameters, Strings, check_key, parameters, refuse, validate
+from dragoman.services.models.loaded_labeller import Labelled, LoadedLabeller
+from dragoman.services.settings import Limits
 
 LabelsQueue: TypeAlias = InferenceQueue[LoadedLabeller, Words, Labelled]
 

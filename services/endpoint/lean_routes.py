@@ -15,13 +15,13 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import Message, Receive, Scope, Send
 
-from services.endpoint.access_log import log_failure, log_request
-from services.endpoint.answer import refusal
-from services.endpoint.body_limit import TooLongError, read_body, refuse_body
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.keys import REFUSED
-from services.http.connections import LEAVING
-from services.telemetry.http_metrics import HttpMetrics
+from dragoman.services.endpoint.access_log import log_failure, log_request
+from dragoman.services.endpoint.answer import refusal
+from dragoman.services.endpoint.body_limit import TooLongError, read_body, refuse_body
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.keys import REFUSED
+from dragoman.services.http.connections import LEAVING
+from dragoman.services.telemetry.http_metrics import HttpMetrics
 
 Handler = Callable[[Request], Awaitable[Response]]
 

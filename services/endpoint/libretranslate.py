@@ -7,23 +7,23 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
-from services.endpoint.dialects.questions import admit, check_pair
-from services.endpoint.documents.documents import Documents
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.languages import language_name
-from services.endpoint.memory_store import Unit
-from services.endpoint.requests import (
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
+from dragoman.services.endpoint.dialects.questions import admit, check_pair
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.languages import language_name
+from dragoman.services.endpoint.memory_store import Unit
+from dragoman.services.endpoint.requests import (
     DetectionRequest,
     SuggestionRequest,
     TranslationRequest,
     parameters,
     validate,
 )
-from services.endpoint.terms import with_terms
-from services.endpoint.translation import Answer
+from dragoman.services.endpoint.terms import with_terms
+from dragoman.services.endpoint.translation import Answer
 
 VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
 

@@ -10,11 +10,11 @@ import time
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
 
-from model.errors import UserError, reason
-from model.languages import nearest
-from services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit
-from services.texts.known import Known as Translations
-from services.texts.known import Match, Units, comparable, most_similar
+from dragoman.model.errors import UserError, reason
+from dragoman.model.languages import nearest
+from dragoman.services.endpoint.memory_store import EVERYBODY, Known, MemoryStore, State, Unit
+from dragoman.services.texts.known import Known as Translations
+from dragoman.services.texts.known import Match, Units, comparable, most_similar
 
 EVERY = 2.0  # seconds between two looks at the database
 logger = logging.getLogger(__name__)

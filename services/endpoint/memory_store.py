@@ -9,10 +9,10 @@ from sqlalchemy import BigInteger, Double, String, Text, UniqueConstraint, delet
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, mapped_column
 
-from model.languages import standard_code
-from services.endpoint.key_store import SETTING, KeyStore, Tables
-from services.store.database import answering
-from services.texts.known import comparable
+from dragoman.model.languages import standard_code
+from dragoman.services.endpoint.key_store import SETTING, KeyStore, Tables
+from dragoman.services.store.database import answering
+from dragoman.services.texts.known import comparable
 
 AT_ONCE = 500  # rows in a statement; sqlite takes 32,766 values
 EVERYBODY = ""  # the owner of what answers every key

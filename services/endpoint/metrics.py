@@ -27,13 +27,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from model.inference.losses import KINDS as LOSSES
-from model.inference.losses import Losses
-from services.endpoint.keys import REFUSED
-from services.models.catalogue import Catalogue
-from services.models.served import Served
-from services.telemetry.disk import disks
-from services.telemetry.telemetry import Telemetry
+from dragoman.model.inference.losses import KINDS as LOSSES
+from dragoman.model.inference.losses import Losses
+from dragoman.services.endpoint.keys import REFUSED
+from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.models.served import Served
+from dragoman.services.telemetry.disk import disks
+from dragoman.services.telemetry.telemetry import Telemetry
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from services.endpoint.answer import NO_KEY, OVER_QUOTA, Form, libretranslate, openai
-from services.endpoint.requests import Parameters
+from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, Form, libretranslate, openai
+from dragoman.services.endpoint.requests import Parameters
 
 Schema = dict[str, Any]
 

@@ -7,23 +7,23 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
-from model.settings import DecodeConfig
-from services.endpoint.documents.documents import Documents
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.hooks import Registration
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
-from services.endpoint.memory import Memory
-from services.endpoint.memory_store import MemoryStore
-from services.endpoint.metrics import Metrics
-from services.endpoint.queues import encoder, guesser, labels, translation_models, translations, vectors
-from services.models.registry import Registry
-from services.settings import ServeConfig
-from services.telemetry.summed_metrics import SummedMetrics
-from services.telemetry.telemetry import Telemetry
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.errors import UserError
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.glossaries import Glossaries
+from dragoman.services.endpoint.hooks import Registration
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.memory_store import MemoryStore
+from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.queues import encoder, guesser, labels, translation_models, translations, vectors
+from dragoman.services.models.registry import Registry
+from dragoman.services.settings import ServeConfig
+from dragoman.services.telemetry.summed_metrics import SummedMetrics
+from dragoman.services.telemetry.telemetry import Telemetry
 
 
 @contextlib.contextmanager

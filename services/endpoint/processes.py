@@ -20,9 +20,9 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import NoReturn
 
-from conf.endings import FAILED, OK, run_process
-from conf.interrupts import handled_by
-from services.telemetry.summed_metrics import SummedMetrics
+from dragoman.conf.endings import FAILED, OK, run_process
+from dragoman.conf.interrupts import handled_by
+from dragoman.services.telemetry.summed_metrics import SummedMetrics
 
 PAUSE = 1.0  # seconds before a process that has died is replaced
 MARGIN = 10.0  # seconds to end beyond the time for requests in progress

@@ -7,29 +7,29 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from model.alignment.attention_map import AlignmentConfig
-from model.inference.translator import Translation
-from model.settings import DecodeConfig
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import EncoderQueue
-from services.endpoint.fair_queue import tokens_of
-from services.endpoint.guess_routes import GuessQueue
-from services.endpoint.inference_queue import Answering, InferenceQueue
-from services.endpoint.label_routes import LabelsQueue
-from services.endpoint.metrics import Metrics
-from services.endpoint.vector_routes import VectorsQueue
-from services.models.catalogue import Catalogue
-from services.models.follower import Follower
-from services.models.loaded_encoder import EncoderLoader, LoadedEncoder
-from services.models.loaded_guesser import GuesserLoader, LoadedGuesser
-from services.models.loaded_labeller import LabellerLoader, LoadedLabeller
-from services.models.loaded_model import LoadedModel
-from services.models.loaded_vectors import LoadedVectors
-from services.models.registry import ModelVersion, Registry
-from services.models.served import Served
-from services.models.source import Loader
-from services.models.vectors_source import VectorsLoader, is_registered
-from services.settings import ServeConfig
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.inference.translator import Translation
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import EncoderQueue
+from dragoman.services.endpoint.fair_queue import tokens_of
+from dragoman.services.endpoint.guess_routes import GuessQueue
+from dragoman.services.endpoint.inference_queue import Answering, InferenceQueue
+from dragoman.services.endpoint.label_routes import LabelsQueue
+from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.vector_routes import VectorsQueue
+from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.loaded_encoder import EncoderLoader, LoadedEncoder
+from dragoman.services.models.loaded_guesser import GuesserLoader, LoadedGuesser
+from dragoman.services.models.loaded_labeller import LabellerLoader, LoadedLabeller
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.loaded_vectors import LoadedVectors
+from dragoman.services.models.registry import ModelVersion, Registry
+from dragoman.services.models.served import Served
+from dragoman.services.models.source import Loader
+from dragoman.services.models.vectors_source import VectorsLoader, is_registered
+from dragoman.services.settings import ServeConfig
 
 Model = TypeVar("Model", bound=Answering)
 Loaded = TypeVar("Loaded", bound=Answering, covariant=True)

@@ -18,15 +18,15 @@ from typing import Any
 import ray
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from conf import compose
-from conf.interrupts import handled_by
-from model.alignment.attention_map import AlignmentConfig
-from model.errors import ServiceError, UserError, reason
-from model.ports import free_ports
-from model.settings import DecodeConfig
-from services.endpoint.app import create_app
-from services.endpoint.opening import open_endpoint, print_address
-from services.settings import ServeConfig
+from dragoman.conf import compose
+from dragoman.conf.interrupts import handled_by
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.errors import ServiceError, UserError, reason
+from dragoman.model.ports import free_ports
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.opening import open_endpoint, print_address
+from dragoman.services.settings import ServeConfig
 
 NAME = "dragoman"  # of the application in Ray Serve
 

@@ -19,10 +19,10 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from services.endpoint.keys import Key, Keys
-from services.endpoint.translation import Question
-from services.settings import Limits
-from services.texts.options import TextOptions
+from dragoman.services.endpoint.keys import Key, Keys
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.settings import Limits
+from dragoman.services.texts.options import TextOptions
 
 
 def refuse(message: str) -> NoReturn:

@@ -11,19 +11,19 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError
-from model.inference.losses import Losses
-from model.inference.translator import Translation
-from services.endpoint.long_texts import aside
-from services.endpoint.metrics import Metrics
-from services.endpoint.translation import Answer
-from services.models.catalogue import Catalogue, Route
-from services.models.loaded_model import LoadedModel
-from services.texts.glossary import Glossary
-from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, pending, prepare
-from services.texts.report import merge_reports, terms_of
-from services.texts.stand_ins import stand_ins_of
+from dragoman.model.errors import UserError
+from dragoman.model.inference.losses import Losses
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.long_texts import aside
+from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.translation import Answer
+from dragoman.services.models.catalogue import Catalogue, Route
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import Prepared, pending, prepare
+from dragoman.services.texts.report import merge_reports, terms_of
+from dragoman.services.texts.stand_ins import stand_ins_of
 
 Ask = Callable[[LoadedModel, list[str], int], Awaitable[list[Translation]]]  # lines, translations of each
 logger = logging.getLogger(__name__)

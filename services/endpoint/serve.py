@@ -10,19 +10,19 @@ import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from conf import compose
-from conf.interrupts import handled_by
-from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
-from model.ranges import check_ranges
-from model.settings import DecodeConfig
-from services.endpoint.app import create_lean_app
-from services.endpoint.opening import open_endpoint, print_address, read_keys
-from services.endpoint.processes import Processes
-from services.http.listening import Server, bind, reserve_descriptors
-from services.settings import ServeConfig
-from services.telemetry.summed_metrics import SummedMetrics
-from services.telemetry.traceparent import check_address
+from dragoman.conf import compose
+from dragoman.conf.interrupts import handled_by
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import check_ranges
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.app import create_lean_app
+from dragoman.services.endpoint.opening import open_endpoint, print_address, read_keys
+from dragoman.services.endpoint.processes import Processes
+from dragoman.services.http.listening import Server, bind, reserve_descriptors
+from dragoman.services.settings import ServeConfig
+from dragoman.services.telemetry.summed_metrics import SummedMetrics
+from dragoman.services.telemetry.traceparent import check_address
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def serve(
     if alignment is not None:
         alignment.check()
     if config.cluster is not None:
-        deploy: Callable[..., int] = importlib.import_module("services.endpoint.ray_serve").deploy
+        deploy: Callable[..., int] = importlib.import_module("dragoman.services.endpoint.ray_serve").deploy
         return deploy(config, decode, overrides, alignment)
     read_keys(config.keys)
     with contextlib.closing(bind(config.host, config.port)) as listening:

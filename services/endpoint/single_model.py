@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from model.inference.translator import Translation
-from services.endpoint.inference_queue import InferenceQueue
-from services.models.loaded_model import LoadedModel
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.loaded_model import LoadedModel
 
 
 @dataclass(frozen=True)

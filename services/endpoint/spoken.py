@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.languages import nearest, standard_code
-from services.endpoint.detection import UNKNOWN, Detector, Guess
-from services.endpoint.languages import language_name
-from services.endpoint.long_texts import aside
-from services.endpoint.translation import Question
-from services.models.catalogue import Catalogue
-from services.texts.prepare import spoken_text
+from dragoman.model.languages import nearest, standard_code
+from dragoman.services.endpoint.detection import UNKNOWN, Detector, Guess
+from dragoman.services.endpoint.languages import language_name
+from dragoman.services.endpoint.long_texts import aside
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.texts.prepare import spoken_text
 
 SURE = 80.0  # percent; contradicts what the client says
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError
-from model.languages import nearest
-from services.endpoint.glossaries import Glossaries, GlossaryNotFoundError
-from services.endpoint.keys import ASKING
-from services.endpoint.translation import Question
-from services.texts.glossary import Glossary
+from dragoman.model.errors import UserError
+from dragoman.model.languages import nearest
+from dragoman.services.endpoint.glossaries import Glossaries, GlossaryNotFoundError
+from dragoman.services.endpoint.keys import ASKING
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.texts.glossary import Glossary
 
 
 async def with_terms(question: Question, stored: Glossaries, name: str | None, terms: Any) -> Question:

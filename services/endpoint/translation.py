@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.models.origin import Origin
-from services.texts.options import TextOptions
+from dragoman.services.models.origin import Origin
+from dragoman.services.texts.options import TextOptions
 
 
 @dataclass(frozen=True)

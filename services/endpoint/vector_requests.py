@@ -6,10 +6,10 @@ import numpy as np
 import pydantic
 from pydantic import Field, FiniteFloat
 
-from model.word_vectors.embeddings import METHODS, Method
-from services.endpoint.requests import Parameters, Strings, Text, refuse, whole_number
-from services.models.questions import AnalogyOf, NeighboursOf, Question
-from services.settings import Limits
+from dragoman.model.word_vectors.embeddings import METHODS, Method
+from dragoman.services.endpoint.requests import Parameters, Strings, Text, refuse, whole_number
+from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question
+from dragoman.services.settings import Limits
 
 
 class SearchRequest(Parameters):

@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.keys import Keys
-from services.endpoint.requests import check_key, parameters, validate
-from services.endpoint.vector_requests import AnalogyRequest, NeighboursRequest, SearchRequest
-from services.models.loaded_vectors import LoadedVectors, Refused
-from services.models.questions import Question, VectorOf
-from services.settings import Limits
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.requests import check_key, parameters, validate
+from dragoman.services.endpoint.vector_requests import AnalogyRequest, NeighboursRequest, SearchRequest
+from dragoman.services.models.loaded_vectors import LoadedVectors, Refused
+from dragoman.services.models.questions import Question, VectorOf
+from dragoman.services.settings import Limits
 
 VectorsQueue: TypeAlias = InferenceQueue[LoadedVectors, Question, dict[str, Any] | Refused]
 

@@ -12,8 +12,8 @@ from typing import Any, Literal
 import uvicorn
 from starlette.types import ASGIApp
 
-from model.errors import UserError
-from services.http.connections import connection_class
+from dragoman.model.errors import UserError
+from dragoman.services.http.connections import connection_class
 
 ACCEPTED_AT_ONCE = 32  # connections that asyncio accepts in one go, before it handles any of them
 SPARE = 256  # descriptors besides connections: files, libraries, accepted connections not handled yet

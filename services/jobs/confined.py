@@ -1,10 +1,10 @@
 """Runs a job's command in a confined process: checks the plan again, gives up other files, then begins.
 
-    python -m services.jobs.confined VERB WORD...
+    python -m dragoman.services.jobs.confined VERB WORD...
 
 A link may have changed between the plan and the start. So every file that the words lead to now must be one that the
-service has granted. Then the process confines itself, see `model.confinement`, and Ray's token is removed from where it
-could be read: a command that needs no Ray has no token.
+service has granted. Then the process confines itself, see `model/confinement.py`, and Ray's token is removed from
+where it could be read: a command that needs no Ray has no token.
 """
 
 import importlib
@@ -14,12 +14,12 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from conf import compose
-from conf.endings import run_process
-from model import landlock
-from model.confinement import Grant, confine, read_grant
-from model.errors import UserError
-from services.jobs.planning.refusals import SPREADING, Areas, check_values, check_words, shipped_words
+from dragoman.conf import compose
+from dragoman.conf.endings import run_process
+from dragoman.model import landlock
+from dragoman.model.confinement import Grant, confine, read_grant
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.planning.refusals import SPREADING, Areas, check_values, check_words, shipped_words
 
 TOKEN, TOKEN_PATH = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 ADDRESS = "cluster.address=auto"  # the service's own word, for commands that ask the cluster for workers
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
             keep_token(verb in SPREADING and ADDRESS in words)
             if landlock.version():
                 confine(grant, tempfile.gettempdir())
-        code: int = importlib.import_module("services.cli").main([verb, *words])
+        code: int = importlib.import_module("dragoman.services.cli").main([verb, *words])
         return code
 
 

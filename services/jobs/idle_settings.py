@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from model.ranges import Range, Share
+from dragoman.model.ranges import Range, Share
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from model.ranges import Amount, Whole
+from dragoman.model.ranges import Amount, Whole
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from model.errors import UserError
-from model.ranges import Count, Whole
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Count, Whole
 
 
 @dataclass

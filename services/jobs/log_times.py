@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-from model.untrusted import open_regular
+from dragoman.model.untrusted import open_regular
 
 PACE = 1.0  # seconds between two rows
 WIDTH = 28  # bytes of a row: 15 and 11 digits, a blank and a line feed

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, get_args
 
-from model.ranges import Interval, Range
+from dragoman.model.ranges import Interval, Range
 
 # forecast: it runs longer than was promised; idle: GPUs that it holds do not work
 Event = Literal["succeeded", "failed", "stuck", "preempted", "forecast", "idle"]

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from model.errors import UserError, unknown
-from model.ranges import Interval, Range
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.ranges import Interval, Range
 
 ROLES = ("viewer", "submitter", "admin")
 ANYBODY = "*"

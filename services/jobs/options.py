@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from conf.again import key_of
+from dragoman.conf.again import key_of
 
 # Options that a preset keeps; the others name the service, or are no part of a submission.
 KEPT = ("priority", "project", "after", "tags", "notify", "retries", "max_hours", "by")

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from model.files import atomic_write
-from model.untrusted import open_regular, read_object, read_word, whole
+from dragoman.model.files import atomic_write
+from dragoman.model.untrusted import open_regular, read_object, read_word, whole
 
 Request = Literal["yield", "stop"]
 YIELDED = 75  # the exit code of an attempt that made room (EX_TEMPFAIL: try again later)

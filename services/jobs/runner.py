@@ -1,6 +1,6 @@
 """Runs a job on the cluster: the command as a child process, its record, its log, and requests to it.
 
-    python -m services.jobs.runner HOME JOB NUMBER VERB WORD...
+    python -m dragoman.services.jobs.runner HOME JOB NUMBER VERB WORD...
 
 The child writes directly to the log, so nothing is lost if a process dies; new output is also copied to standard
 output, which Ray keeps, and its times are noted beside the log, as is what the job's processes use. A request or
@@ -21,11 +21,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from conf.interrupts import end_with_parent, handled_by
-from model.confinement import read_grant, temporary_prefix
-from model.usage.recorder import start_recorder
-from services.jobs.log_times import Stamps
-from services.jobs.records import YIELDED, Attempt, attempt_of
+from dragoman.conf.interrupts import end_with_parent, handled_by
+from dragoman.model.confinement import read_grant, temporary_prefix
+from dragoman.model.usage.recorder import start_recorder
+from dragoman.services.jobs.log_times import Stamps
+from dragoman.services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
 IN_ORDER = {128 + signal.SIGTERM, 128 + signal.SIGINT}  # exit codes of a command that ended on request
@@ -52,7 +52,7 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
     prefix = temporary_prefix()
     with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
         os.environ["TMPDIR"] = folder
-        code = _run(attempt, [sys.executable, "-m", "services.jobs.confined", *words], descriptor, received)
+        code = _run(attempt, [sys.executable, "-m", "dragoman.services.jobs.confined", *words], descriptor, received)
     for left in Path(folder).parent.glob(f"{prefix}*"):  # of workers that Ray has ended
         shutil.rmtree(left, ignore_errors=True)
     grant = read_grant()

@@ -3,14 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from model.errors import UserError
-from model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
-from services.jobs.idle_settings import IdleConfig
-from services.jobs.keep_settings import KeepConfig
-from services.jobs.kueue_settings import KueueConfig
-from services.jobs.notify_settings import NotifyConfig
-from services.jobs.oidc_settings import LOOPBACK, OidcConfig, check_web_address
-from services.telemetry.traceparent import check_address
+from dragoman.model.errors import UserError
+from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
+from dragoman.services.jobs.idle_settings import IdleConfig
+from dragoman.services.jobs.keep_settings import KeepConfig
+from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.notify_settings import NotifyConfig
+from dragoman.services.jobs.oidc_settings import LOOPBACK, OidcConfig, check_web_address
+from dragoman.services.telemetry.traceparent import check_address
 
 
 @dataclass

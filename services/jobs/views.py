@@ -4,7 +4,7 @@ from typing import Any
 
 from typing_extensions import TypedDict  # pydantic takes the standard library's from Python 3.12 on
 
-from services.jobs.states import State
+from dragoman.services.jobs.states import State
 
 
 class Job(TypedDict):

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader
 
-from model.durations import duration
-from model.files import atomic_write
-from services.lines.recipe import Step
+from dragoman.model.durations import duration
+from dragoman.model.files import atomic_write
+from dragoman.services.lines.recipe import Step
 
 State = Literal["up to date", "not needed", "waiting", "running", "done", "failed", "stopped"]
 WIDTH, HEIGHT, GAP_X, GAP_Y = 170, 52, 26, 44  # of a step in the graph, and between two, in pixels

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from conf import compose
-from model.errors import UserError
-from services.lines.settings import LineRoot
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.services.lines.settings import LineRoot
 
 VARIABLE = re.compile(r"vars\.([\w-]+)=(.*)", re.DOTALL)
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
         if not wanted:
             raise UserError("say which line: dragoman line LINE.yaml, or a recipe such as dragoman line student")
         changes = {match[1]: _value(match) for match in changed}
-        code: int = importlib.import_module("services.lines.line").run_line(root, wanted, changes)
+        code: int = importlib.import_module("dragoman.services.lines.line").run_line(root, wanted, changes)
         return code
 
     return compose.run(work, LineRoot, ours, "line")

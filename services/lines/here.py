@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from conf.interrupts import end_with_parent
-from model.errors import ServiceError
-from services.lines.board import Board
-from services.lines.recipe import Step
+from dragoman.conf.interrupts import end_with_parent
+from dragoman.model.errors import ServiceError
+from dragoman.services.lines.board import Board
+from dragoman.services.lines.recipe import Step
 
 Made = Callable[[Step, str], None]  # called after a step, with its job's id
 

@@ -9,18 +9,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from conf import compose
-from model.errors import UserError
-from model.storage.places import is_address
-from services.jobs.client import entries, verbs
-from services.jobs.planning.refusals import VERBS as QUEUED_VERBS
-from services.jobs.planning.rehearsal import UNSEEN, rehearse
-from services.lines.board import Board, State
-from services.lines.here import run_here
-from services.lines.queued import run_queued
-from services.lines.recipe import Step, find_recipe, read_line
-from services.lines.records import Records
-from services.lines.settings import LineRoot
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.storage.places import is_address
+from dragoman.services.jobs.client import entries, verbs
+from dragoman.services.jobs.planning.refusals import VERBS as QUEUED_VERBS
+from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
+from dragoman.services.lines.board import Board, State
+from dragoman.services.lines.here import run_here
+from dragoman.services.lines.queued import run_queued
+from dragoman.services.lines.recipe import Step, find_recipe, read_line
+from dragoman.services.lines.records import Records
+from dragoman.services.lines.settings import LineRoot
 
 logger = logging.getLogger(__name__)
 

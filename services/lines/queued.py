@@ -3,13 +3,13 @@
 import time
 from collections.abc import Sequence
 
-from model.errors import ServiceError
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.states import ACTIVE, ENDED, State
-from services.lines.board import Board
-from services.lines.here import Made
-from services.lines.recipe import Step
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.states import ACTIVE, ENDED, State
+from dragoman.services.lines.board import Board
+from dragoman.services.lines.here import Made
+from dragoman.services.lines.recipe import Step
 
 TICK = 1.0  # seconds between two looks at the jobs
 

@@ -23,10 +23,10 @@ from typing import Any
 
 import yaml
 
-from model.errors import UserError, unknown
-from model.names import check_name
-from model.storage.places import is_address
-from services.version import version
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.names import check_name
+from dragoman.model.storage.places import is_address
+from dragoman.services.version import version
 
 RECIPES = Path(__file__).parent / "recipes"
 REFERENCE = re.compile(r"\$\{([\w-]+)\.(\w+)\}")

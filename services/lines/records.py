@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 from typing import Any, Literal
 
-from model.errors import UserError
-from model.files import atomic_write, file_sha256
-from model.untrusted import read_object
-from services.lines.recipe import Step
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write, file_sha256
+from dragoman.model.untrusted import read_object
+from dragoman.services.lines.recipe import Step
 
 MOST_FILES = 100_000  # of a folder that a word names
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.client.settings import JobsConfig
 
 
 @dataclass

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 
-from model.errors import UserError
-from model.languages import nearest, standard_code
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
-from services.models.served import Card, Offer, Served
+from dragoman.model.errors import UserError
+from dragoman.model.languages import nearest, standard_code
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.served import Card, Offer, Served
 
 logger = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from model.errors import ServiceError, UserError
-from model.memory import return_freed
-from services.models.registry import ModelVersion
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.memory import return_freed
+from dragoman.services.models.registry import ModelVersion
 
 Model = TypeVar("Model")
 KNOWN = (UserError, ServiceError)  # whose messages stand for themselves

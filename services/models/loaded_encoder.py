@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.inference.sentence_vectors import SentenceVectors, load_any_bundle, sentence_vectors
-from services.models.named_loader import NamedLoader
-from services.models.origin import Origin
-from services.models.registry import ModelVersion
+from dragoman.model.inference.sentence_vectors import SentenceVectors, load_any_bundle, sentence_vectors
+from dragoman.services.models.named_loader import NamedLoader
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import ModelVersion
 
 Floats = NDArray[np.float32]
 TEXT = "The dog sees the man."  # what every new encoder must read

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from model.bundles.directory import bundle_kind
-from model.bundles.language import TextBundle, load_text_bundle
-from model.decoding.likely import MASK, Step, fill_steps, likely_path
-from model.errors import UserError
-from services.models.named_loader import NamedLoader
-from services.models.origin import Origin
-from services.models.registry import ModelVersion
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.language import TextBundle, load_text_bundle
+from dragoman.model.decoding.likely import MASK, Step, fill_steps, likely_path
+from dragoman.model.errors import UserError
+from dragoman.services.models.named_loader import NamedLoader
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import ModelVersion
 
 TEXT = "The dog sees the"  # what every new model must go on with
 KINDS = ("language", "masked")

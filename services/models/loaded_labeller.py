@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from model.bundles.directory import bundle_kind
-from model.bundles.labelled import KIND, load_label_bundle
-from model.errors import UserError
-from model.inference.labeller import Label, Labeller, TaggedWord, Words
-from services.models.named_loader import NamedLoader
-from services.models.origin import Origin
-from services.models.registry import ModelVersion
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.labelled import KIND, load_label_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.labeller import Label, Labeller, TaggedWord, Words
+from dragoman.services.models.named_loader import NamedLoader
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import ModelVersion
 
 TEXT = "The dog sees the man."  # what every new model must label
 Labelled: TypeAlias = list[Label] | list[TaggedWord]

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from model.alignment.attention_map import AlignmentConfig
-from model.bundles.ensemble import joined, load_ensemble
-from model.bundles.translation import TranslationBundle
-from model.errors import UserError
-from model.inference.aligner import Aligner, open_aligner
-from model.inference.kinds import check_translates, open_any_translator
-from model.inference.translator import Translation, Translator, open_translator
-from model.languages import MANY, base_language
-from model.settings import DecodeConfig, EngineName
-from services.models.origin import Origin
-from services.models.registry import UNREGISTERED, ModelVersion
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.bundles.ensemble import joined, load_ensemble
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.aligner import Aligner, open_aligner
+from dragoman.model.inference.kinds import check_translates, open_any_translator
+from dragoman.model.inference.translator import Translation, Translator, open_translator
+from dragoman.model.languages import MANY, base_language
+from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion
 
 logger = logging.getLogger(__name__)
 

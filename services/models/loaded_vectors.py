@@ -6,15 +6,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from model.bundles.vectors import VectorsBundle, load_vectors
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from services.models.origin import Origin
-from services.models.questions import NeighboursOf, Question, answers
-from services.models.registry import UNREGISTERED, ModelVersion
+from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.questions import NeighboursOf, Question, answers
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion
 
 if TYPE_CHECKING:
-    from model.inference.sentence_vectors import WordVectors  # it loads torch, which words' neighbours do not need
+    from dragoman.model.inference.sentence_vectors import (
+        WordVectors,  # it loads torch, which words' neighbours do not need
+    )
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class LoadedVectors:
     @cached_property
     def texts(self) -> "WordVectors | None":
         """Returns their vectors of texts; None for counted vectors, which are as wide as the vocabulary."""
-        from model.inference.sentence_vectors import WordVectors
+        from dragoman.model.inference.sentence_vectors import WordVectors
 
         if self.embeddings.sparse:
             return None

@@ -5,9 +5,9 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from model.errors import UserError
-from model.runs.bundles import find_bundle
-from services.models.registry import UNREGISTERED, ModelVersion, Registry
+from dragoman.model.errors import UserError
+from dragoman.model.runs.bundles import find_bundle
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
 
 Model = TypeVar("Model")
 logger = logging.getLogger(__name__)

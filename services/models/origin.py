@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from model.bundles.directory import Bundle
-from services.models.registry import ModelVersion
+from dragoman.model.bundles.directory import Bundle
+from dragoman.services.models.registry import ModelVersion
 
 
 @dataclass(frozen=True)

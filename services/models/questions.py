@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings, Method, Neighbour, Search
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings, Method, Neighbour, Search
 
 DIGITS = 6  # of a similarity; float32 has about 7
 

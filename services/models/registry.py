@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import again
-from model.addresses import mask_address, mask_secrets
-from model.errors import ServiceError, UserError, reason
-from model.mlflow_client import PAGE, all_versions, download, mlflow_client
-from model.names import check_name
+from dragoman.conf import again
+from dragoman.model.addresses import mask_address, mask_secrets
+from dragoman.model.errors import ServiceError, UserError, reason
+from dragoman.model.mlflow_client import PAGE, all_versions, download, mlflow_client
+from dragoman.model.names import check_name
 
 REFERENCE = re.compile(r"models:/(?P<name>[^/@]+)(?:@(?P<alias>[^/@]+)|/(?P<version>\d+))")
 logger = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from model.languages import standard_code
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
-from services.models.registry import REFERENCE
+from dragoman.model.languages import standard_code
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import REFERENCE
 
 
 class Place(Protocol):

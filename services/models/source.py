@@ -6,17 +6,17 @@ from pathlib import Path
 
 import torch
 
-from model.alignment.attention_map import AlignmentConfig
-from model.bundles.download import bundle_folder
-from model.bundles.language import TextBundle, TextKind, load_text_bundle
-from model.bundles.translation import TranslationBundle, load_bundle
-from model.errors import UserError
-from model.inference.kinds import check_translates
-from model.runs.bundles import bundles, find_bundle
-from model.settings import DecodeConfig
-from services.models.loaded_model import LoadedModel, load_model, load_several
-from services.models.registry import UNREGISTERED, ModelVersion, Registry
-from services.settings import BundleSource, ModelSource
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.bundles.download import bundle_folder
+from dragoman.model.bundles.language import TextBundle, TextKind, load_text_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import check_translates
+from dragoman.model.runs.bundles import bundles, find_bundle
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.models.loaded_model import LoadedModel, load_model, load_several
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry
+from dragoman.services.settings import BundleSource, ModelSource
 
 REGISTERED = "models:/"  # prefix of a name in the registry; anything else is a bundle's place
 logger = logging.getLogger(__name__)

@@ -5,12 +5,12 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from conf import again
-from model.bundles.directory import CONFIG, bundle_kind
-from model.errors import UserError
-from model.runs.bundles import bundles, find_bundle
-from services.models.loaded_vectors import LoadedVectors, load_vectors_model
-from services.models.registry import UNREGISTERED, ModelVersion, Registry, names_a_model
+from dragoman.conf import again
+from dragoman.model.bundles.directory import CONFIG, bundle_kind
+from dragoman.model.errors import UserError
+from dragoman.model.runs.bundles import bundles, find_bundle
+from dragoman.services.models.loaded_vectors import LoadedVectors, load_vectors_model
+from dragoman.services.models.registry import UNREGISTERED, ModelVersion, Registry, names_a_model
 
 logger = logging.getLogger(__name__)
 

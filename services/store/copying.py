@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import JSON, MetaData, delete, func, insert, inspect, make_url, select, text
 
-from model.errors import ServiceError, UserError
-from services.store.database import DRIVERS, Database, answering
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.store.database import DRIVERS, Database, answering
 
 AT_ONCE = 1000  # rows
 HEADER = b"SQLite format 3\0"

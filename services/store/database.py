@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, OperationalError, ProgrammingError
 from sqlalchemy.orm import Session
 
-from model.errors import ServiceError, UserError, reason
+from dragoman.model.errors import ServiceError, UserError, reason
 
 BUSY = 30.0  # seconds that a writer waits for another
 CONNECTIONS = 45  # kept open; more are opened and closed

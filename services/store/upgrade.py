@@ -10,8 +10,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
 
-from model.errors import UserError, reason
-from services.store.database import Database
+from dragoman.model.errors import UserError, reason
+from dragoman.services.store.database import Database
 
 
 @dataclass(frozen=True)

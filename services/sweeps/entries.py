@@ -5,11 +5,11 @@ import re
 import sys
 from collections.abc import Sequence
 
-from conf import compose
-from model.errors import UserError, unknown
-from model.names import check_name
-from services.sweeps.settings import SweepRoot
-from services.sweeps.space import read_space, read_words
+from dragoman.conf import compose
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.names import check_name
+from dragoman.services.sweeps.settings import SweepRoot
+from dragoman.services.sweeps.space import read_space, read_words
 
 OURS = re.compile(r"[+~]*(sweep[.=]|jobs[.=]|name=)")  # the sweep's own words; all others are the trials'
 TRIES = ("train",)  # commands with a curve to judge by
@@ -42,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
     def work(root: SweepRoot) -> int:
         check(root)
-        code: int = importlib.import_module("services.sweeps.sweep").sweep(root, space)
+        code: int = importlib.import_module("dragoman.services.sweeps.sweep").sweep(root, space)
         return code
 
     # With the trials' words: they determine the sweep's name, folder and MLflow, and misspelt keys are refused here.

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from services.models.registry import Registry
+from dragoman.model.errors import UserError
+from dragoman.services.models.registry import Registry
 
 logger = logging.getLogger(__name__)
 NOTE = "mlflow.note.content"

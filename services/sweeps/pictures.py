@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
 
-from model.files import atomic_path
-from services.jobs.service.importance import ENOUGH
-from services.jobs.service.importance import importance as importance_of
-from services.sweeps.study import finished
+from dragoman.model.files import atomic_path
+from dragoman.services.jobs.service.importance import ENOUGH
+from dragoman.services.jobs.service.importance import importance as importance_of
+from dragoman.services.sweeps.study import finished
 
 LOSER, BEST = "#b8b8b8", "#c2410c"
 COLOURS = "viridis"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from model.errors import ServiceError, UserError
-from model.plural import plural
-from services.jobs.client.client import JobClient
-from services.jobs.states import ENDED
-from services.sweeps.settings import SweepConfig
-from services.sweeps.space import Space
-from services.sweeps.study import best_of, finished, shown
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.plural import plural
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.states import ENDED
+from dragoman.services.sweeps.settings import SweepConfig
+from dragoman.services.sweeps.space import Space
+from dragoman.services.sweeps.study import best_of, finished, shown
 
 TICK = 1.0  # seconds between two checks of running jobs
 TRIED = ("registry.register=false", "evaluate.split=valid")  # a trial is not registered, and does not use the test set

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from model.ranges import Count, Seed, TwoOrMore, check_ranges
-from services.jobs.client.settings import JobsConfig
+from dragoman.model.ranges import Count, Seed, TwoOrMore, check_ranges
+from dragoman.services.jobs.client.settings import JobsConfig
 
 
 @dataclass

@@ -12,7 +12,7 @@ from hydra.core.override_parser.types import IntervalSweep, RangeSweep
 from hydra.errors import HydraException
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import optuna
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from model.errors import UserError
-from services.sweeps.settings import SweepConfig
-from services.sweeps.space import Space
+from dragoman.model.errors import UserError
+from dragoman.services.sweeps.settings import SweepConfig
+from dragoman.services.sweeps.space import Space
 
 STARTUP = 5  # random trials before tpe uses its results
 

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import optuna
 
-from conf import compose, showing
-from conf.interrupts import held_signals
-from model.errors import interrupt_in
-from model.runs.record import read_tracked, write_tracked
-from model.untrusted import read_object
-from services.jobs.client import entries, table, verbs
-from services.jobs.up.mlflow_logins import local_login
-from services.models.registry import Registry
-from services.sweeps.parent import Parent
-from services.sweeps.pictures import draw
-from services.sweeps.search import Search, release
-from services.sweeps.settings import SweepRoot
-from services.sweeps.space import Space
-from services.sweeps.study import finished, most_trials, open_study, quiet_optuna, records
-from services.sweeps.study import table as rows
+from dragoman.conf import compose, showing
+from dragoman.conf.interrupts import held_signals
+from dragoman.model.errors import interrupt_in
+from dragoman.model.runs.record import read_tracked, write_tracked
+from dragoman.model.untrusted import read_object
+from dragoman.services.jobs.client import entries, table, verbs
+from dragoman.services.jobs.up.mlflow_logins import local_login
+from dragoman.services.models.registry import Registry
+from dragoman.services.sweeps.parent import Parent
+from dragoman.services.sweeps.pictures import draw
+from dragoman.services.sweeps.search import Search, release
+from dragoman.services.sweeps.settings import SweepRoot
+from dragoman.services.sweeps.space import Space
+from dragoman.services.sweeps.study import finished, most_trials, open_study, quiet_optuna, records
+from dragoman.services.sweeps.study import table as rows
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from opentelemetry.metrics import CallbackOptions, Observation
 from starlette.types import Scope
 
-from services.telemetry.telemetry import MEASURED, Telemetry
+from dragoman.services.telemetry.telemetry import MEASURED, Telemetry
 
 HTTP_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)  # as FastAPI's
 

@@ -15,7 +15,7 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from services.telemetry.traceparent import TraceParent
+from dragoman.services.telemetry.traceparent import TraceParent
 
 _next: ContextVar[str | None] = ContextVar("span", default=None)  # the id of the next span
 

@@ -14,7 +14,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from model.files import atomic_write
+from dragoman.model.files import atomic_write
 
 EVERY = 1.0  # seconds between two notes of a process's metrics
 GONE = "gone.prom"  # the sum of processes that have died

@@ -20,9 +20,9 @@ from opentelemetry.trace import Tracer, get_current_span
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
 
-from services.telemetry.spans import FixedIds
-from services.telemetry.traceparent import TraceParent, check_address
-from services.version import version
+from dragoman.services.telemetry.spans import FixedIds
+from dragoman.services.telemetry.traceparent import TraceParent, check_address
+from dragoman.services.version import version
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"  # of Prometheus' text format
 UNMEASURED = frozenset({"/metrics"})

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.texts.parts import Part, RunState
-from services.texts.protected import has_letter
-from services.texts.runs import Mask, Span, Tag
-from services.texts.targets import MARKS, Place, Target
+from dragoman.services.texts.parts import Part, RunState
+from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.runs import Mask, Span, Tag
+from dragoman.services.texts.targets import MARKS, Place, Target
 
 
 @dataclass(eq=False)

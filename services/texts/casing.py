@@ -1,6 +1,6 @@
 """Capitals: a text in capitals is given to the model as a sentence, and its translation is put in capitals."""
 
-from model.languages import base_language
+from dragoman.model.languages import base_language
 
 # Languages whose nouns have capitals: what begins a sentence may keep its capital elsewhere.
 NOUN_CAPITALS = frozenset(("de", "lb", "nds", "bar", "gsw"))

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import regex
 
-from model.errors import UserError
-from model.languages import base_language
-from services.texts.stems import stem
-from services.texts.tbx import read_tbx
+from dragoman.model.errors import UserError
+from dragoman.model.languages import base_language
+from dragoman.services.texts.stems import stem
+from dragoman.services.texts.tbx import read_tbx
 
 MOST_TERMS = 10_000
 MOST_WORDS = 12  # of a term that is found in other forms

@@ -6,9 +6,9 @@ from typing import Literal
 
 import regex
 
-from services.texts import casing
-from services.texts.runs import Mask, Run, Span
-from services.texts.stand_ins import Pair, StandIns
+from dragoman.services.texts import casing
+from dragoman.services.texts.runs import Mask, Run, Span
+from dragoman.services.texts.stand_ins import Pair, StandIns
 
 _STOP = regex.compile(r"(?:[\p{Sentence_Terminal}…]+|[:;])[\"'”’»)\]]*$")
 PLAIN_SCRIPT = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Armenian}\p{Georgian}\p{Hebrew}\p{N}\"'”’»)\]]$")

@@ -9,12 +9,12 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from model.errors import UserError
-from services.texts.markup import DEEPEST, read_html
-from services.texts.options import TextOptions
-from services.texts.pairing import pair_tags
-from services.texts.protected import find_masks, has_letter
-from services.texts.runs import Mask, Node, Run, Tag
+from dragoman.model.errors import UserError
+from dragoman.services.texts.markup import DEEPEST, read_html
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.pairing import pair_tags
+from dragoman.services.texts.protected import find_masks, has_letter
+from dragoman.services.texts.runs import Mask, Node, Run, Tag
 
 DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further inside are text
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
 
-from services.texts.options import TextOptions
-from services.texts.protected import find_masks, has_letter
-from services.texts.runs import Mask, Node, Run, Tag
-from services.texts.trees import Child, Element, Loose, Text, read_html_tree, read_xml_tree, source_of
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import find_masks, has_letter
+from dragoman.services.texts.runs import Mask, Node, Run, Tag
+from dragoman.services.texts.trees import Child, Element, Loose, Text, read_html_tree, read_xml_tree, source_of
 
 DEEPEST = 100  # elements inside of each other
 # Elements of HTML that stand inside of a sentence; others begin a new one, but for unknown ones with a hyphen.

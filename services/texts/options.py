@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from services.texts.glossary import Glossary
-from services.texts.known import Known
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.known import Known
 
 Format = Literal["text", "html", "xml", "markdown"]
 SplitSentences = Literal["on", "off", "newlines", "nonewlines"]  # on: a line feed ends one that does not go on

@@ -4,7 +4,7 @@ import itertools
 from bisect import bisect_right
 from collections import Counter
 
-from services.texts.runs import Mask, Run, Tag
+from dragoman.services.texts.runs import Mask, Run, Tag
 
 
 def pair_tags(run: Run) -> Run:

@@ -5,17 +5,17 @@ from dataclasses import dataclass, field, replace
 
 import regex
 
-from model.inference.translator import Translation
-from model.languages import base_language
-from model.text.loops import collapse
-from services.texts import casing, lines, quotes, short
-from services.texts.lines import Line
-from services.texts.options import TextOptions
-from services.texts.protected import has_letter
-from services.texts.runs import Mask, Run, Span
-from services.texts.segmentation import find_segments, shadow, trim
-from services.texts.stand_ins import StandIns
-from services.texts.targets import Target, read_translation
+from dragoman.model.inference.translator import Translation
+from dragoman.model.languages import base_language
+from dragoman.model.text.loops import collapse
+from dragoman.services.texts import casing, lines, quotes, short
+from dragoman.services.texts.lines import Line
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.runs import Mask, Run, Span
+from dragoman.services.texts.segmentation import find_segments, shadow, trim
+from dragoman.services.texts.stand_ins import StandIns
+from dragoman.services.texts.targets import Target, read_translation
 
 TURNS = 1  # other stand-ins are tried so often before a sentence is cut
 MOST_TRIES = 8  # a part is asked so often at most; the last time without what was lost

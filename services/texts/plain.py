@@ -1,9 +1,9 @@
 """Plain text as one run: what must not change is masked, tags that stand in it stay around their words."""
 
-from services.texts.options import TextOptions
-from services.texts.pairing import pair_tags
-from services.texts.protected import find_masks
-from services.texts.runs import Node, Run
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.pairing import pair_tags
+from dragoman.services.texts.protected import find_masks
+from dragoman.services.texts.runs import Node, Run
 
 
 def read_plain(text: str, options: TextOptions) -> list[Node]:

@@ -14,22 +14,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from model.errors import UserError
-from model.inference.translator import Translation
-from services.models.loaded_model import LoadedModel
-from services.texts.assembly import Writer, Written, assemble, place_tags
-from services.texts.glossary import Glossary
-from services.texts.known import Match
-from services.texts.markdown import read_markdown
-from services.texts.markup import read_html, read_xml
-from services.texts.options import Format, TextOptions
-from services.texts.parts import Part, RunState
-from services.texts.plain import read_plain
-from services.texts.report import count_lost, make_report
-from services.texts.runs import Mask, Node, Run, Tag
-from services.texts.short import NBEST, is_short
-from services.texts.stand_ins import StandIns, stand_ins_of
-from services.texts.targets import Target, read_translation
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Translation
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.texts.assembly import Writer, Written, assemble, place_tags
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.known import Match
+from dragoman.services.texts.markdown import read_markdown
+from dragoman.services.texts.markup import read_html, read_xml
+from dragoman.services.texts.options import Format, TextOptions
+from dragoman.services.texts.parts import Part, RunState
+from dragoman.services.texts.plain import read_plain
+from dragoman.services.texts.report import count_lost, make_report
+from dragoman.services.texts.runs import Mask, Node, Run, Tag
+from dragoman.services.texts.short import NBEST, is_short
+from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
+from dragoman.services.texts.targets import Target, read_translation
 
 EXACT = 100.0  # score of a known translation of this very text
 

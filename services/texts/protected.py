@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import regex
 
-from model.text.units import UNITS
-from services.texts import icu
-from services.texts.runs import Mask, Run
+from dragoman.model.text.units import UNITS
+from dragoman.services.texts import icu
+from dragoman.services.texts.runs import Mask, Run
 
 _DOMAINS = "com|org|net|edu|gov|int|info|io|dev|app|eu|de|at|ch|fr|es|it|nl|pl|uk|us|ru|cn|jp|br"
 _DIGITS = r"\p{Nd}+(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}+)*"

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from services.texts.runs import Mask, Span
+from dragoman.services.texts.runs import Mask, Span
 
 QUOTES = '"“”„«»「」『』'  # of all languages: a translation may have those of its own
 BRACKETS = "()[]（）"

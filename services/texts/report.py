@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.texts.assembly import Written
-from services.texts.glossary import article_before
-from services.texts.parts import RunState
-from services.texts.runs import Kept, Mask, Run, Tag
+from dragoman.services.texts.assembly import Written
+from dragoman.services.texts.glossary import article_before
+from dragoman.services.texts.parts import RunState
+from dragoman.services.texts.runs import Kept, Mask, Run, Tag
 
 JOINED = ("lost", "cut", "long", "loops", "untranslated")  # lists of texts
 

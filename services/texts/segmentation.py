@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import regex
 
-from model.text.sentences import split
-from services.texts.options import TextOptions
-from services.texts.protected import has_letter
-from services.texts.runs import Mask, Run, Span
+from dragoman.model.text.sentences import split
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.runs import Mask, Run, Span
 
 # What begins a line and is not of its sentence: bullets, numbers, headings, quoted lines, boxes to tick.
 _MARKER = regex.compile(

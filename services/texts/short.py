@@ -10,10 +10,10 @@ from typing import Literal
 
 import regex
 
-from model.inference.translator import Alternative, Translation
-from model.languages import base_language
-from services.texts import casing
-from services.texts.lines import Line
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.languages import base_language
+from dragoman.services.texts import casing
+from dragoman.services.texts.lines import Line
 
 Form = Literal["", "small", "given"]  # the line as any other; in small letters; with the capitals of the text
 WORDS = 3  # words of a text that is short

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from model.languages import base_language
-from services.models.loaded_model import LoadedModel
+from dragoman.model.languages import base_language
+from dragoman.services.models.loaded_model import LoadedModel
 
 NAMES = ("Peter", "Anna", "Martin", "Maria", "Paul", "Emma", "Karl", "Julia", "Otto", "Eva", "Berlin", "Madrid")
 DIGITS = ("7", "12", "35", "48", "63", "91")

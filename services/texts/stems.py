@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import snowballstemmer
 
-from model.languages import base_language
+from dragoman.model.languages import base_language
 
 ALGORITHMS = {
     **{"ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish", "nl": "dutch"},

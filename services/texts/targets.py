@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 
 import regex
 
-from model.inference.translator import Translation
-from services.texts import casing
-from services.texts.lines import PLAIN_SCRIPT, Line
-from services.texts.runs import Mask, Span
-from services.texts.stems import stem
+from dragoman.model.inference.translator import Translation
+from dragoman.services.texts import casing
+from dragoman.services.texts.lines import PLAIN_SCRIPT, Line
+from dragoman.services.texts.runs import Mask, Span
+from dragoman.services.texts.stems import stem
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")

@@ -5,8 +5,8 @@ from typing import Any
 
 from lxml import etree
 
-from model.errors import UserError
-from model.languages import is_language, nearest
+from dragoman.model.errors import UserError
+from dragoman.model.languages import is_language, nearest
 
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 ENTRIES, SECTIONS, TERMS = ("termEntry", "conceptEntry"), ("langSet", "langSec"), ("tig", "ntig", "termSec")

@@ -10,7 +10,7 @@ from html import unescape
 from html.parser import HTMLParser
 from xml.parsers import expat
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 ROOT = "texts"
 VOID = frozenset(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from model.ports import free_ports
+from dragoman.model.ports import free_ports
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 COMPOSITION: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -144,7 +144,7 @@ def code_in_image() -> tuple[str, str]:
     here = subprocess.run(
         [sys.executable, "-c", DIGEST, str(REPOSITORY), *OURS], capture_output=True, text=True, check=True
     )
-    find = "import pathlib, services; print(pathlib.Path(services.__file__).parents[1])"
+    find = "import pathlib, dragoman; print(pathlib.Path(dragoman.__file__).parent)"
     where = podman("run", "--rm", "--network=none", "localhost/dragoman-train", "python", "-c", find).stdout.strip()
     there = podman("run", "--rm", "--network=none", "localhost/dragoman-train", "python", "-c", DIGEST, where, *OURS)
     return here.stdout.strip(), there.stdout.strip()

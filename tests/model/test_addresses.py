@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from model.addresses import mask_address, mask_credentials, mask_secrets, mlflow_login
+from dragoman.model.addresses import mask_address, mask_credentials, mask_secrets, mlflow_login
 
 
 def test_an_address_is_shown_without_its_secrets() -> None:

@@ -1,6 +1,6 @@
 """Tables for a terminal."""
 
-from model.columns import columns
+from dragoman.model.columns import columns
 
 
 def test_columns_are_as_wide_as_they_must_be() -> None:

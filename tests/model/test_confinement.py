@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from model import landlock
-from model.confinement import VARIABLE
+from dragoman.model import landlock
+from dragoman.model.confinement import VARIABLE
 
 pytestmark = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
 
 # Prints a line for each path: what stands there, or the name of the error.
 PROGRAM = """
 import os, sys, subprocess, tempfile, threading
-from model.confinement import Grant, confine, confine_worker, make_folder, read_grant
+from dragoman.model.confinement import Grant, confine, confine_worker, make_folder, read_grant
 from pathlib import Path
 temporary = sys.argv[1]
 if temporary == "worker":

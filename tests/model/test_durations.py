@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.durations import duration
+from dragoman.model.durations import duration
 
 
 @pytest.mark.parametrize(

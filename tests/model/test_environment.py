@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from model.environment import restore_environment
+from dragoman.model.environment import restore_environment
 
 
 def test_what_was_set_is_undone_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from model.files import atomic_directory, atomic_open, atomic_path, atomic_write, exclusive, file_sha256, remove_parts
+from dragoman.model.files import (
+    atomic_directory,
+    atomic_open,
+    atomic_path,
+    atomic_write,
+    exclusive,
+    file_sha256,
+    remove_parts,
+)
 
 
 def test_what_fails_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -54,7 +62,7 @@ def test_what_killed_writers_left_is_swept_below_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_second_holder_is_told_so_until_the_first_is_killed(tmp_path: Path, folder: bool) -> None:
     path = tmp_path if folder else tmp_path / "locks" / "lock"
-    code = "import pathlib, sys, time\nfrom model.files import exclusive\n"
+    code = "import pathlib, sys, time\nfrom dragoman.model.files import exclusive\n"
     code += "with exclusive(pathlib.Path(sys.argv[1])) as held: print(held, flush=True); time.sleep(600)"
     first = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None

@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.errors import UserError
-from model.inference.bleu import tokeniser
-from model.languages import (
+from dragoman.model.errors import UserError
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.model.languages import (
     base_language,
     is_single,
     language_by_script,

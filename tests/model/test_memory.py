@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from model.memory import PRODUCTS, keep_few_products, keep_freed_memory, return_freed
+from dragoman.model.memory import PRODUCTS, keep_few_products, keep_freed_memory, return_freed
 
 HOLES = """
-from model.memory import return_freed
+from dragoman.model.memory import return_freed
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
@@ -25,7 +25,7 @@ print(before - resident())
 
 AGAIN = """
 import resource
-from model.memory import keep_freed_memory
+from dragoman.model.memory import keep_freed_memory
 
 def pages():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.errors import UserError
-from model.names import LONGEST, check_name
+from dragoman.model.errors import UserError
+from dragoman.model.names import LONGEST, check_name
 
 PATHS = [
     "../../x",

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from model import openmp
-from model.openmp import limit_spinning
+from dragoman.model import openmp
+from dragoman.model.openmp import limit_spinning
 
 ROOT = Path(__file__).resolve().parents[2]
 # Modules that processes of ours begin with, and what is imported next: libraries that bring an OpenMP of their own.
 BEGINNINGS = {
-    "the command line": "import services.cli, torch",
-    "the endpoint's engine": "import services.cli, ctranslate2",
-    "python -m pipelines.train, under torchrun": "import pipelines.train",
-    "a worker of Ray, of a training or of tasks": "import pipelines.cluster.ray_train",
-    "a job": "import services.jobs.runner, torch",
+    "the command line": "import dragoman.services.cli, torch",
+    "the endpoint's engine": "import dragoman.services.cli, ctranslate2",
+    "python -m dragoman.pipelines.train, under torchrun": "import dragoman.pipelines.train",
+    "a worker of Ray, of a training or of tasks": "import dragoman.pipelines.cluster.ray_train",
+    "a job": "import dragoman.services.jobs.runner, torch",
     "python -m bench train": "import bench.__main__; bench.__main__.main(['nonsense']); import torch",
     "tests": "import tests.conftest, torch",
 }
@@ -40,8 +40,8 @@ def test_the_limit_is_set_before_openmp_is_loaded(code: str) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libgomp is what torch has on Linux")
 def test_a_policy_of_the_users_stays() -> None:
-    assert spinning("import services.cli, torch", OMP_WAIT_POLICY="PASSIVE") == {"0"}
-    assert spinning("import services.cli, torch", GOMP_SPINCOUNT="17") == {"17"}
+    assert spinning("import dragoman.services.cli, torch", OMP_WAIT_POLICY="PASSIVE") == {"0"}
+    assert spinning("import dragoman.services.cli, torch", GOMP_SPINCOUNT="17") == {"17"}
 
 
 def test_the_limit_is_set_unless_there_is_a_choice() -> None:

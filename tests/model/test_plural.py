@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.plural import plural
+from dragoman.model.plural import plural
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from model import precision
-from model.precision import Rates, cannot_run, decide, kept_rates
+from dragoman.model import precision
+from dragoman.model.precision import Rates, cannot_run, decide, kept_rates
 
 CPU = torch.device("cpu")
 PRODUCTS, LSTM = nn.Linear(2, 2), nn.LSTM(2, 2)
@@ -91,7 +91,8 @@ def test_trying_and_measuring_leave_threads_and_random_numbers_alone() -> None:
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="oneDNN's limits name x86 instruction sets")
 def test_a_processor_without_avx512_trains_in_fp32(tmp_path: Path) -> None:
     code = (
-        "import sys, torch; from pathlib import Path; from torch import nn; from model.precision import decide\n"
+        "import sys, torch; from pathlib import Path; from torch import nn\n"
+        "from dragoman.model.precision import decide\n"
         "for layer in (nn.Linear(2, 2), nn.LSTM(2, 2)):\n"
         "    print(decide(layer, torch.device('cpu'), Path(sys.argv[1])))\n"
     )

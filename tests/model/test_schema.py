@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from model.errors import UserError
-from model.schema import build
+from dragoman.model.errors import UserError
+from dragoman.model.schema import build
 
 
 @dataclass

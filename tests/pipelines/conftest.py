@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from model.shards.manifest import ShardsConfig
-from model.shards.reader import ShardReader
-from model.text.tokenizer import EOS, TokenizerConfig
-from model.text.tokenizers import load_pair
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus.read import staging
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
-from pipelines.settings import ClusterConfig
-from pipelines.shard import ShardResult
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import EOS, TokenizerConfig
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus.read import staging
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.shard import ShardResult
 from tests.pipelines.ray_cluster import RayCluster, ray_cluster
 
 WORDS = ["house", "tree", "meets", "the", "an", "small", "green", "river", "runs", "über", "naïve", "猫"]
@@ -33,7 +33,7 @@ def ray() -> Iterator[RayCluster]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks and shards from a few hundred lines."""
     monkeypatch.setattr(staging, "BLOCK_LINES", 100)
-    monkeypatch.setattr("pipelines.corpus.clean.misalignment_scan.BLOCK_LINES", 100)
+    monkeypatch.setattr("dragoman.pipelines.corpus.clean.misalignment_scan.BLOCK_LINES", 100)
 
 
 def make_pairs(count: int, seed: int) -> list[tuple[str, str]]:

@@ -6,8 +6,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from pipelines.config import Config
-from pipelines.shard import shard
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
 from tests.warm import CONTEXT
 
 PATIENCE = 240.0  # seconds
@@ -26,7 +26,7 @@ def kill_sharding(config: Config, where: str, call: int, settings: Mapping[str, 
 
 def shard_over_ray(config: Config, settings: Mapping[str, object]) -> None:
     """Shard, however small the corpus is, through Ray: this process may have imported it with other settings."""
-    changed = {**settings, "pipelines.cluster.map.WORTH_RAY_LINES": 0}
+    changed = {**settings, "dragoman.pipelines.cluster.map.WORTH_RAY_LINES": 0}
     process = CONTEXT.Process(target=_shard_over_ray, args=(config, changed))
     process.start()
     process.join(PATIENCE)

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from model.runs import journal, paths
+from dragoman.model.runs import journal, paths
 from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from model.ports import free_ports
-from pipelines.cluster.embedded_ray import AT_IMPORT, NO_METRICS
+from dragoman.model.ports import free_ports
+from dragoman.pipelines.cluster.embedded_ray import AT_IMPORT, NO_METRICS
 from tests.warm import REPOSITORY
 
 CPUS = 2
@@ -57,7 +57,7 @@ def ray_cluster() -> Iterator[RayCluster]:
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     environment = token | AT_IMPORT | NO_METRICS | {"PYTHONPATH": str(REPOSITORY)}
     head = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cluster.ray_head", address, str(CPUS)],
+        [sys.executable, "-m", "dragoman.pipelines.cluster.ray_head", address, str(CPUS)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import entries
+from dragoman.pipelines import entries
 
 PATHS = [
     ("shard", "corpus.name", "../../x"),

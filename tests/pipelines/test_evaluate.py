@@ -12,22 +12,22 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
-from model.decoding.search import decode
-from model.errors import UserError
-from model.inference.engines import runs_int8
-from model.inference.translator import Translator, network_translator, open_translator
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.shards.manifest import Manifest, manifest_hash, write_manifest
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines import entries
-from pipelines.evaluation import tuning
-from pipelines.evaluation.metrics import quick_bleu
-from pipelines.evaluation.sets.stored import Translated, translate_once
-from pipelines.evaluation.translation import evaluate_bundle, held_out, report, score_parts, write_evaluation
-from pipelines.evaluation.tuning import gate_int8, tune_length_penalty
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.decoding.search import decode
+from dragoman.model.errors import UserError
+from dragoman.model.inference.engines import runs_int8
+from dragoman.model.inference.translator import Translator, network_translator, open_translator
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import Manifest, manifest_hash, write_manifest
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines import entries
+from dragoman.pipelines.evaluation import tuning
+from dragoman.pipelines.evaluation.metrics import quick_bleu
+from dragoman.pipelines.evaluation.sets.stored import Translated, translate_once
+from dragoman.pipelines.evaluation.translation import evaluate_bundle, held_out, report, score_parts, write_evaluation
+from dragoman.pipelines.evaluation.tuning import gate_int8, tune_length_penalty
 
 
 def lines(count: int, seed: int) -> list[str]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from model.bundles.directory import read_facts
-from services.cli import main
+from dragoman.model.bundles.directory import read_facts
+from dragoman.services.cli import main
 from tests import huggingface_folders as folders
 
 pytest.importorskip("transformers")

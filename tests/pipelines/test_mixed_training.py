@@ -8,17 +8,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conf import compose
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.tokenizer import PAD
-from model.text.tokenizers import load_pair
-from pipelines import entries
-from pipelines.config import Config
-from pipelines.shard import shard
-from pipelines.tasks.launch import train
-from pipelines.tasks.translation import make_loader
+from dragoman.conf import compose
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import PAD
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines import entries
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks.launch import train
+from dragoman.pipelines.tasks.translation import make_loader
 from tests.pipelines.conftest import Make
 from tests.pipelines.corpus.test_mixed import mix
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from pipelines.settings import TrainConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.settings import TrainConfig
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.shards.manifest import ShardsConfig
-from model.text.normalise import normalise
-from model.text.tokenizer import TokenizerConfig
-from pipelines.config import PathsConfig
-from pipelines.corpus.read.cutting import fill_auto_cut
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
-from pipelines.shard import record, shard, task
-from pipelines.tasks.translation import validate
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.config import PathsConfig
+from dragoman.pipelines.corpus.read.cutting import fill_auto_cut
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, SplitFiles
+from dragoman.pipelines.shard import record, shard, task
+from dragoman.pipelines.tasks.translation import validate
+from dragoman.pipelines.tracking.server import TrackingConfig
 from tests.pipelines.conftest import Make, directory_bytes, make_pairs, split_texts, write_pairs
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -217,7 +217,7 @@ def test_a_corpus_with_its_own_held_out_files_is_what_it_was_before_there_was_a_
 
 def test_the_record_of_a_sharding_has_the_keys_that_it_used(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded: list[dict[str, object]] = []
-    monkeypatch.setattr("pipelines.shard.record_sharding", lambda *given: recorded.append(given[2]))
+    monkeypatch.setattr("dragoman.pipelines.shard.record_sharding", lambda *given: recorded.append(given[2]))
     config = make("shards")
     record(config, shard(config))
     assert recorded[0]["seed"] == config.seed

@@ -6,26 +6,29 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.shards.manifest import ShardsConfig
-from pipelines.settings import ClusterConfig
-from pipelines.shard import shard
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.shard import shard
 from tests.pipelines.conftest import Make, directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
-SMALL = {"pipelines.corpus.read.staging.BLOCK_LINES": 100, "pipelines.corpus.clean.misalignment_scan.BLOCK_LINES": 100}
+SMALL = {
+    "dragoman.pipelines.corpus.read.staging.BLOCK_LINES": 100,
+    "dragoman.pipelines.corpus.clean.misalignment_scan.BLOCK_LINES": 100,
+}
 
 
 def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make, tmp_path: Path) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed")).directory)
     config = make("killed")
     for where, call in (
-        ("pipelines.corpus.parallel.clean_block", 5),
-        ("pipelines.corpus.parallel.make_plan", 1),
-        ("model.shards.writer._write_chunks", 3),  # within the third shard: its file is unnamed yet
-        ("pipelines.shard.write_manifest", 1),
+        ("dragoman.pipelines.corpus.parallel.clean_block", 5),
+        ("dragoman.pipelines.corpus.parallel.make_plan", 1),
+        ("dragoman.model.shards.writer._write_chunks", 3),  # within the third shard: its file is unnamed yet
+        ("dragoman.pipelines.shard.write_manifest", 1),
     ):
         kill_sharding(config, where, call, SMALL)
         assert not (config.shard_dir / "manifest.json").exists()
@@ -40,7 +43,7 @@ def test_what_another_configuration_left_unfinished_is_not_mixed_in(
 ) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed")).directory)
     unfinished = make("killed", seed=2, shards=ShardsConfig(chunk_records=16))
-    kill_sharding(unfinished, "pipelines.shard.write_manifest", 1, SMALL)
+    kill_sharding(unfinished, "dragoman.pipelines.shard.write_manifest", 1, SMALL)
     with caplog.at_level("INFO"):
         shard(make("killed"))
     assert "starting anew" in caplog.text
@@ -81,7 +84,7 @@ def test_a_full_disk_leaves_nothing_half_written_and_it_goes_on(
 
 
 def test_two_commands_at_once_do_not_share_a_folder(make: Make) -> None:
-    from pipelines.corpus.read.scratch import claim_directory
+    from dragoman.pipelines.corpus.read.scratch import claim_directory
 
     config = make("shards")
     with claim_directory(config.shard_dir), pytest.raises(UserError, match="another shard command is at work"):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from model.inference.translator import Alternative, Translation
-from pipelines import synthesize
-from pipelines.synthesize import main
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.pipelines import synthesize
+from dragoman.pipelines.synthesize import main
 
 SIZES = ("small", "big", "old")
 ENGLISH = [f"The {size} dog number {i} sleeps." for i in range(10) for size in SIZES]
@@ -37,10 +37,10 @@ class Reader:
 
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    from model.shards.manifest import Manifest, Split, write_manifest
-    from model.shards.writer import write_shard
-    from model.text.tokenizer import TokenizerConfig
-    from model.text.tokenizers import train_pair
+    from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+    from dragoman.model.shards.writer import write_shard
+    from dragoman.model.text.tokenizer import TokenizerConfig
+    from dragoman.model.text.tokenizers import train_pair
 
     folder = tmp_path / "shards"
     folder.mkdir()

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from model.runs import checkpoints
-from model.runs.spool import Spool
-from model.shards.reader import ShardReader
-from model.shards.verify import verify_once
-from pipelines.loaders.pairs import ChunkOrder, LaneLoader
-from pipelines.settings import LoaderConfig
+from dragoman.model.runs import checkpoints
+from dragoman.model.runs.spool import Spool
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.verify import verify_once
+from dragoman.pipelines.loaders.pairs import ChunkOrder, LaneLoader
+from dragoman.pipelines.settings import LoaderConfig
 from tests.pipelines.processes import finish, kill_tree, reached, start_verb, steps, wait_for
 from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command

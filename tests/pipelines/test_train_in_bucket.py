@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy
-from model.files import file_sha256
-from model.runs import journal, paths
-from model.storage import remote
-from model.storage.mirror import remote_of
-from pipelines.training import snapshots
+from dragoman.model.files import file_sha256
+from dragoman.model.runs import journal, paths
+from dragoman.model.storage import remote
+from dragoman.model.storage.mirror import remote_of
+from dragoman.pipelines.training import snapshots
 from tests.pipelines.processes import reached, wait_for
 from tests.warm import Command
 

@@ -17,8 +17,8 @@ import pytest
 
 from bench.ray_nodes import Cluster, no_namespaces, ray_nodes
 from bench.s3_server import Proxy, proxy_before
-from model.runs import journal, paths
-from model.storage import remote
+from dragoman.model.runs import journal, paths
+from dragoman.model.storage import remote
 from tests.pipelines.processes import wait_for
 from tests.pipelines.test_train_in_bucket import HOME, SETTINGS
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.writer import write_shard
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines.loaders.texts import unpack_split
-from pipelines.unpack import main
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.loaders.texts import unpack_split
+from dragoman.pipelines.unpack import main
 
 ENGLISH = [f"The {size} dog number {i} sleeps." for i in range(15) for size in ("small", "big")]
 GERMAN = [f"Der {size} Hund Nummer {i} schläft." for i in range(15) for size in ("kleine", "große")]
@@ -62,7 +62,7 @@ def test_a_file_is_whole_or_as_it_was(
         yield "a", "b"
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pipelines.unpack.unpack_split", full)
+    monkeypatch.setattr("dragoman.pipelines.unpack.unpack_split", full)
     assert main([f"paths.shards={directory}", f"unpack.output={out}"]) == 1
     assert [(path.name, path.read_text()) for path in out.iterdir()] == [("train.de.txt", "before")]
     assert "disk is full" in capsys.readouterr().err

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.language import save_text_bundle
-from model.bundles.translation import save_bundle
-from model.bundles.vectors import save_vectors
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train_pair
-from model.word_vectors.word2vec import Word2VecConfig
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.bundles.language import save_text_bundle
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.vectors import save_vectors
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 LINES = [
     "the dog sees the man .",

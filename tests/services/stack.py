@@ -18,7 +18,7 @@ import httpx
 import pytest
 import yaml
 
-from model.ports import free_ports
+from dragoman.model.ports import free_ports
 from tests.services.jobs.processes import end_trees
 
 REPOSITORY = Path(__file__).resolve().parents[2]

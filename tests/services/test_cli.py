@@ -11,10 +11,10 @@ from types import ModuleType
 
 import pytest
 
-from model.runs.paths import RECORD
-from services import cli
-from services.help import general_help, verb_help
-from services.verbs import take_json
+from dragoman.model.runs.paths import RECORD
+from dragoman.services import cli
+from dragoman.services.help import general_help, verb_help
+from dragoman.services.verbs import take_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 HEAVY = ("torch", "ray", "mlflow", "hydra", "omegaconf", "numpy", "fastapi")
@@ -22,7 +22,7 @@ HEAVY = ("torch", "ray", "mlflow", "hydra", "omegaconf", "numpy", "fastapi")
 
 def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "services.cli", *words],
+        [sys.executable, "-m", "dragoman.services.cli", *words],
         cwd=REPOSITORY,
         env=os.environ | environment,
         capture_output=True,
@@ -35,7 +35,7 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("words", ["[]", "['--help']", "['train', '--help']", "['--version']"])
 def test_help_and_version_import_nothing_heavy(words: str) -> None:
     script = (
-        f"import sys; from services.cli import main; assert main({words}) == 0; "
+        f"import sys; from dragoman.services.cli import main; assert main({words}) == 0; "
         f"print([name for name in {HEAVY} if name in sys.modules])"
     )
     done = subprocess.run(
@@ -48,12 +48,13 @@ def test_composing_and_checking_any_verbs_configuration_imports_nothing_heavy() 
     """`--cfg job`, and mistakes in every section's types, are answered before torch is loaded."""
     script = (
         "import importlib, sys\n"
-        "from conf import compose\n"
-        "from services import cli\n"
-        "import pipelines.config, pipelines.unpack, services.config\n"
+        "from dragoman.conf import compose\n"
+        "from dragoman.services import cli\n"
+        "import dragoman.pipelines.config as pipelines, dragoman.pipelines.unpack as unpack\n"
+        "import dragoman.services.config as services\n"
         "for verb in cli.VERBS.values():\n"
         "    importlib.import_module(verb.module)\n"
-        "for root in (pipelines.config.Config, pipelines.unpack.UnpackRoot, services.config.Config):\n"
+        "for root in (pipelines.Config, unpack.UnpackRoot, services.Config):\n"
         "    compose.typed(root, compose.values([]))\n"
         "assert cli.main(['train', '--cfg', 'job']) == 0\n"
         "assert cli.main(['train', 'train.max_steps=abc']) == 2\n"
@@ -153,7 +154,7 @@ def test_sigterm_ends_a_verb_that_still_loads_with_a_line(
             return 0
 
     before = signal.getsignal(signal.SIGTERM)
-    monkeypatch.setitem(sys.modules, "pipelines.evaluate", Loading("evaluate"))
+    monkeypatch.setitem(sys.modules, "dragoman.pipelines.evaluate", Loading("evaluate"))
     assert cli.main(["evaluate"]) == 143
     assert capsys.readouterr().err == "dragoman evaluate: interrupted\n"
     assert signal.getsignal(signal.SIGTERM) == before
@@ -180,7 +181,7 @@ def work():
 def late(work: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
     script = f"""
 import atexit, os, signal, sys
-from conf.endings import run_process
+from dragoman.conf.endings import run_process
 NUMBER = {int(number)}
 signal.signal(signal.SIGINT, signal.default_int_handler)
 {work}
@@ -203,12 +204,12 @@ def test_a_signal_that_no_verb_has_caught_is_a_line_and_its_exit_code(number: si
 
 
 def test_a_signal_while_the_command_line_is_loaded_is_a_line_and_its_exit_code() -> None:
-    """The signal comes where `services.verbs` is looked for."""
+    """The signal comes where `dragoman.services.verbs` is looked for."""
     script = """
 import importlib.abc, os, signal, sys
 class Signal(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "services.verbs":
+        if name == "dragoman.services.verbs":
             os.kill(os.getpid(), signal.SIGTERM)
 sys.meta_path.insert(0, Signal())
 import dragoman.__main__
@@ -289,7 +290,7 @@ def test_an_interrupt_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
     done = subprocess.run(
-        f"set -o pipefail; {sys.executable} -m services.cli jobs --help | true; echo ${{PIPESTATUS[0]}}",
+        f"set -o pipefail; {sys.executable} -m dragoman.services.cli jobs --help | true; echo ${{PIPESTATUS[0]}}",
         shell=True,
         executable="/bin/bash",
         cwd=REPOSITORY,

@@ -9,12 +9,12 @@ from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from model.errors import UserError
-from pipelines.config import Config as PipelinesConfig
-from services import cli
-from services.choices import choices
-from services.completion import answer
-from services.config import Config as ServicesConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.config import Config as PipelinesConfig
+from dragoman.services import cli
+from dragoman.services.choices import choices
+from dragoman.services.completion import answer
+from dragoman.services.config import Config as ServicesConfig
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -111,7 +111,7 @@ def test_each_shell_has_a_script_and_a_way_back(shell: str, capsys: pytest.Captu
 
 def test_bash_completes_a_verb_and_a_choice_in_earnest(tmp_path: Path) -> None:
     program = tmp_path / "dragoman"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m services.cli "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m dragoman.services.cli "$@"\n')
     program.chmod(0o755)
     script = """
 eval "$(dragoman --shell-completion install=bash)"

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from conf import compose
-from conf.interrupts import Interrupted
-from services.config import Config
+from dragoman.conf import compose
+from dragoman.conf.interrupts import Interrupted
+from dragoman.services.config import Config
 
 
 def test_the_composed_configuration_is_typed() -> None:
@@ -36,9 +36,9 @@ def test_no_verb_prints_the_lines_of_the_http_client(capfd: pytest.CaptureFixtur
     program = """
 import http.server, sys, threading
 import httpx
-from conf import compose
-from conf.interrupts import Interrupted
-from services.config import Config
+from dragoman.conf import compose
+from dragoman.conf.interrupts import Interrupted
+from dragoman.services.config import Config
 
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):

@@ -19,17 +19,17 @@ import uvicorn
 import yaml
 from fastapi import FastAPI
 
-from model.ports import free_ports
-from model.settings import DecodeConfig
-from services.endpoint import queues
-from services.endpoint.app import create_app as create_endpoint
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.metrics import Metrics
-from services.http.listening import bind
-from services.jobs.client.client import JobClient
-from services.jobs.http.parts import Parts
-from services.jobs.up.app import create_app
-from services.settings import Limits, ServeConfig
+from dragoman.model.ports import free_ports
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint import queues
+from dragoman.services.endpoint.app import create_app as create_endpoint
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.up.app import create_app
+from dragoman.services.settings import Limits, ServeConfig
 from tests.services.jobs import processes
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import ServiceError, UserError
-from services import cli
-from services.jobs.ledger.database import Database
-from services.verbs import VERBS
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services import cli
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.verbs import VERBS
 
 MORE = {  # what a verb must be told, to come as far as its home
     "verify": "RUN",

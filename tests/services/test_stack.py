@@ -12,15 +12,15 @@ import boto3
 import httpx
 import pytest
 
-from conf import compose
-from pipelines.tracking.registry import Registry, RegistryConfig
-from pipelines.tracking.server import TrackingConfig
-from services.jobs.client.client import JobClient
-from services.jobs.executors.base import Start
-from services.jobs.executors.rayjob import rayjob
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.up.settings import UpRoot
+from dragoman.conf import compose
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.executors.rayjob import rayjob
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.up.settings import UpRoot
 from tests.manifests import arguments, mount, of, rendered, variables
 from tests.services.stack import BIN, PATIENCE, REPOSITORY, Stack, stack
 

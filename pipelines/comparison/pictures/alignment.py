@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from model.alignment.attention_map import AttentionMap
-from pipelines.comparison.pictures.style import clip_labels
-from pipelines.tracking.plots import Axes, Figure, panels
+from dragoman.model.alignment.attention_map import AttentionMap
+from dragoman.pipelines.comparison.pictures.style import clip_labels
+from dragoman.pipelines.tracking.plots import Axes, Figure, panels
 
 COLUMNS = 2
 

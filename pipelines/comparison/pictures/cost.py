@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pipelines.comparison.costs import LayerCost, crossing, theory
-from pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Figure, clean, panels
+from dragoman.pipelines.comparison.costs import LayerCost, crossing, theory
+from dragoman.pipelines.tracking.plots import BLUE, GREEN, GREY, ORANGE, Figure, clean, panels
 
 PURPLE = "#7a4fa3"
 COLOURS, MARKS = (BLUE, GREEN, PURPLE, GREY, ORANGE), ("o", "s", "v", "d", "^")

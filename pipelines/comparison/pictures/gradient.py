@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipelines.comparison.gradients import GradientCurve
-from pipelines.comparison.pictures.style import colours
-from pipelines.evaluation.word_vectors.plots import PALETTE
-from pipelines.tracking.plots import Axes, Figure, clean, empty, panels
+from dragoman.pipelines.comparison.gradients import GradientCurve
+from dragoman.pipelines.comparison.pictures.style import colours
+from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
+from dragoman.pipelines.tracking.plots import Axes, Figure, clean, empty, panels
 
 STYLES = ("-", "--", "-.", ":")
 

@@ -1,8 +1,8 @@
 """Every head of a Transformer's attention over the source: one row per layer, one column per head."""
 
-from pipelines.comparison.alignments import SentenceMaps, sharpness
-from pipelines.comparison.pictures.style import clip_labels
-from pipelines.tracking.plots import Figure, panels
+from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
+from dragoman.pipelines.comparison.pictures.style import clip_labels
+from dragoman.pipelines.tracking.plots import Figure, panels
 
 
 def draw(label: str, maps: SentenceMaps) -> Figure:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from model.durations import duration
-from pipelines.comparison.pictures.style import colours, markers, thousands
-from pipelines.comparison.speed import TrainingRecord
-from pipelines.comparison.table import amount
-from pipelines.tracking.plots import Figure, clean, empty, panels
+from dragoman.model.durations import duration
+from dragoman.pipelines.comparison.pictures.style import colours, markers, thousands
+from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.comparison.table import amount
+from dragoman.pipelines.tracking.plots import Figure, clean, empty, panels
 
 
 def draw(records: Mapping[str, TrainingRecord], labels: list[str]) -> Figure:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipelines.comparison.lengths import LengthScore
-from pipelines.comparison.pictures.style import colours, markers
-from pipelines.tracking.plots import Figure, clean, panels
+from dragoman.pipelines.comparison.lengths import LengthScore
+from dragoman.pipelines.comparison.pictures.style import colours, markers
+from dragoman.pipelines.tracking.plots import Figure, clean, panels
 
 
 def draw(every: Mapping[str, Sequence[LengthScore]]) -> Figure:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from pipelines.comparison.intervals import Interval
-from pipelines.comparison.measures import Measures
-from pipelines.comparison.pictures.style import colours
-from pipelines.tracking.plots import Figure, clean, panels
+from dragoman.pipelines.comparison.intervals import Interval
+from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.pictures.style import colours
+from dragoman.pipelines.tracking.plots import Figure, clean, panels
 
 
 def draw(

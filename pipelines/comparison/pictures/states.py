@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from model.word_vectors.labels import bare, place_labels, settle
-from pipelines.comparison.states import StateMap
-from pipelines.evaluation.word_vectors.plots import PALETTE
-from pipelines.tracking.plots import Figure, panels
+from dragoman.model.word_vectors.labels import bare, place_labels, settle
+from dragoman.pipelines.comparison.states import StateMap
+from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
+from dragoman.pipelines.tracking.plots import Figure, panels
 
 COLUMNS = 2
 

@@ -4,8 +4,8 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.evaluation.word_vectors.plots import PALETTE
-from pipelines.tracking.plots import Axes, Figure
+from dragoman.pipelines.evaluation.word_vectors.plots import PALETTE
+from dragoman.pipelines.tracking.plots import Axes, Figure
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 

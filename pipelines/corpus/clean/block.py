@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from model.files import atomic_open
-from pipelines.corpus.clean.cleaning import clean
-from pipelines.corpus.clean.keys import Keys, text_keys
-from pipelines.corpus.read.records import read_records
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CleanConfig, OnError
+from dragoman.model.files import atomic_open
+from dragoman.pipelines.corpus.clean.cleaning import clean
+from dragoman.pipelines.corpus.clean.keys import Keys, text_keys
+from dragoman.pipelines.corpus.read.records import read_records
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.settings import CleanConfig, OnError
 
 SIDES = ("source", "target")
 
@@ -67,7 +67,7 @@ def clean_block(task: CleaningTask) -> int:
             for rule, rows in cleaned.examples.items()
         },
     }
-    from pipelines.corpus.clean.compiled_keys import folded_keys, pair_keys
+    from dragoman.pipelines.corpus.clean.compiled_keys import folded_keys, pair_keys
 
     folded = source.casefold()
     source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys

@@ -12,8 +12,8 @@ from operator import eq
 import numpy as np
 import numpy.typing as npt
 
-from model.text.normalise import has_invisible, has_loose_space, normalise_lines
-from pipelines.corpus.settings import CleanConfig
+from dragoman.model.text.normalise import has_invisible, has_loose_space, normalise_lines
+from dragoman.pipelines.corpus.settings import CleanConfig
 
 Mask = npt.NDArray[np.bool_]
 

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.corpus.clean.keys import Keys
+from dragoman.pipelines.corpus.clean.keys import Keys
 
 Points = npt.NDArray[np.uint32]
 

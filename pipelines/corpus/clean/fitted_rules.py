@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from model.files import atomic_open
-from model.languages import base_language
-from pipelines.corpus.clean.compiled_translation import Doubles, Ints, Side, Table, fit, gains
+from dragoman.model.files import atomic_open
+from dragoman.model.languages import base_language
+from dragoman.pipelines.corpus.clean.compiled_translation import Doubles, Ints, Side, Table, fit, gains
 
 LEAST_PAIRS = 1_000  # a smaller sample says nothing
 ENOUGH = 40_000  # pairs from which `unrelated` is judged: fewer know too few of the words

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from model.files import atomic_open
-from pipelines.corpus.clean.block import load_block
-from pipelines.corpus.clean.misalignment_scan import sample_lines
-from pipelines.corpus.clean.rules import FITTED, JUDGED, OF_TEXT, SCORED, Failed, chosen_rules
-from pipelines.corpus.clean.scores import load_scores
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CleanConfig
-from pipelines.settings import ClusterConfig
+from dragoman.model.files import atomic_open
+from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.misalignment_scan import sample_lines
+from dragoman.pipelines.corpus.clean.rules import FITTED, JUDGED, OF_TEXT, SCORED, Failed, chosen_rules
+from dragoman.pipelines.corpus.clean.scores import load_scores
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.settings import CleanConfig
+from dragoman.pipelines.settings import ClusterConfig
 
 SAMPLE = 200_000  # pairs that the fitted rules learn from
 SAMPLED_BLOCKS = 64
@@ -63,7 +63,7 @@ def judge(each: Sequence[Judged], clean: Path, folder: Path, scores: Path, clust
             tasks += [
                 JudgingTask(block, clean, folder, scores, fitted, one.config, one.languages) for block in one.blocks
             ]
-    from pipelines.cluster.map import all_of  # it loads torch
+    from dragoman.pipelines.cluster.map import all_of  # it loads torch
 
     all_of("judging pairs", judge_block, tasks, cluster)
 
@@ -72,7 +72,7 @@ def fit(one: Judged, clean: Path, folder: Path) -> Path | None:
     """Returns the file of the fitted rules, made once; None if there are none or the corpus is too small for them."""
     if not set(one.rules) & set(FITTED):
         return None
-    from pipelines.corpus.clean import fitted_rules
+    from dragoman.pipelines.corpus.clean import fitted_rules
 
     path, told = (folder / f"fitted{one.part and f'-{one.part}'}.{end}" for end in ("npz", "json"))
     if read_json(told) is None:
@@ -110,7 +110,7 @@ def judge_block(task: JudgingTask) -> int:
 
 
 def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str], languages: tuple[str, ...]) -> Failed:
-    from pipelines.corpus.clean.pair_rules import text_rules
+    from dragoman.pipelines.corpus.clean.pair_rules import text_rules
 
     failed = np.zeros(len(source), np.uint16)
     checks = [(1 << JUDGED.index(rule), fails) for rule, fails in text_rules(languages).items() if rule in rules]
@@ -122,6 +122,6 @@ def _by_text(source: Sequence[str], target: Sequence[str], rules: Sequence[str],
 @lru_cache(maxsize=1)
 def load_fitted(path: Path) -> Any:  # numba's modules are loaded when they are needed
     """Returns the rules of `fit`."""
-    from pipelines.corpus.clean import fitted_rules
+    from dragoman.pipelines.corpus.clean import fitted_rules
 
     return fitted_rules.load(path)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats, fit
+from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats, fit
 
 LEAST_LINES = 400  # fewer give no reliable estimate: the detector stays silent
 SAMPLE_LINES = 16_000

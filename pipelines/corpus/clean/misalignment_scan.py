@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from model.files import atomic_open
-from model.plural import plural
-from pipelines.corpus.clean.block import load_block
-from pipelines.corpus.clean.misalignment import (
+from dragoman.model.files import atomic_open
+from dragoman.model.plural import plural
+from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.clean.misalignment import (
     LEAST_LINES,
     SAMPLE_LINES,
     STRIDE,
@@ -22,9 +22,9 @@ from pipelines.corpus.clean.misalignment import (
     settle,
     suspects,
 )
-from pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import BLOCK_LINES, Block
+from dragoman.pipelines.corpus.clean.similarity import CanonicalCorrelation, Floats
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import BLOCK_LINES, Block
 
 _SAMPLED_BLOCKS = 16
 _BLIND = 0.55  # a lower separation on a corpus of _ENOUGH lines: the sides match nowhere

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import langcodes
 import regex
 
-from model.text.loops import OFTEN, most_repeats
+from dragoman.model.text.loops import OFTEN, most_repeats
 
 ALIKE = 97.0  # percent: sides that are as similar are no translations of each other
 LEAST_SIGNS, MOST_SIGNS = 3, 0.1  # signs that are neither letters, numbers nor punctuation: in all, and a share

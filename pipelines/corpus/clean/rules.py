@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from model.errors import UserError, unknown
-from pipelines.corpus.settings import CleanConfig, CorpusConfig
+from dragoman.model.errors import UserError, unknown
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 # In the order of judging: a pair counts under the first that it fails.
 OF_TEXT = ("script", "garbage", "repeated", "untranslated", "addresses", "markup", "numbers")

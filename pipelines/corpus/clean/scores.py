@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from model.bundles.directory import CONFIG, bundle_kind, read_facts
-from model.errors import UserError
-from model.files import atomic_open, file_sha256
-from model.languages import same_pair, split_pair
-from pipelines.corpus.clean.block import load_block
-from pipelines.corpus.read.staging import Block
-from pipelines.settings import ClusterConfig
+from dragoman.model.bundles.directory import CONFIG, bundle_kind, read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open, file_sha256
+from dragoman.model.languages import same_pair, split_pair
+from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:  # torch is loaded where pairs are scored
-    from model.inference.scoring import Scorer
+    from dragoman.model.inference.scoring import Scorer
 
 KEY = "corpus.clean.scores"
 FOLDER = "scores"  # of the scratch folder
@@ -88,7 +88,7 @@ def score_blocks(
 ) -> None:
     """Writes the scores of the blocks' pairs into `folder`, once."""
     folder.mkdir(exist_ok=True)
-    from pipelines.cluster.map import all_of  # it loads torch
+    from dragoman.pipelines.cluster.map import all_of  # it loads torch
 
     all_of("scoring pairs", score_block, [ScoringTask(block, clean, folder, scorers) for block in blocks], cluster)
 
@@ -131,7 +131,7 @@ def _path(folder: Path, number: int) -> Path:
 
 @lru_cache(maxsize=1)
 def _open(forward: Path, backward: Path) -> "tuple[Scorer, Scorer]":
-    from model.bundles.translation import load_bundle
-    from model.inference.scoring import open_scorer
+    from dragoman.model.bundles.translation import load_bundle
+    from dragoman.model.inference.scoring import open_scorer
 
     return open_scorer(load_bundle(forward)), open_scorer(load_bundle(backward))

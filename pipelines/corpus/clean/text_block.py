@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.corpus.clean.block import block_path, save_block
-from pipelines.corpus.clean.cleaning import normalise_side
-from pipelines.corpus.clean.keys import Keys, text_keys
-from pipelines.corpus.read.records import block_bytes, decoded_lines
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.read.text_staging import place_of
-from pipelines.corpus.settings import CleanConfig, OnError
+from dragoman.pipelines.corpus.clean.block import block_path, save_block
+from dragoman.pipelines.corpus.clean.cleaning import normalise_side
+from dragoman.pipelines.corpus.clean.keys import Keys, text_keys
+from dragoman.pipelines.corpus.read.records import block_bytes, decoded_lines
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.read.text_staging import place_of
+from dragoman.pipelines.corpus.settings import CleanConfig, OnError
 
 # Shorter records ("Yes." or "Chapter I") occur in any text, so finding them in the test set proves no leak.
 TELLING_WORDS = 8

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from model.files import atomic_write
-from pipelines.corpus.clean.block import load_block, load_facts, load_keys
-from pipelines.corpus.clean.rules import FOLDER, JUDGED, load_failed
-from pipelines.corpus.clean.scores import FOLDER as SCORES
-from pipelines.corpus.clean.scores import load_scores
-from pipelines.corpus.plan.codes import RULES, code, load_codes
-from pipelines.corpus.plan.near_pairs import leaking_pairs
-from pipelines.corpus.plan.plan import REPEATED
-from pipelines.corpus.plan.planned import Planned
+from dragoman.model.files import atomic_write
+from dragoman.pipelines.corpus.clean.block import load_block, load_facts, load_keys
+from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, load_failed
+from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
+from dragoman.pipelines.corpus.clean.scores import load_scores
+from dragoman.pipelines.corpus.plan.codes import RULES, code, load_codes
+from dragoman.pipelines.corpus.plan.near_pairs import leaking_pairs
+from dragoman.pipelines.corpus.plan.plan import REPEATED
+from dragoman.pipelines.corpus.plan.planned import Planned
 
 RECORD, PAGE = "cleaning.json", "cleaning.html"
 SAMPLES = 20  # of each rule, and of the kept pairs

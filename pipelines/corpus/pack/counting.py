@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from model.files import atomic_open
+from dragoman.model.files import atomic_open
 
 TABLE_BYTES = 128 << 20  # approximate size of a table
 ENTRY_BYTES = 110  # of an entry besides the unit's own characters: the string header, the number, its table slot

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from model.shards.manifest import ShardEntry, ShardsConfig, chunk_records
-from model.shards.writer import Record, finished_shard, write_shard
-from model.text.labels import LabelTokenizer, encode_tagged
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.corpus.clean.block import load_block, load_lines
-from pipelines.corpus.plan.codes import code, load_codes
-from pipelines.corpus.plan.plan import Plan
+from dragoman.model.shards.manifest import ShardEntry, ShardsConfig, chunk_records
+from dragoman.model.shards.writer import Record, finished_shard, write_shard
+from dragoman.model.text.labels import LabelTokenizer, encode_tagged
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.corpus.clean.block import load_block, load_lines
+from dragoman.pipelines.corpus.plan.codes import code, load_codes
+from dragoman.pipelines.corpus.plan.plan import Plan
 
 SHARDS_OF_A_SMALL_CORPUS = 8  # so that several workers have something to do
 

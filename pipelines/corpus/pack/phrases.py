@@ -17,14 +17,14 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from model.errors import UserError
-from model.files import atomic_open
-from model.text import letters
-from model.text.words import WordRules
-from pipelines.corpus.clean.block import block_path, load_block, load_facts, save_block
-from pipelines.corpus.pack.counting import BoundedCounts, Entry, read_run
-from pipelines.corpus.pack.packing import Piece, take_pairs
-from pipelines.corpus.settings import PhrasesConfig
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
+from dragoman.model.text import letters
+from dragoman.model.text.words import WordRules
+from dragoman.pipelines.corpus.clean.block import block_path, load_block, load_facts, save_block
+from dragoman.pipelines.corpus.pack.counting import BoundedCounts, Entry, read_run
+from dragoman.pipelines.corpus.pack.packing import Piece, take_pairs
+from dragoman.pipelines.corpus.settings import PhrasesConfig
 
 CACHED_STRINGS = 500_000  # strings between spaces whose outer words are cached
 

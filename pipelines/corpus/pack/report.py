@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.columns import columns
-from model.files import file_sha256
-from model.shards.manifest import Manifest
-from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.plan.plan import Plan
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import Block
+from dragoman.model.columns import columns
+from dragoman.model.files import file_sha256
+from dragoman.model.shards.manifest import Manifest
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
+from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import Block
 
 FEW = 100  # records of a held-out split; with fewer, a BLEU has an interval of ten points and more
 WITHOUT = {  # a held-out split -> what its absence means

@@ -15,19 +15,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from model.files import atomic_write
-from model.shards.layout import sidecar_name
-from model.shards.manifest import ShardEntry
-from model.shards.writer import recorded_shard, write_shard, write_sidecar
-from model.storage import mirror, remote
-from model.text.tokenizers import load_pair
-from pipelines.cluster.map import all_of, here
-from pipelines.corpus.clean.block import CleaningTask, block_path
-from pipelines.corpus.clean.text_block import TextCleaningTask
-from pipelines.corpus.pack.packing import ShardTask, encode_sides, pack_shard, take_pairs
-from pipelines.corpus.read.records import block_bytes
-from pipelines.corpus.read.text_staging import index_path
-from pipelines.settings import ClusterConfig
+from dragoman.model.files import atomic_write
+from dragoman.model.shards.layout import sidecar_name
+from dragoman.model.shards.manifest import ShardEntry
+from dragoman.model.shards.writer import recorded_shard, write_shard, write_sidecar
+from dragoman.model.storage import mirror, remote
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.cluster.map import all_of, here
+from dragoman.pipelines.corpus.clean.block import CleaningTask, block_path
+from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask
+from dragoman.pipelines.corpus.pack.packing import ShardTask, encode_sides, pack_shard, take_pairs
+from dragoman.pipelines.corpus.read.records import block_bytes
+from dragoman.pipelines.corpus.read.text_staging import index_path
+from dragoman.pipelines.settings import ClusterConfig
 
 Cleaning = CleaningTask | TextCleaningTask
 

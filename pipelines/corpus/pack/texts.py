@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from model.files import atomic_open, file_sha256
-from pipelines.corpus.clean.block import load_block
-from pipelines.corpus.pack.packing import kept_texts
-from pipelines.corpus.plan.codes import code, load_codes
-from pipelines.corpus.plan.plan import Plan
-from pipelines.corpus.read.sources import SPLITS
+from dragoman.model.files import atomic_open, file_sha256
+from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.pipelines.corpus.pack.packing import kept_texts
+from dragoman.pipelines.corpus.plan.codes import code, load_codes
+from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.read.sources import SPLITS
 
 LEVEL = 6  # of zstd
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.text.tokenizer import Tokenizer, TokenizerConfig
-from model.text.words import count_units, most_frequent
-from pipelines.corpus.pack.counting import BoundedCounts, merged_files, read_run
-from pipelines.corpus.pack.packing import Piece, take_pairs
-from pipelines.corpus.plan.plan import Plan
+from dragoman.model.text.tokenizer import Tokenizer, TokenizerConfig
+from dragoman.model.text.words import count_units, most_frequent
+from dragoman.pipelines.corpus.pack.counting import BoundedCounts, merged_files, read_run
+from dragoman.pipelines.corpus.pack.packing import Piece, take_pairs
+from dragoman.pipelines.corpus.plan.plan import Plan
 
 TASK_BLOCKS = 8  # counted together, for fewer and larger runs
 

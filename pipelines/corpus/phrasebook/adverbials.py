@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with, places_with
-from pipelines.corpus.phrasebook.function_words import (
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with, places_with
+from dragoman.pipelines.corpus.phrasebook.function_words import (
     FUTURE_TIMES,
     HABITS,
     MANNERS,
@@ -15,12 +15,12 @@ from pipelines.corpus.phrasebook.function_words import (
     WEEKDAYS,
     numeral,
 )
-from pipelines.corpus.phrasebook.inflection import Case
-from pipelines.corpus.phrasebook.noun_phrases import PERSON, name_phrase, noun_phrase, with_preposition
-from pipelines.corpus.phrasebook.nouns import Noun
-from pipelines.corpus.phrasebook.places import SWITZERLAND, TOWNS, Place
-from pipelines.corpus.phrasebook.verb_groups import Tense
-from pipelines.corpus.phrasebook.words import Phrase, Word, fixed
+from dragoman.pipelines.corpus.phrasebook.inflection import Case
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import PERSON, name_phrase, noun_phrase, with_preposition
+from dragoman.pipelines.corpus.phrasebook.nouns import Noun
+from dragoman.pipelines.corpus.phrasebook.places import SWITZERLAND, TOWNS, Place
+from dragoman.pipelines.corpus.phrasebook.verb_groups import Tense
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, fixed
 
 TWO_WAY = frozenset({"an", "auf", "in", "hinter", "neben", "unter", "vor"})
 POSITIONS = {  # preposition of both languages, features of what it goes with

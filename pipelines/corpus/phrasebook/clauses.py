@@ -7,16 +7,16 @@ indefinite object, place, agent, prepositional object, predicate; relative claus
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pipelines.corpus.phrasebook.function_words import Modal
-from pipelines.corpus.phrasebook.verb_groups import (
+from dragoman.pipelines.corpus.phrasebook.function_words import Modal
+from dragoman.pipelines.corpus.phrasebook.verb_groups import (
     Tense,
     VerbGroup,
     imperative,
     infinitive_with_zu,
     verb_group,
 )
-from pipelines.corpus.phrasebook.verb_table import Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words
+from dragoman.pipelines.corpus.phrasebook.verb_table import Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, english_words
 
 REFLEXIVE = {(1, False): "mich", (1, True): "uns"}
 

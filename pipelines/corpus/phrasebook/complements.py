@@ -5,17 +5,17 @@ Each comes as a phrase whose German side begins with its comma and stands behind
 
 from dataclasses import replace
 
-from pipelines.corpus.phrasebook.clauses import Clause, english_clause, german_final, infinitive_clause
-from pipelines.corpus.phrasebook.copulas import thing_clause
-from pipelines.corpus.phrasebook.draft import Draft
-from pipelines.corpus.phrasebook.function_words import PRONOUNS, SUBORDINATORS
-from pipelines.corpus.phrasebook.noun_phrases import PERSON, pronoun_phrase
-from pipelines.corpus.phrasebook.predicates import Wish, choose_tense, subject_phrase
-from pipelines.corpus.phrasebook.questions import asked_clause
-from pipelines.corpus.phrasebook.statements import any_clause, make_clause
-from pipelines.corpus.phrasebook.verb_groups import Tense
-from pipelines.corpus.phrasebook.verb_table import BE, COST, FRAMES
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
+from dragoman.pipelines.corpus.phrasebook.clauses import Clause, english_clause, german_final, infinitive_clause
+from dragoman.pipelines.corpus.phrasebook.copulas import thing_clause
+from dragoman.pipelines.corpus.phrasebook.draft import Draft
+from dragoman.pipelines.corpus.phrasebook.function_words import PRONOUNS, SUBORDINATORS
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import PERSON, pronoun_phrase
+from dragoman.pipelines.corpus.phrasebook.predicates import Wish, choose_tense, subject_phrase
+from dragoman.pipelines.corpus.phrasebook.questions import asked_clause
+from dragoman.pipelines.corpus.phrasebook.statements import any_clause, make_clause
+from dragoman.pipelines.corpus.phrasebook.verb_groups import Tense
+from dragoman.pipelines.corpus.phrasebook.verb_table import BE, COST, FRAMES
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
 
 KNOW = next(verb for verb in FRAMES["clausal"] if verb.key == "know")
 ASK = next(verb for verb in FRAMES["clausal"] if verb.key == "ask")

@@ -2,15 +2,15 @@
 
 from functools import cache
 
-from pipelines.corpus.phrasebook.adjectives import ADJECTIVES, Adjective
-from pipelines.corpus.phrasebook.clauses import Clause
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with
-from pipelines.corpus.phrasebook.function_words import LARGE_NUMBERS, THING_PRONOUN, numeral
-from pipelines.corpus.phrasebook.noun_phrases import article_before, noun_phrase
-from pipelines.corpus.phrasebook.nouns import Noun
-from pipelines.corpus.phrasebook.predicates import Wish, choose_tense, subject_phrase
-from pipelines.corpus.phrasebook.verb_table import BE, BECOME, COST, SPECIAL
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
+from dragoman.pipelines.corpus.phrasebook.adjectives import ADJECTIVES, Adjective
+from dragoman.pipelines.corpus.phrasebook.clauses import Clause
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with
+from dragoman.pipelines.corpus.phrasebook.function_words import LARGE_NUMBERS, THING_PRONOUN, numeral
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import article_before, noun_phrase
+from dragoman.pipelines.corpus.phrasebook.nouns import Noun
+from dragoman.pipelines.corpus.phrasebook.predicates import Wish, choose_tense, subject_phrase
+from dragoman.pipelines.corpus.phrasebook.verb_table import BE, BECOME, COST, SPECIAL
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, english_words, fixed
 
 ANYTHING = frozenset({"person", "animal", "thing", "edible", "abstract", "place"})
 CHANGES = frozenset({"tired", "sick", "hungry", "old", "rich", "famous", "happy", "sad"})

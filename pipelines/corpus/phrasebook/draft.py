@@ -5,9 +5,9 @@ from functools import cache
 from random import Random
 from typing import TypeVar
 
-from pipelines.corpus.phrasebook.adjectives import ADJECTIVES, COLORS, Adjective
-from pipelines.corpus.phrasebook.nouns import NOUNS, Noun
-from pipelines.corpus.phrasebook.places import PLACE_ROWS, Place
+from dragoman.pipelines.corpus.phrasebook.adjectives import ADJECTIVES, COLORS, Adjective
+from dragoman.pipelines.corpus.phrasebook.nouns import NOUNS, Noun
+from dragoman.pipelines.corpus.phrasebook.places import PLACE_ROWS, Place
 
 Item = TypeVar("Item")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pipelines.corpus.phrasebook.inflection import Case
+from dragoman.pipelines.corpus.phrasebook.inflection import Case
 
 
 @dataclass(frozen=True, slots=True)

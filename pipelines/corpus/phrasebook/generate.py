@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 from zlib import crc32
 
-from pipelines.corpus.phrasebook.sentences import Pair, sentence
-from pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.phrasebook.sentences import Pair, sentence
+from dragoman.pipelines.corpus.phrasebook.words import tokens
 
 SHORTEST, LONGEST = 3, 40  # white-space words of either side
 TEST_PAIRS, VALID_PAIRS = 2000, 1000  # of a corpus of 20,000 training pairs or more; a tenth and a twentieth below

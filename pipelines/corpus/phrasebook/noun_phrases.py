@@ -1,9 +1,9 @@
 """Noun phrases: determiner, adjectives, noun, in English and in a German case; names, pronouns, prepositions."""
 
-from pipelines.corpus.phrasebook.adjectives import Adjective
-from pipelines.corpus.phrasebook.draft import Draft, adjectives_for, nouns_with
-from pipelines.corpus.phrasebook.function_words import NUMBERS, PRONOUNS, Pronoun, numeral
-from pipelines.corpus.phrasebook.inflection import (
+from dragoman.pipelines.corpus.phrasebook.adjectives import Adjective
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, adjectives_for, nouns_with
+from dragoman.pipelines.corpus.phrasebook.function_words import NUMBERS, PRONOUNS, Pronoun, numeral
+from dragoman.pipelines.corpus.phrasebook.inflection import (
     CONTRACTIONS,
     Case,
     Ending,
@@ -12,10 +12,10 @@ from pipelines.corpus.phrasebook.inflection import (
     der_word,
     ein_word,
 )
-from pipelines.corpus.phrasebook.inflection import noun as decline
-from pipelines.corpus.phrasebook.nouns import Noun
-from pipelines.corpus.phrasebook.places import NAMES
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words, german_words
+from dragoman.pipelines.corpus.phrasebook.inflection import noun as decline
+from dragoman.pipelines.corpus.phrasebook.nouns import Noun
+from dragoman.pipelines.corpus.phrasebook.places import NAMES
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, english_words, german_words
 
 PERSON = frozenset({"person"})
 QUANTIFIERS = {"many": ("viel", "strong"), "some": ("einig", "strong"), "all": ("all", "weak")}

@@ -6,7 +6,7 @@ features. `in`, `an`, `auf` take the dative for a place and the accusative for a
 
 from dataclasses import dataclass
 
-from pipelines.corpus.phrasebook.nouns import Noun
+from dragoman.pipelines.corpus.phrasebook.nouns import Noun
 
 PLACES = """
 garden        gardens        m Garten       Gartens        Gärten         in in   into in   outside home cleanable

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
-from pipelines.corpus.phrasebook.adverbials import (
+from dragoman.pipelines.corpus.phrasebook.adverbials import (
     direction_phrase,
     manner_phrase,
     place_phrase,
     position_phrase,
     time_phrase,
 )
-from pipelines.corpus.phrasebook.clauses import Clause
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with
-from pipelines.corpus.phrasebook.function_words import FREQUENCIES, PRONOUNS, RECENT
-from pipelines.corpus.phrasebook.inflection import Case
-from pipelines.corpus.phrasebook.noun_phrases import (
+from dragoman.pipelines.corpus.phrasebook.clauses import Clause
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with
+from dragoman.pipelines.corpus.phrasebook.function_words import FREQUENCIES, PRONOUNS, RECENT
+from dragoman.pipelines.corpus.phrasebook.inflection import Case
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import (
     PERSON,
     joined,
     name_phrase,
@@ -23,9 +23,9 @@ from pipelines.corpus.phrasebook.noun_phrases import (
     pronoun_phrase,
     with_preposition,
 )
-from pipelines.corpus.phrasebook.verb_groups import Tense
-from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, fixed
+from dragoman.pipelines.corpus.phrasebook.verb_groups import Tense
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, fixed
 
 FRAME_WEIGHTS = (
     ("intransitive", 15),

@@ -1,13 +1,13 @@
 """Question words: who, whom, what, which, how many, where, when, why, how - for direct and indirect questions."""
 
-from pipelines.corpus.phrasebook.clauses import Clause
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with
-from pipelines.corpus.phrasebook.inflection import Case
-from pipelines.corpus.phrasebook.noun_phrases import PERSON, noun_phrase, with_preposition
-from pipelines.corpus.phrasebook.predicates import Wish
-from pipelines.corpus.phrasebook.statements import make_clause, verbs_taking
-from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, fixed
+from dragoman.pipelines.corpus.phrasebook.clauses import Clause
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with
+from dragoman.pipelines.corpus.phrasebook.inflection import Case
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import PERSON, noun_phrase, with_preposition
+from dragoman.pipelines.corpus.phrasebook.predicates import Wish
+from dragoman.pipelines.corpus.phrasebook.statements import make_clause, verbs_taking
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, fixed
 
 WHO: dict[Case, tuple[str, str]] = {"nom": ("who", "wer"), "acc": ("whom", "wen"), "dat": ("whom", "wem")}
 WHITHER = ("go", "drive", "run", "fly", "travel")  # "where" with these is wohin

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from random import Random
 
-from pipelines.corpus.phrasebook.adverbials import at_place
-from pipelines.corpus.phrasebook.clauses import Clause, english_clause, german_main, imperative_clause
-from pipelines.corpus.phrasebook.complements import (
+from dragoman.pipelines.corpus.phrasebook.adverbials import at_place
+from dragoman.pipelines.corpus.phrasebook.clauses import Clause, english_clause, german_main, imperative_clause
+from dragoman.pipelines.corpus.phrasebook.complements import (
     KNOW,
     add_adverbial,
     add_purpose,
@@ -18,14 +18,14 @@ from pipelines.corpus.phrasebook.complements import (
     subordinate,
     time_of,
 )
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with, places_with
-from pipelines.corpus.phrasebook.function_words import PRONOUNS
-from pipelines.corpus.phrasebook.noun_phrases import noun_phrase, pronoun_phrase
-from pipelines.corpus.phrasebook.predicates import STATES, Wish
-from pipelines.corpus.phrasebook.questions import asked_clause
-from pipelines.corpus.phrasebook.statements import any_clause, make_clause
-from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, fixed, text_of, tidy
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with, places_with
+from dragoman.pipelines.corpus.phrasebook.function_words import PRONOUNS
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import noun_phrase, pronoun_phrase
+from dragoman.pipelines.corpus.phrasebook.predicates import STATES, Wish
+from dragoman.pipelines.corpus.phrasebook.questions import asked_clause
+from dragoman.pipelines.corpus.phrasebook.statements import any_clause, make_clause
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, fixed, text_of, tidy
 
 YOU = Phrase([], [Word("Sie")], plural=True, pronoun=True, features=frozenset({"person", "animate", "adult"}))
 COMMANDS: tuple[Verb, ...] = tuple(

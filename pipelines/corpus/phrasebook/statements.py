@@ -2,15 +2,15 @@
 
 from functools import cache
 
-from pipelines.corpus.phrasebook.adverbials import place_phrase, time_phrase
-from pipelines.corpus.phrasebook.clauses import Clause, english_clause, german_final
-from pipelines.corpus.phrasebook.copulas import copula_clause, price_clause, weather_clause
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with
-from pipelines.corpus.phrasebook.function_words import MODALS
-from pipelines.corpus.phrasebook.inflection import Case, relative
-from pipelines.corpus.phrasebook.inflection import noun as decline
-from pipelines.corpus.phrasebook.noun_phrases import PERSON, noun_phrase, with_preposition
-from pipelines.corpus.phrasebook.predicates import (
+from dragoman.pipelines.corpus.phrasebook.adverbials import place_phrase, time_phrase
+from dragoman.pipelines.corpus.phrasebook.clauses import Clause, english_clause, german_final
+from dragoman.pipelines.corpus.phrasebook.copulas import copula_clause, price_clause, weather_clause
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with
+from dragoman.pipelines.corpus.phrasebook.function_words import MODALS
+from dragoman.pipelines.corpus.phrasebook.inflection import Case, relative
+from dragoman.pipelines.corpus.phrasebook.inflection import noun as decline
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import PERSON, noun_phrase, with_preposition
+from dragoman.pipelines.corpus.phrasebook.predicates import (
     Wish,
     adorn,
     choose_tense,
@@ -19,8 +19,8 @@ from pipelines.corpus.phrasebook.predicates import (
     record,
     subject_phrase,
 )
-from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word
 
 PASSIVE_VERBS = """
 buy sell order read write eat drink cook bake peel wash clean repair open close find forget visit invite translate

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipelines.corpus.phrasebook.function_words import Modal
-from pipelines.corpus.phrasebook.verb_table import BE, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, english_words
+from dragoman.pipelines.corpus.phrasebook.function_words import Modal
+from dragoman.pipelines.corpus.phrasebook.verb_table import BE, Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, english_words
 
 Tense = Literal["present", "past", "perfect", "future", "modal", "modal past"]
 WERDEN = {"present": ("werde", "wird", "werden"), "past": ("wurde", "wurde", "wurden")}

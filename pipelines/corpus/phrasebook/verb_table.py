@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pipelines.corpus.phrasebook import verbs
-from pipelines.corpus.phrasebook.conjugation import EnglishVerb, GermanVerb, read_english, read_german
-from pipelines.corpus.phrasebook.inflection import Case
+from dragoman.pipelines.corpus.phrasebook import verbs
+from dragoman.pipelines.corpus.phrasebook.conjugation import EnglishVerb, GermanVerb, read_english, read_german
+from dragoman.pipelines.corpus.phrasebook.inflection import Case
 
 COLUMN_END = re.compile(r"(?<=\s)\|(?=\s|$)")  # the bar of a separable verb has no space before it
 MANNERS = frozenset({"quick", "slow", "soft", "loud", "careful", "polite", "early", "with", "ride"})

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.corpus.clean.rules import JUDGED, NEAR
-from pipelines.corpus.plan import leaks
-from pipelines.corpus.read.sources import SPLITS
+from dragoman.pipelines.corpus.clean.rules import JUDGED, NEAR
+from dragoman.pipelines.corpus.plan import leaks
+from dragoman.pipelines.corpus.read.sources import SPLITS
 
 Codes = npt.NDArray[np.uint8]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.corpus.clean.block import load_block, load_keys
-from pipelines.corpus.clean.keys import Keys
-from pipelines.corpus.plan import leaks
-from pipelines.corpus.plan.codes import Codes, code, load_codes
-from pipelines.corpus.plan.near_words import RULES, HeldOutWords, first_rule
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.clean.block import load_block, load_keys
+from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.pipelines.corpus.plan import leaks
+from dragoman.pipelines.corpus.plan.codes import Codes, code, load_codes
+from dragoman.pipelines.corpus.plan.near_words import RULES, HeldOutWords, first_rule
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 _LEAKING = "near_words.npy"  # (n, 4) block and row of a training pair, and of a held-out pair that it is near
 _FOUND = "near_words.json"  # rule -> training pairs near a held-out one; block and row of those held-out pairs

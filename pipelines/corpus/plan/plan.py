@@ -14,23 +14,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from model.files import atomic_open
-from pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
-from pipelines.corpus.clean.judging import Judged
-from pipelines.corpus.clean.keys import Keys
-from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, load_failed
-from pipelines.corpus.clean.scores import FOLDER as SCORES
-from pipelines.corpus.clean.scores import load_scores
-from pipelines.corpus.plan import leaks
-from pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
-from pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
-from pipelines.corpus.plan.near_pairs import NearPairs
-from pipelines.corpus.plan.spans import Span
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.sources import SPLITS, Split
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CorpusConfig
+from dragoman.model.files import atomic_open
+from dragoman.pipelines.corpus.clean.block import load_block, load_facts, load_keys, load_leak_keys
+from dragoman.pipelines.corpus.clean.judging import Judged
+from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
+from dragoman.pipelines.corpus.clean.rules import FOLDER, JUDGED, NEAR, load_failed
+from dragoman.pipelines.corpus.clean.scores import FOLDER as SCORES
+from dragoman.pipelines.corpus.clean.scores import load_scores
+from dragoman.pipelines.corpus.plan import leaks
+from dragoman.pipelines.corpus.plan.codes import CODES, RULES, STARTS, Codes, code, load_codes
+from dragoman.pipelines.corpus.plan.near_duplicates import Pair, near_duplicates
+from dragoman.pipelines.corpus.plan.near_pairs import NearPairs
+from dragoman.pipelines.corpus.plan.spans import Span
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.sources import SPLITS, Split
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 REPEATED = "near_duplicates.npy"  # (n, 2) ordinals: of a dropped pair, and of the pair that it repeats
 _PARTITION_PAIRS = 1 << 18  # pairs compared at a time, about 8 MB

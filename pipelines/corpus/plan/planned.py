@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.corpus.clean.judging import Judged
-from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.plan.plan import Plan
-from pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.clean.judging import Judged
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
+from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.read.staging import Block
 
 
 @dataclass(frozen=True)

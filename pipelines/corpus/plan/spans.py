@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.read.staging import Block
 
 
 @dataclass(frozen=True)

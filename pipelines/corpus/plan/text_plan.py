@@ -10,14 +10,22 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from model.errors import UserError
-from pipelines.corpus.clean.block import load_keys
-from pipelines.corpus.clean.keys import Keys
-from pipelines.corpus.plan.codes import Codes, code
-from pipelines.corpus.plan.plan import Partitions, Plan, forbidden_keys, make_plan_by, mark_leaked, uniform, write_codes
-from pipelines.corpus.read.sources import Split
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CorpusConfig, CutConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.clean.block import load_keys
+from dragoman.pipelines.corpus.clean.keys import Keys
+from dragoman.pipelines.corpus.plan.codes import Codes, code
+from dragoman.pipelines.corpus.plan.plan import (
+    Partitions,
+    Plan,
+    forbidden_keys,
+    make_plan_by,
+    mark_leaked,
+    uniform,
+    write_codes,
+)
+from dragoman.pipelines.corpus.read.sources import Split
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig
 
 HELD_OUT: tuple[Split, ...] = ("test", "valid", "gate")  # in the order of drawing their runs
 

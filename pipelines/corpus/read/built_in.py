@@ -4,11 +4,11 @@ import os
 import shutil
 from pathlib import Path
 
-from model.errors import UserError
-from model.languages import base_language, split_pair
-from pipelines.corpus.phrasebook.generate import write_corpus
-from pipelines.corpus.read.sources import SPLITS, Source, names_of
-from pipelines.corpus.settings import CorpusConfig
+from dragoman.model.errors import UserError
+from dragoman.model.languages import base_language, split_pair
+from dragoman.pipelines.corpus.phrasebook.generate import write_corpus
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source, names_of
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 LANGUAGES = ("en", "de")
 

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.settings import CorpusConfig
 
 HELD_OUT = 2_000  # sentences per split, as many as the field's test sets have
 MOST = 0.05  # largest part of the corpus for a split

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from model.addresses import mask_address, mask_secrets
-from model.errors import UserError, unknown
-from model.files import atomic_open, file_sha256
-from pipelines.corpus.read.download import Deadline, content_length, open_url
-from pipelines.corpus.settings import FetchFile
+from dragoman.model.addresses import mask_address, mask_secrets
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_open, file_sha256
+from dragoman.pipelines.corpus.read.download import Deadline, content_length, open_url
+from dragoman.pipelines.corpus.settings import FetchFile
 
 SCHEMES = ("http", "https", "file")
 _READ = 1 << 20  # bytes

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.bundles.directory import read_facts
-from model.errors import UserError
-from model.languages import languages_of, same_pair
-from model.shards.manifest import has_manifest, read_manifest
-from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.corpus.read.scratch import write_json
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.languages import languages_of, same_pair
+from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.corpus.read.scratch import write_json
 
 KEY = "tokenizer.same_as"
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.files import file_sha256
-from model.languages import languages_of
-from model.shards.manifest import ShardsConfig
-from model.text.letters import case_language
-from model.text.tokenizer import TokenizerConfig
-from pipelines.corpus.read.parts import identity_of
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.settings import CorpusConfig, PhrasesConfig
+from dragoman.model.files import file_sha256
+from dragoman.model.languages import languages_of
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.text.letters import case_language
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.corpus.read.parts import identity_of
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.settings import CorpusConfig, PhrasesConfig
 
 # Keys added later, with the value that applies if they are missing, so that older shards still match.
 _LATER: dict[str, Any] = {

@@ -14,19 +14,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_open
-from model.inputs.json_rows import parse_row
-from model.inputs.lines import View, open_lines
-from model.plural import plural
-from model.text.labels import Task, canonical
-from model.text.normalise import normalise
-from pipelines.corpus.phrasebook.generate import distinct_pairs, generate
-from pipelines.corpus.phrasebook.sentences import Pair
-from pipelines.corpus.phrasebook.words import tokens
-from pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
-from pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, names_of
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
+from dragoman.model.inputs.json_rows import parse_row
+from dragoman.model.inputs.lines import View, open_lines
+from dragoman.model.plural import plural
+from dragoman.model.text.labels import Task, canonical
+from dragoman.model.text.normalise import normalise
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs, generate
+from dragoman.pipelines.corpus.phrasebook.sentences import Pair
+from dragoman.pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, names_of
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
 SHOWN = 5  # bad records to name

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from model.errors import UserError, unknown
-from model.languages import MANY, same_language, split_pair
-from model.names import check_name
-from model.storage.retry import Patience
-from model.text.tags import check_tag
-from model.text.tokenizer import TokenizerConfig
-from pipelines.corpus.read.remote_files import with_local_files
-from pipelines.corpus.read.sources import SPLITS, Source, sources_of
-from pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.languages import MANY, same_language, split_pair
+from dragoman.model.names import check_name
+from dragoman.model.storage.retry import Patience
+from dragoman.model.text.tags import check_tag
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.corpus.read.remote_files import with_local_files
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source, sources_of
+from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart, SplitFiles
 
 FORMATS = ("moses", "tsv", "jsonl")
 OWN = ("name", "pair", "tags")

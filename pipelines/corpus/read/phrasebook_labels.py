@@ -7,8 +7,8 @@ The tags are those of Universal Dependencies (de Marneffe et al. 2021).
 
 from functools import cache
 
-from pipelines.corpus.phrasebook.adjectives import ADJECTIVES
-from pipelines.corpus.phrasebook.function_words import (
+from dragoman.pipelines.corpus.phrasebook.adjectives import ADJECTIVES
+from dragoman.pipelines.corpus.phrasebook.function_words import (
     FREQUENCIES,
     HABITS,
     MANNERS,
@@ -19,11 +19,11 @@ from pipelines.corpus.phrasebook.function_words import (
     UNITS,
     WEEKDAYS,
 )
-from pipelines.corpus.phrasebook.nouns import NOUNS
-from pipelines.corpus.phrasebook.places import NAMES, PLACE_ROWS, SWITZERLAND, TOWNS
-from pipelines.corpus.phrasebook.sentences import Pair
-from pipelines.corpus.phrasebook.verb_table import FRAMES, SPECIAL
-from pipelines.corpus.phrasebook.words import MARKS
+from dragoman.pipelines.corpus.phrasebook.nouns import NOUNS
+from dragoman.pipelines.corpus.phrasebook.places import NAMES, PLACE_ROWS, SWITZERLAND, TOWNS
+from dragoman.pipelines.corpus.phrasebook.sentences import Pair
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, SPECIAL
+from dragoman.pipelines.corpus.phrasebook.words import MARKS
 
 CLOSED = {
     "DET": "a an the this these every some all many no which",

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.inputs.json_rows import parse_row, text_at
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.settings import CorpusConfig, OnError
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.json_rows import parse_row, text_at
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.settings import CorpusConfig, OnError
 
 _ARRAY = re.compile(r"\s*\[\s*(\{|$)")
 ID_ROWS, FEWEST_ID_ROWS = 100, 3  # rows looked at to tell a column of ids from a text

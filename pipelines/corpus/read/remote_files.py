@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from model.addresses import mask_address
-from model.errors import UserError
-from model.files import PART, atomic_write, exclusive
-from model.storage import remote
-from model.storage.places import is_address, join, local_path
-from model.storage.retry import Patience
-from pipelines.corpus.read.sources import SPLITS, fill_pattern, names_of
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.model.addresses import mask_address
+from dragoman.model.errors import UserError
+from dragoman.model.files import PART, atomic_write, exclusive
+from dragoman.model.storage import remote
+from dragoman.model.storage.places import is_address, join, local_path
+from dragoman.model.storage.retry import Patience
+from dragoman.pipelines.corpus.read.sources import SPLITS, fill_pattern, names_of
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from model.errors import UserError
-from model.files import atomic_open
-from model.inputs.json_rows import parse_row, text_at
-from model.languages import is_single, split_pair
-from model.shards.samples import read_samples
-from pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
+from dragoman.model.inputs.json_rows import parse_row, text_at
+from dragoman.model.languages import is_single, split_pair
+from dragoman.model.shards.samples import read_samples
+from dragoman.pipelines.corpus.read.sources import SPLITS, as_corpus_writes, fill_pattern, local_file, names_of
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
 SIDES = (("src", "source"), ("tgt", "target"))

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_write, exclusive, remove_parts
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write, exclusive, remove_parts
 
 LAYOUT = 4  # version of the folder's files; those of another version are not resumed
 FOLDER = ".work"  # inside the shard directory, until the manifest exists

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model.errors import UserError
-from model.inputs.kinds import kind_of
-from model.inputs.lines import SIDES, View, is_container, open_lines
-from model.languages import is_single, same_language, split_pair
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.kinds import kind_of
+from dragoman.model.inputs.lines import SIDES, View, is_container, open_lines
+from dragoman.model.languages import is_single, same_language, split_pair
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 Split = Literal["train", "valid", "test", "gate"]
 _PATTERN = re.compile(r"[*?\[]")

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from model.errors import UserError
-from model.files import atomic_open
-from model.inputs.lines import View, is_in_place, line_blocks
-from model.plural import plural
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.sources import Source
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_open
+from dragoman.model.inputs.lines import View, is_in_place, line_blocks
+from dragoman.model.plural import plural
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.sources import Source
 
 BLOCK_LINES = 16_384  # lines per task; fixed, so that the plan never depends on the number of workers
 

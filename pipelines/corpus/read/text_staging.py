@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from model.files import atomic_open
-from model.inputs.archive import Part
-from model.inputs.lines import View, is_in_place, parts_of
-from pipelines.corpus.read.scratch import read_json, write_json
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import Block
+from dragoman.model.files import atomic_open
+from dragoman.model.inputs.archive import Part
+from dragoman.model.inputs.lines import View, is_in_place, parts_of
+from dragoman.pipelines.corpus.read.scratch import read_json, write_json
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import Block
 
 BLOCK_BYTES = 2 << 20  # most bytes of a block
 BLOCK_LINES = 65_536  # most lines of a block: very short lines take much more memory than their bytes

@@ -8,9 +8,9 @@ numbers   the same of the mean absolute error
 
 from dataclasses import dataclass
 
-from model.errors import UserError
-from pipelines.evaluation.labels.evaluation import LabelEvaluation
-from pipelines.evaluation.language.comparison import paired
+from dragoman.model.errors import UserError
+from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
+from dragoman.pipelines.evaluation.language.comparison import paired
 
 
 @dataclass(frozen=True)

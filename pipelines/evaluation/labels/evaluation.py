@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bundles.labelled import LabelBundle
-from model.errors import UserError
-from model.inference.labeller import Labeller
-from model.plural import plural
-from model.shards.manifest import LABELS, manifest_hash
-from model.text.excerpt import excerpt
-from model.text.labels import Task
-from pipelines.evaluation.labels.scores import (
+from dragoman.model.bundles.labelled import LabelBundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.labeller import Labeller
+from dragoman.model.plural import plural
+from dragoman.model.shards.manifest import LABELS, manifest_hash
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.labels import Task
+from dragoman.pipelines.evaluation.labels.scores import (
     are_spans,
     calibration,
     calibration_error,
@@ -24,7 +24,7 @@ from pipelines.evaluation.labels.scores import (
     number_scores,
     span_scores,
 )
-from pipelines.evaluation.translation import held_out
+from dragoman.pipelines.evaluation.translation import held_out
 
 TINY = 1e-12  # least probability in a logarithm
 SHOWN = 60  # letters of a text in the report

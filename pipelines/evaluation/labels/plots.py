@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pipelines.evaluation.labels.evaluation import LabelEvaluation
-from pipelines.tracking.plots import (
+from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation
+from dragoman.pipelines.tracking.plots import (
     BLUE,
     GREY,
     ORANGE,

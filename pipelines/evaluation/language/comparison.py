@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from pipelines.evaluation.language.evaluation import TextEvaluation
+from dragoman.model.errors import UserError
+from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation
 
 SEED = 12345  # for resampling, as in sacreBLEU, so that the result is always the same
 

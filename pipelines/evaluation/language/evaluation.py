@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.bundles.language import TextBundle
-from model.decoding.fill_mask import decode_masked
-from model.errors import UserError
-from model.plural import plural
-from model.runs.record import write_evaluation
-from model.shards.manifest import manifest_hash
-from model.text.excerpt import excerpt
-from pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
-from pipelines.evaluation.language.likelihood import stream_nll, token_losses
-from pipelines.evaluation.language.lines import Lines
-from pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
-from pipelines.evaluation.language.spelling import described_text
-from pipelines.evaluation.translation import held_out_lines
-from pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
-from pipelines.loaders.masking import Masking, masking
+from dragoman.model.bundles.language import TextBundle
+from dragoman.model.decoding.fill_mask import decode_masked
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.model.runs.record import write_evaluation
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.model.text.excerpt import excerpt
+from dragoman.pipelines.evaluation.language.held_out import PARTS, parts, span_batches, views
+from dragoman.pipelines.evaluation.language.likelihood import stream_nll, token_losses
+from dragoman.pipelines.evaluation.language.lines import Lines
+from dragoman.pipelines.evaluation.language.samples import TextSample, continuations, pick_evenly
+from dragoman.pipelines.evaluation.language.spelling import described_text
+from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.loaders.masked import MaskedWindow, held_out_bits, sorted_batches
+from dragoman.pipelines.loaders.masking import Masking, masking
 
 STEP = 256  # tokens that a recurrent network reads at a time
 BATCH_TOKENS = 8192  # for networks with a bounded context

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 PARTS = 16  # parts that a recurrent network reads in parallel
 WARM_UP = 1024  # most tokens read before a part

@@ -8,10 +8,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from model.layers.losses import CHUNK_ROWS
-from model.networks.network import Network
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.layers.losses import CHUNK_ROWS
+from dragoman.model.networks.network import Network
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 
 class TokenLosses(NamedTuple):

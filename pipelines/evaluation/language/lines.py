@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.text.tokenizer import EOS, UNK, Tokenizer
-from pipelines.evaluation.language.spelling import spelling_nats
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer
+from dragoman.pipelines.evaluation.language.spelling import spelling_nats
 
 
 class Lines:

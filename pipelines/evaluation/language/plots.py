@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pipelines.evaluation.language.evaluation import TextEvaluation
-from pipelines.tracking.plots import (
+from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation
+from dragoman.pipelines.tracking.plots import (
     BLUE,
     GREEN,
     GREY,

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.decoding.generation import generate
-from model.networks.language_network import LanguageNetwork
-from model.settings import GenerateConfig
-from model.text.tokenizer import Tokenizer
+from dragoman.model.decoding.generation import generate
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.settings import GenerateConfig
+from dragoman.model.text.tokenizer import Tokenizer
 
 PROMPT_WORDS = 6
 PROMPT_CHARACTERS = 24  # least length of a prompt: shorter records give too little context

@@ -24,8 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.text.tokenizer import SPECIAL, UNK, Ids, Tokenizer
-from model.text.words import WordTokenizer
+from dragoman.model.text.tokenizer import SPECIAL, UNK, Ids, Tokenizer
+from dragoman.model.text.words import WordTokenizer
 
 END = "\n"  # end of a word: a character that no record contains
 SYMBOLS = 0x110000 - 0x800  # Unicode's code points without surrogates; END is one of them

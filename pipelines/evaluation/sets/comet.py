@@ -18,9 +18,9 @@ import torch
 import yaml
 from torch import Tensor, nn
 
-from model.errors import UserError, unknown
-from model.huggingface.folder import CONFIG, NOT_WEIGHTS
-from pipelines.evaluation.sets.learned import load_weights, open_folder
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.huggingface.folder import CONFIG, NOT_WEIGHTS
+from dragoman.pipelines.evaluation.sets.learned import load_weights, open_folder
 
 HPARAMS = "hparams.yaml"
 KEY = "evaluate.comet"

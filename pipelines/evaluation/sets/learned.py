@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.huggingface.folder import CONFIG, INDEX, PICKLES, WEIGHTS, Folder
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.huggingface.folder import CONFIG, INDEX, PICKLES, WEIGHTS, Folder
 
 
 @dataclass(frozen=True)

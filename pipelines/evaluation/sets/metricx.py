@@ -10,10 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.errors import UserError
-from model.huggingface.folder import Folder
-from pipelines.evaluation.sets.learned import load_weights, open_folder
-from pipelines.settings import MetricXForm
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.folder import Folder
+from dragoman.pipelines.evaluation.sets.learned import load_weights, open_folder
+from dragoman.pipelines.settings import MetricXForm
 
 KEY = "evaluate.metricx"
 TEXTS: dict[MetricXForm, str] = {  # the text of a line, as each version was trained on it; qe: without a reference

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.inputs.json_rows import parse_row
-from model.inputs.lines import View, open_lines
-from model.languages import same_language
-from model.names import check_name
-from model.shards.manifest import MANIFEST, read_manifest
-from pipelines.evaluation.translation import held_out
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.json_rows import parse_row
+from dragoman.model.inputs.lines import View, open_lines
+from dragoman.model.languages import same_language
+from dragoman.model.names import check_name
+from dragoman.model.shards.manifest import MANIFEST, read_manifest
+from dragoman.pipelines.evaluation.translation import held_out
 
 KEY = "evaluate.sets"
 SOURCE, REFERENCE, DOMAIN = "source", "reference", "domain"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
-from model.columns import columns
-from model.inference.bleu import UNSPACED, tokeniser
-from model.languages import base_language
-from pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
-from pipelines.evaluation.sets.read import HeldOutSet
-from pipelines.settings import MetricName
+from dragoman.model.columns import columns
+from dragoman.model.inference.bleu import UNSPACED, tokeniser
+from dragoman.model.languages import base_language
+from dragoman.pipelines.evaluation.metrics import ASIAN, Unit, length_groups, quieten
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
+from dragoman.pipelines.settings import MetricName
 
 LABELS: dict[str, str] = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER", "comet": "COMET", "metricx": "MetricX"}
 Rows = Sequence[int]

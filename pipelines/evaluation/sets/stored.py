@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from model.files import atomic_directory
-from model.inference.losses import Losses
-from model.inference.translator import Translator
-from model.schema import build
-from model.settings import DecodeConfig
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_directory
+from dragoman.model.inference.losses import Losses
+from dragoman.model.inference.translator import Translator
+from dragoman.model.schema import build
+from dragoman.model.settings import DecodeConfig
 
 logger = logging.getLogger(__name__)
 RECORD, TEXTS = "record.json", "translations.txt"

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from model.bundles.translation import TranslationBundle
-from model.settings import DecodeConfig
+from dragoman.model.bundles.translation import TranslationBundle
+from dragoman.model.settings import DecodeConfig
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.search import BLOCK_BYTES, EPSILON
-from pipelines.evaluation.word_vectors.similarity import lines, plain_name
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.search import BLOCK_BYTES, EPSILON
+from dragoman.pipelines.evaluation.word_vectors.similarity import lines, plain_name
 
 Question = tuple[str, str, str, str]  # a, b, c and the right answer
 Rows = NDArray[np.int64]

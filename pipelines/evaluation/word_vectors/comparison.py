@@ -6,14 +6,14 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.metrics import Significance
-from pipelines.evaluation.word_vectors.analogies import right_answers
-from pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
-from pipelines.evaluation.word_vectors.retrieval import Records
-from pipelines.evaluation.word_vectors.similarity import Floats, pair_rows, weighted_spearman
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.evaluation.metrics import Significance
+from dragoman.pipelines.evaluation.word_vectors.analogies import right_answers
+from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, evaluate_embeddings
+from dragoman.pipelines.evaluation.word_vectors.retrieval import Records
+from dragoman.pipelines.evaluation.word_vectors.similarity import Floats, pair_rows, weighted_spearman
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 Metric = Literal["auto", "similarity", "analogies"]
 METRICS: dict[Metric, str] = {

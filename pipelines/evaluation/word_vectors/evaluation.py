@@ -8,19 +8,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.columns import columns
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings, Neighbour
-from pipelines.evaluation.word_vectors.analogies import AnalogyScore, Question, read_analogies, score_analogies
-from pipelines.evaluation.word_vectors.retrieval import Records, retrieval
-from pipelines.evaluation.word_vectors.similarity import (
+from dragoman.model.columns import columns
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings, Neighbour
+from dragoman.pipelines.evaluation.word_vectors.analogies import AnalogyScore, Question, read_analogies, score_analogies
+from dragoman.pipelines.evaluation.word_vectors.retrieval import Records, retrieval
+from dragoman.pipelines.evaluation.word_vectors.similarity import (
     SimilarityScore,
     SimilaritySet,
     plain_name,
     read_similarity,
     score_similarity,
 )
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 logger = logging.getLogger(__name__)
 

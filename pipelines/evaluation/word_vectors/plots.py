@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.labels import bare, place_labels, settle
-from model.word_vectors.projection import Projection, project
-from pipelines.evaluation.word_vectors.analogies import Question
-from pipelines.evaluation.word_vectors.evaluation import TOTALS, Sets, VectorsEvaluation
-from pipelines.evaluation.word_vectors.projections import directions, drawn_words, groups, parallelograms
-from pipelines.tracking.plots import (
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.labels import bare, place_labels, settle
+from dragoman.model.word_vectors.projection import Projection, project
+from dragoman.pipelines.evaluation.word_vectors.analogies import Question
+from dragoman.pipelines.evaluation.word_vectors.evaluation import TOTALS, Sets, VectorsEvaluation
+from dragoman.pipelines.evaluation.word_vectors.projections import directions, drawn_words, groups, parallelograms
+from dragoman.pipelines.tracking.plots import (
     BLUE,
     GREEN,
     GREY,

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.search import is_sparse, units
-from pipelines.evaluation.word_vectors.analogies import Question
-from pipelines.evaluation.word_vectors.evaluation import EVERYWHERE, Sets, frequent_rows
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.search import is_sparse, units
+from dragoman.pipelines.evaluation.word_vectors.analogies import Question
+from dragoman.pipelines.evaluation.word_vectors.evaluation import EVERYWHERE, Sets, frequent_rows
 
 Floats = NDArray[np.float64]
 FREQUENT = 60  # words of the similarity sets, or of all words

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.tokenizers import load_pair
-from model.word_vectors.counting import inverse_frequencies
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.search import Table, blocks, inverse_norms, is_sparse
-from pipelines.loaders.segments import side_number, side_of
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.word_vectors.counting import inverse_frequencies
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.search import Table, blocks, inverse_norms, is_sparse
+from dragoman.pipelines.loaders.segments import side_number, side_of
 
 Records = Sequence[Sequence[str]]
 Weights = NDArray[np.floating[Any]]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.inputs.kinds import PAIRS, kind_of
-from model.inputs.lines import View, open_lines
-from model.word_vectors.embeddings import Embeddings
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.kinds import PAIRS, kind_of
+from dragoman.model.inputs.lines import View, open_lines
+from dragoman.model.word_vectors.embeddings import Embeddings
 
 Floats = NDArray[np.float64]
 PACKED = (".gz", ".bz2", ".xz", ".lzma", ".zst", ".zip")  # suffixes of packed files; their bytes tell the format

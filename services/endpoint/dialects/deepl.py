@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from model.languages import base_language
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import deepl as form
-from services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
-from services.endpoint.dialects.questions import (
+from dragoman.model.languages import base_language
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
+from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
@@ -20,13 +20,13 @@ from services.endpoint.dialects.questions import (
     usage,
     use_glossaries,
 )
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.glossaries import GlossaryNotFoundError
-from services.endpoint.requests import validate
-from services.endpoint.route_translator import MarkupError
-from services.endpoint.translation import Answer
-from services.texts.glossary import Glossary
-from services.texts.options import SplitSentences, TextOptions
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
+from dragoman.services.endpoint.requests import validate
+from dragoman.services.endpoint.route_translator import MarkupError
+from dragoman.services.endpoint.translation import Answer
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.options import SplitSentences, TextOptions
 
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
 TRANSLATIONS = openapi.record(

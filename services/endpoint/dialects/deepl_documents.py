@@ -8,18 +8,18 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import deepl as form
-from services.endpoint.dialects.deepl import glossary_of
-from services.endpoint.dialects.deepl_requests import WORDING, DocumentKeyRequest, DocumentRequest
-from services.endpoint.dialects.questions import admit, check_pair, read_request
-from services.endpoint.document_routes import document_response, in_form, read_form
-from services.endpoint.documents.documents import Documents, State
-from services.endpoint.requests import validate
-from services.endpoint.translation import Question
-from services.texts.documents.kinds import same_kind
-from services.texts.options import TextOptions
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.dialects.deepl import glossary_of
+from dragoman.services.endpoint.dialects.deepl_requests import WORDING, DocumentKeyRequest, DocumentRequest
+from dragoman.services.endpoint.dialects.questions import admit, check_pair, read_request
+from dragoman.services.endpoint.document_routes import document_response, in_form, read_form
+from dragoman.services.endpoint.documents.documents import Documents, State
+from dragoman.services.endpoint.requests import validate
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.texts.documents.kinds import same_kind
+from dragoman.services.texts.options import TextOptions
 
 PATH = "/v2/document"
 TAKEN = openapi.record({"document_id": openapi.TEXT, "document_key": openapi.TEXT})

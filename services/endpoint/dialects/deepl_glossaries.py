@@ -12,22 +12,22 @@ from fastapi import FastAPI, Request, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from model.languages import base_language
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import deepl as form
-from services.endpoint.dialects.deepl_requests import WORDING
-from services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
-from services.endpoint.dialects.questions import is_pair, read_request, use_glossaries
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.glossaries import (
+from dragoman.model.languages import base_language
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.dialects.deepl_requests import WORDING
+from dragoman.services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
+from dragoman.services.endpoint.dialects.questions import is_pair, read_request, use_glossaries
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.glossaries import (
     Dictionary,
     Glossary,
     GlossaryNotFoundError,
     StoredDictionary,
     TooManyGlossariesError,
 )
-from services.endpoint.requests import Language, Parameters, Stored, Text, validate
+from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 
 TSV = "text/tab-separated-values"
 DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})

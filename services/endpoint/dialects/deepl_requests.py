@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 from pydantic import BeforeValidator, Field
 
-from services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Texts, Wording, refuse
+from dragoman.services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Texts, Wording, refuse
 
 WORDING = Wording(
     "Parameter '{name}' not specified.", "Value for '{name}' not supported.", "Value for '{name}' not supported."

@@ -8,10 +8,10 @@ from fastapi import Request, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from services.endpoint.answer import as_json
-from services.endpoint.dialects.questions import admit, ask, check_size
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.requests import Language, Parameters, Text, validate
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.dialects.questions import admit, ask, check_size
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.requests import Language, Parameters, Text, validate
 
 ALTERNATIVES = 3  # DeepLX gives about as many
 

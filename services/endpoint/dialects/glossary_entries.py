@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from model.errors import UserError
-from services.texts.tbx import read_tbx
+from dragoman.model.errors import UserError
+from dragoman.services.texts.tbx import read_tbx
 
 COLUMNS = (2, 4)  # source, target; CSV: also the languages of both
 IN_FORM = re.compile(r"dictionaries\[(?P<number>[0-9]{1,3})\]\.(?P<field>\w+)")  # as deepl-node sends them

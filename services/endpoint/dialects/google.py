@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Request, Response
 from pydantic import Field
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import google as form
-from services.endpoint.detection import Guess
-from services.endpoint.dialects.questions import (
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.detection import Guess
+from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
@@ -22,10 +22,10 @@ from services.endpoint.dialects.questions import (
     sources,
     targets,
 )
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.languages import language_name
-from services.endpoint.requests import Language, Parameters, Texts, Wording, validate
-from services.texts.options import TextOptions
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.languages import language_name
+from dragoman.services.endpoint.requests import Language, Parameters, Texts, Wording, validate
+from dragoman.services.texts.options import TextOptions
 
 WORDING = Wording(
     "Missing required parameter: {name}", "Invalid value for {name}: {title} is expected", "{name}: at most {most}"

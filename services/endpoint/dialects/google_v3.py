@@ -11,11 +11,11 @@ from fastapi import FastAPI, Request, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import google as form
-from services.endpoint.dialects.google import WORDING
-from services.endpoint.dialects.questions import (
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.dialects.google import WORDING
+from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
@@ -24,12 +24,12 @@ from services.endpoint.dialects.questions import (
     targets,
     use_glossaries,
 )
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.glossaries import GlossaryNotFoundError
-from services.endpoint.languages import language_name
-from services.endpoint.requests import Language, Parameters, Strings, Text, validate
-from services.texts.glossary import Glossary
-from services.texts.options import TextOptions
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
+from dragoman.services.endpoint.languages import language_name
+from dragoman.services.endpoint.requests import Language, Parameters, Strings, Text, validate
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.options import TextOptions
 
 PLACES = ("/v3/projects/{project}", "/v3/projects/{project}/locations/{location}")
 REFUSED = {

@@ -20,13 +20,13 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
-from model.errors import UserError
-from model.languages import split_pair
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import openai as form
-from services.endpoint.dialects.deepl_requests import IGNORED
-from services.endpoint.dialects.questions import (
+from dragoman.model.errors import UserError
+from dragoman.model.languages import split_pair
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import openai as form
+from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
+from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
@@ -34,10 +34,10 @@ from services.endpoint.dialects.questions import (
     is_pair,
     read_request,
 )
-from services.endpoint.embeddings import embed
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.keys import ASKING
-from services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
+from dragoman.services.endpoint.embeddings import embed
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.keys import ASKING
+from dragoman.services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
 
 WORDING = Wording(
     "you must provide a {name} parameter", "Invalid '{name}': {title} is expected", "Invalid '{name}': at most {most}"

@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import Request
 from starlette.exceptions import HTTPException
 
-from model.languages import nearest, standard_code
-from services.endpoint.dialects.credentials import given_key
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.keys import ASKING, Key
-from services.endpoint.requests import address_of, parameters
-from services.endpoint.translation import Answer, Question
-from services.texts.options import TextOptions
+from dragoman.model.languages import nearest, standard_code
+from dragoman.services.endpoint.dialects.credentials import given_key
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.keys import ASKING, Key
+from dragoman.services.endpoint.requests import address_of, parameters
+from dragoman.services.endpoint.translation import Answer, Question
+from dragoman.services.texts.options import TextOptions
 
 
 async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:

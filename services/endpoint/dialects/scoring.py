@@ -12,12 +12,12 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from services.endpoint import openapi
-from services.endpoint.answer import as_json
-from services.endpoint.answer import mlflow as form
-from services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
-from services.endpoint.endpoint import Endpoint
-from services.texts.options import FORMATS, TextOptions
+from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint.answer import mlflow as form
+from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.texts.options import FORMATS, TextOptions
 
 PLACES = ("dataframe_split", "dataframe_records", "inputs", "instances")
 PARAMS = ("source", "target", "format")

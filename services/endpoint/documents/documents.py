@@ -11,15 +11,15 @@ from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError
-from model.languages import standard_code
-from services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
-from services.endpoint.documents.worker import SAME, DocumentWorker
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.keys import ASKING
-from services.endpoint.translation import Question
-from services.texts.documents.kinds import KINDS, ending_of, read_document
-from services.texts.markup import check_markup
+from dragoman.model.errors import UserError
+from dragoman.model.languages import standard_code
+from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
+from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.keys import ASKING
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.texts.documents.kinds import KINDS, ending_of, read_document
+from dragoman.services.texts.markup import check_markup
 
 MOST_CHARACTERS = 1_000_000
 DISABLED = "Files translation are disabled on this server."  # LibreTranslate's words

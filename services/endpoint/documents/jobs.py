@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple
 
 from starlette.exceptions import HTTPException
 
-from model.files import atomic_write, exclusive
-from services.endpoint.memory_store import EVERYBODY
-from services.texts.documents.document import DocumentError
+from dragoman.model.files import atomic_write, exclusive
+from dragoman.services.endpoint.memory_store import EVERYBODY
+from dragoman.services.texts.documents.document import DocumentError
 
 Status = Literal["queued", "translating", "done", "error"]
 KEPT = 3600.0  # seconds after the end

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from model.inference.translator import Translation
-from services.endpoint.batcher import Batcher, QueueFullError
-from services.endpoint.fair_queue import tokens_of
-from services.models.loaded_model import LoadedModel
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.batcher import Batcher, QueueFullError
+from dragoman.services.endpoint.fair_queue import tokens_of
+from dragoman.services.models.loaded_model import LoadedModel
 
 TOKENS = 1024  # of a piece, about
 LINES = 64  # of a piece, at most

@@ -14,20 +14,20 @@ from dataclasses import dataclass, field
 
 from starlette.exceptions import HTTPException
 
-from model.errors import UserError
-from model.files import atomic_write
-from services.endpoint.batcher import EngineStoppedError, TooManyTokensError
-from services.endpoint.documents.jobs import Job, Jobs
-from services.endpoint.documents.patient_queue import PatientQueue
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.fair_queue import PRIORITIES
-from services.endpoint.keys import Key
-from services.endpoint.route_translator import RouteTranslator
-from services.texts.documents.document import Document, Passage
-from services.texts.documents.kinds import read_document
-from services.texts.glossary import Glossary
-from services.texts.known import Known
-from services.texts.prepare import spoken_text
+from dragoman.model.errors import UserError
+from dragoman.model.files import atomic_write
+from dragoman.services.endpoint.batcher import EngineStoppedError, TooManyTokensError
+from dragoman.services.endpoint.documents.jobs import Job, Jobs
+from dragoman.services.endpoint.documents.patient_queue import PatientQueue
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.fair_queue import PRIORITIES
+from dragoman.services.endpoint.keys import Key
+from dragoman.services.endpoint.route_translator import RouteTranslator
+from dragoman.services.texts.documents.document import Document, Passage
+from dragoman.services.texts.documents.kinds import read_document
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.known import Known
+from dragoman.services.texts.prepare import spoken_text
 
 AT_ONCE = 2  # jobs
 EVERY = 2.0  # seconds between two looks for jobs of other processes

@@ -15,19 +15,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
-from model.errors import ServiceError, UserError
-from model.text.excerpt import for_markup
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.glossaries import Glossary
-from services.endpoint.languages import language_name
-from services.endpoint.page.words import kept_entries, language_text
-from services.endpoint.requests import TranslationRequest, check_key, parameters, validate
-from services.endpoint.terms import with_terms
-from services.endpoint.translation import Answer
-from services.http.static_files import KeptStaticFiles, versioned
-from services.models.catalogue import Route
-from services.texts.options import FORMATS
-from services.version import version
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.text.excerpt import for_markup
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.glossaries import Glossary
+from dragoman.services.endpoint.languages import language_name
+from dragoman.services.endpoint.page.words import kept_entries, language_text
+from dragoman.services.endpoint.requests import TranslationRequest, check_key, parameters, validate
+from dragoman.services.endpoint.terms import with_terms
+from dragoman.services.endpoint.translation import Answer
+from dragoman.services.http.static_files import KeptStaticFiles, versioned
+from dragoman.services.models.catalogue import Route
+from dragoman.services.texts.options import FORMATS
+from dragoman.services.version import version
 
 FOLDER = Path(__file__).resolve().parent
 POLICY = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from services.endpoint.languages import language_name
+from dragoman.services.endpoint.languages import language_name
 
 HOW = {
     "copied": "copied",

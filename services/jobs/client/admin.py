@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from conf import compose, showing
-from model.durations import duration
-from model.errors import UserError, unknown
-from services.jobs.client import table
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
+from dragoman.conf import compose, showing
+from dragoman.model.durations import duration
+from dragoman.model.errors import UserError, unknown
+from dragoman.services.jobs.client import table
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
 
 ROLES = ("metrics", "viewer", "submitter", "admin")
 RULES = ("succeeded", "failed", "stopped", "newest", "most", "runs", "limit")  # service.keep's, and the length

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from services.jobs.client.connection import LARGEST, Connection, path_part
+from dragoman.services.jobs.client.connection import LARGEST, Connection, path_part
 
 
 class Administration(Connection):

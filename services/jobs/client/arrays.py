@@ -4,14 +4,14 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from conf import compose, showing
-from conf.options import combinations
-from model.errors import UserError
-from model.plural import plural
-from services.jobs.client import table
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.options import MOST_RUNS
+from dragoman.conf import compose, showing
+from dragoman.conf.options import combinations
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.services.jobs.client import table
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.options import MOST_RUNS
 
 ARRAY = "--array"
 logger = logging.getLogger(__name__)

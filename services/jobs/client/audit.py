@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from conf import compose, showing
-from model.errors import UserError
-from services.jobs.client import table
-from services.jobs.client.admin import split
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
+from dragoman.conf import compose, showing
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client import table
+from dragoman.services.jobs.client.admin import split
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
 
 FILTERS = ("person", "what", "status", "since", "until")
 

@@ -13,10 +13,10 @@ from typing import Any, Unpack
 
 from typing_extensions import TypedDict
 
-from model.errors import ServiceError
-from services.jobs.client.administration import Administration
-from services.jobs.client.connection import LARGEST, PATIENCE, path_part
-from services.jobs.views import Job, JobHistory
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.client.administration import Administration
+from dragoman.services.jobs.client.connection import LARGEST, PATIENCE, path_part
+from dragoman.services.jobs.views import Job, JobHistory
 
 
 class Wanted(TypedDict, total=False):

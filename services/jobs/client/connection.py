@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import httpx
 
-from model.errors import ServiceError, UserError
-from services.telemetry.traceparent import TraceParent
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.telemetry.traceparent import TraceParent
 
 PATIENCE = 60.0  # seconds of retrying a lost connection
 LARGEST = 500  # rows of a page

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from conf import compose
-from conf.options import combinations
-from model.errors import UserError, unknown
-from services.jobs.client import arrays, presets, selecting, sign_in, verbs
-from services.jobs.client.settings import JobsConfig
-from services.jobs.options import is_option
-from services.jobs.planning.refusals import ELASTIC, VERBS
-from services.verbs import run_verb
+from dragoman.conf import compose
+from dragoman.conf.options import combinations
+from dragoman.model.errors import UserError, unknown
+from dragoman.services.jobs.client import arrays, presets, selecting, sign_in, verbs
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.options import is_option
+from dragoman.services.jobs.planning.refusals import ELASTIC, VERBS
+from dragoman.services.verbs import run_verb
 
 OURS = re.compile(r"[+~]*(jobs[.=]|paths\.root=)")  # settings of the request itself
 BOUND = re.compile(r"jobs=(\d|none|null).*")  # a bound of these verbs, and no setting

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from conf import compose, showing
-from conf.again import key_of
-from model.errors import UserError, unknown
-from services.jobs.client import table
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.options import merge_words
-from services.jobs.states import PRIORITY_NAMES
+from dragoman.conf import compose, showing
+from dragoman.conf.again import key_of
+from dragoman.model.errors import UserError, unknown
+from dragoman.services.jobs.client import table
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.options import merge_words
+from dragoman.services.jobs.states import PRIORITY_NAMES
 
 FROM, SAVE = "--from", "--save"
 

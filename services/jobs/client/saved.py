@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from model.files import atomic_write
+from dragoman.model.files import atomic_write
 
 
 def path_of(home: str | Path) -> Path:

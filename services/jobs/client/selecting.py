@@ -4,10 +4,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from model.errors import UserError, unknown
-from model.plural import plural
-from services.jobs.client.client import FILTERS, JobClient, Wanted
-from services.jobs.states import State
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.plural import plural
+from dragoman.services.jobs.client.client import FILTERS, JobClient, Wanted
+from dragoman.services.jobs.states import State
 
 DRY_RUN, YES = "--dry-run", "--yes"
 LISTS = {"state": list(State), "tag": None}  # filters of several values, A,B, and the choices of each

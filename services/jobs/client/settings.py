@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from model.ranges import Amount, Count, Whole
+from dragoman.model.ranges import Amount, Count, Whole
 
 
 @dataclass

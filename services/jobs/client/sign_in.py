@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from conf import compose, showing
-from model.errors import ServiceError, UserError
-from services.jobs.client.client import JobClient
-from services.jobs.client.saved import path_of, save_token
+from dragoman.conf import compose, showing
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.saved import path_of, save_token
 
 logger = logging.getLogger(__name__)
 Home = str | Path

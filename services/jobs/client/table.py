@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from model.columns import columns
-from model.durations import duration
-from model.errors import UserError
-from model.plural import plural
-from services.jobs.measures import MEASURES
-from services.jobs.states import PRIORITY_NAMES
+from dragoman.model.columns import columns
+from dragoman.model.durations import duration
+from dragoman.model.errors import UserError
+from dragoman.model.plural import plural
+from dragoman.services.jobs.measures import MEASURES
+from dragoman.services.jobs.states import PRIORITY_NAMES
 
 # strftime's names follow the locale
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")

@@ -9,17 +9,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conf import compose, showing
-from model.errors import UserError, unknown
-from model.files import atomic_write
-from services.jobs.client import admin, arrays, audit, own_tokens, presets, projects, schedules, selecting, table
-from services.jobs.client.client import Detail, JobClient
-from services.jobs.client.connection import LARGEST
-from services.jobs.client.saved import read_token
-from services.jobs.client.settings import JobsConfig
-from services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
-from services.jobs.views import Job
-from services.telemetry.traceparent import read_environment
+from dragoman.conf import compose, showing
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_write
+from dragoman.services.jobs.client import (
+    admin,
+    arrays,
+    audit,
+    own_tokens,
+    presets,
+    projects,
+    schedules,
+    selecting,
+    table,
+)
+from dragoman.services.jobs.client.client import Detail, JobClient
+from dragoman.services.jobs.client.connection import LARGEST
+from dragoman.services.jobs.client.saved import read_token
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.states import ENDED, PRIORITIES, PRIORITY_NAMES
+from dragoman.services.jobs.views import Job
+from dragoman.services.telemetry.traceparent import read_environment
 
 logger = logging.getLogger(__name__)
 FOLLOW = ("-f", "--follow")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from model.errors import ServiceError, UserError
-from services.jobs.drill.faults import FAULTS, Fault, ImpossibleError
-from services.jobs.drill.processes import alive, ranks
-from services.jobs.drill.scene import Scene
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.drill.faults import FAULTS, Fault, ImpossibleError
+from dragoman.services.jobs.drill.processes import alive, ranks
+from dragoman.services.jobs.drill.scene import Scene
 
 CHECKPOINT = 40  # steps
 BEYOND = 5  # steps between a checkpoint and the fault
@@ -147,7 +147,7 @@ def _prove(scene: Scene, result: Result) -> None:
         if not log.exists() or not log.stat().st_size:
             result.problems.append(f"the log of attempt {number} is lost")
     places = [f"paths.runs={scene.folder}/runs", f"paths.shards={scene.folder}/shards"]
-    command = [sys.executable, "-m", "services.cli", "verify", scene.name, *places]
+    command = [sys.executable, "-m", "dragoman.services.cli", "verify", scene.name, *places]
     with tempfile.TemporaryFile("w+") as said:
         found = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
         try:

@@ -8,15 +8,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conf import compose, showing
-from model.errors import UserError, unknown
-from model.files import atomic_write
-from model.plural import plural
-from services.jobs.client import table, verbs
-from services.jobs.client.entries import Root, address
-from services.jobs.drill.drill import Result, drill
-from services.jobs.drill.faults import FAULTS
-from services.jobs.drill.scene import Scene, ended_by_signals
+from dragoman.conf import compose, showing
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.files import atomic_write
+from dragoman.model.plural import plural
+from dragoman.services.jobs.client import table, verbs
+from dragoman.services.jobs.client.entries import Root, address
+from dragoman.services.jobs.drill.drill import Result, drill
+from dragoman.services.jobs.drill.faults import FAULTS
+from dragoman.services.jobs.drill.scene import Scene, ended_by_signals
 
 REPORT = Path("drill.json")
 logger = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ from typing import Any
 
 import psutil
 
-from conf.interrupts import Interrupted, handled_by
-from model.errors import ServiceError, UserError
-from model.runs import paths
-from model.runs.lines import JournalReader
-from model.untrusted import read_object
-from services.jobs.client.client import JobClient
-from services.jobs.drill import processes
-from services.jobs.service.progress import Progress, progress
-from services.jobs.states import ENDED
+from dragoman.conf.interrupts import Interrupted, handled_by
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.runs import paths
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.untrusted import read_object
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.drill import processes
+from dragoman.services.jobs.service.progress import Progress, progress
+from dragoman.services.jobs.states import ENDED
 
 LOOK = 0.2  # seconds between two looks
 PATIENCE = 300.0  # seconds that the drill waits for anything

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from model.confinement import VARIABLE as GRANT
-from model.usage.recorder import VARIABLE as USAGE
-from services.jobs.records import Request
-from services.jobs.scheduling.entries import Capacity
-from services.telemetry.traceparent import VARIABLE
+from dragoman.model.confinement import VARIABLE as GRANT
+from dragoman.model.usage.recorder import VARIABLE as USAGE
+from dragoman.services.jobs.records import Request
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.telemetry.traceparent import VARIABLE
 
 WAIT_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"  # seconds that Ray waits between SIGTERM and SIGKILL; by default three
 
@@ -29,7 +29,7 @@ class Start:
     spreads: bool  # True: the workers are separate processes; False: the command itself is the only worker
     trace: str = ""  # W3C traceparent, the parent of its processes; empty: none
     model_owner: str = ""  # owner of the model that it registers or promotes; empty: none
-    grant: str = ""  # files that its processes may open, for `model.confinement`; empty: all that the user may
+    grant: str = ""  # files that its processes may open, for `dragoman.model.confinement`; empty: all that the user may
     usage: str = ""  # where samples of its use go, for `model.usage`; empty: none are taken
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-from model.errors import ServiceError
+from dragoman.model.errors import ServiceError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 PATIENCE = 10.0  # seconds for an answer

@@ -6,8 +6,8 @@ The standing cluster (deploy/kubernetes/overlays/ray) and Kueue's example contai
 from collections.abc import Mapping
 from typing import Any
 
-from services.jobs.executors.base import WAIT_VARIABLE
-from services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.executors.base import WAIT_VARIABLE
+from dragoman.services.jobs.kueue_settings import KueueConfig
 
 HOME = "/home/dragoman"  # of the image's user
 LOGIN = f"{HOME}/.mlflow"  # MLflow's clients read their login there

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from model.errors import ServiceError, UserError
-from services.jobs.executors.base import WAIT_VARIABLE, Observation, Start
-from services.jobs.executors.ray_client import Head
-from services.jobs.records import Request, attempt_of
-from services.jobs.scheduling.entries import Capacity
-from services.jobs.scheduling.room import Node
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.executors.base import WAIT_VARIABLE, Observation, Start
+from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.records import Request, attempt_of
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.scheduling.room import Node
 
 STATES = {"PENDING": "pending", "RUNNING": "running", "STOPPED": "ended", "SUCCEEDED": "ended", "FAILED": "ended"}
 STOP_WAIT = "30"  # seconds from SIGTERM to SIGKILL, for a job that did not end on request
@@ -39,7 +39,7 @@ class RayExecutor:
 
     def submit(self, start: Start) -> None:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
-        runner = [self.python, "-m", "services.jobs.runner", str(self.home), start.job, str(start.number)]
+        runner = [self.python, "-m", "dragoman.services.jobs.runner", str(self.home), start.job, str(start.number)]
         own = start.variables()
         variables = {WAIT_VARIABLE: STOP_WAIT, **self.environment, **own}
         with self._client() as client:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import httpx
 
-from model.errors import ServiceError, UserError
+from dragoman.model.errors import ServiceError, UserError
 
 AGENT_PORT = 52365  # where `ray start` lets a node's agent listen; a head without an agent accepts no jobs
 

@@ -5,10 +5,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from services.jobs.executors.base import Start
-from services.jobs.executors.pod import OBJECTS, training_pod
-from services.jobs.kueue_settings import KueueConfig
-from services.jobs.states import PRIORITY_NAMES
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.executors.pod import OBJECTS, training_pod
+from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.states import PRIORITY_NAMES
 
 GROUP = "ray.io/v1"
 JOB, OWNER, SERVICE = "dragoman/job", "dragoman/owner", "dragoman/service"  # label, annotation, label
@@ -24,7 +24,16 @@ def rayjob(
     The command runs on the head's pod if its workers are no processes of their own; otherwise the head has one CPU for
     it.
     """
-    runner = ["python", "-m", "services.jobs.runner", str(home), start.job, str(start.number), start.verb, *start.words]
+    runner = [
+        "python",
+        "-m",
+        "dragoman.services.jobs.runner",
+        str(home),
+        start.job,
+        str(start.number),
+        start.verb,
+        *start.words,
+    ]
     words = [*runner, *(["cluster.address=auto"] if start.spreads else [])]
     variables = {**environment, **start.variables()}
     head = (1.0, 0.0) if start.spreads else (start.cpus, start.gpus)

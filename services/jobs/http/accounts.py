@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from services.jobs.http.parts import Admin, Here, Name, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
-from services.jobs.service.retention import summary
+from dragoman.services.jobs.http.parts import Admin, Here, Name, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.retention import summary
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 

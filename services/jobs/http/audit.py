@@ -12,9 +12,9 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.jobs.http.guard import Rate
-from services.jobs.ledger.asked import ASKED, Asked
-from services.jobs.ledger.audit import Audit
+from dragoman.services.jobs.http.guard import Rate
+from dragoman.services.jobs.ledger.asked import ASKED, Asked
+from dragoman.services.jobs.ledger.audit import Audit
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 SIGN_IN = "/login/callback"  # where the issuer sends people back, by GET

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from services.jobs.http.parts import Here, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
+from dragoman.services.jobs.http.parts import Here, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 

@@ -6,11 +6,11 @@ import json
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from services.jobs.http.streams import Heartbeat, LogReader, event
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import Ledger, UnknownJobError
-from services.jobs.service.schemas import ChangeView
-from services.jobs.states import ENDED
+from dragoman.services.jobs.http.streams import Heartbeat, LogReader, event
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
+from dragoman.services.jobs.service.schemas import ChangeView
+from dragoman.services.jobs.states import ENDED
 
 
 async def changes(ledger: Ledger, after: int, job: str | None, person: Person) -> AsyncGenerator[str]:

@@ -13,10 +13,10 @@ from collections import OrderedDict
 
 from fastapi import HTTPException, Request
 
-from services.jobs.ledger.access import Access, Person
-from services.jobs.ledger.asked import tell_person
-from services.jobs.service.people import Door, Unauthorized
-from services.jobs.service.schemas import NAME
+from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.service.people import Door, Unauthorized
+from dragoman.services.jobs.service.schemas import NAME
 
 ANONYMOUS = "anonymous"
 REMEMBERED = 10_000  # users whose rate is counted

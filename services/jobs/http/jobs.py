@@ -5,16 +5,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from services.jobs.http.parts import Here, Id, Submitter, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
-from services.jobs.service.curves import read_curves, released, run_of
-from services.jobs.service.report import report
-from services.jobs.service.usage import read_use
-from services.jobs.states import PRIORITIES
-from services.jobs.views import Job, JobHistory, columns, job_view
-from services.telemetry.telemetry import current
-from services.telemetry.traceparent import parse
+from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.curves import read_curves, released, run_of
+from dragoman.services.jobs.service.report import report
+from dragoman.services.jobs.service.usage import read_use
+from dragoman.services.jobs.states import PRIORITIES
+from dragoman.services.jobs.views import Job, JobHistory, columns, job_view
+from dragoman.services.telemetry.telemetry import current
+from dragoman.services.telemetry.traceparent import parse
 
 PAGE: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {}}, "description": "the page"}}
 router = APIRouter(prefix="/v1", responses=PROBLEMS)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 from fastapi import FastAPI
 
-from model.errors import ServiceError
-from services.http.listening import Server
+from dragoman.model.errors import ServiceError
+from dragoman.services.http.listening import Server
 
 PATIENCE = 60.0  # seconds until it accepts requests
 CONNECTIONS = 1024  # at once

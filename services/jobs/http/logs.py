@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from services.jobs.http import events
-from services.jobs.http.parts import Here, Id, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.http.streams import while_admitted
-from services.jobs.service import schemas
+from dragoman.services.jobs.http import events
+from dragoman.services.jobs.http.parts import Here, Id, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.http.streams import while_admitted
+from dragoman.services.jobs.service import schemas
 
 Answers = dict[int | str, dict[str, Any]]
 STREAM: Answers = {200: {"content": {"text/event-stream": {}}, "description": "events, until the job ends"}}

@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter
 
-from services.jobs.http.parts import Here, Name, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
+from dragoman.services.jobs.http.parts import Here, Name, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
 
 router = APIRouter(prefix="/v1/me", responses=PROBLEMS)
 

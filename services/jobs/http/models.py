@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
-from model.errors import UserError
-from services.jobs.http.parts import Admin, Here, Name, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.ledger.tables import account_of
-from services.jobs.service import schemas
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.http.parts import Admin, Here, Name, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.ledger.tables import account_of
+from dragoman.services.jobs.service import schemas
 
 router = APIRouter(prefix="/v1/models", responses=PROBLEMS)
 

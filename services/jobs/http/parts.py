@@ -9,25 +9,25 @@ from typing import Annotated, Any
 from fastapi import Depends, HTTPException, Path, Request
 from fastapi.concurrency import run_in_threadpool
 
-from services.jobs.http.guard import Guard, Rate
-from services.jobs.ledger.access import Access, Person
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.own_tokens import OwnTokens
-from services.jobs.ledger.projects import Projects
-from services.jobs.service import schemas
-from services.jobs.service.devices import Devices
-from services.jobs.service.endpoint_watch import EndpointWatch
-from services.jobs.service.forecaster import Forecaster
-from services.jobs.service.issuer import Issuer
-from services.jobs.service.loop import Loop
-from services.jobs.service.metrics import Metrics
-from services.jobs.service.observer import Observer
-from services.jobs.service.operations import Operations
-from services.jobs.service.people import Door
-from services.jobs.service.retention import Retention
-from services.jobs.service.sharing import Sharing
-from services.jobs.service.vectors import VectorsProcess
-from services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.http.guard import Guard, Rate
+from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.own_tokens import OwnTokens
+from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.devices import Devices
+from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
+from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.issuer import Issuer
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.observer import Observer
+from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.service.people import Door
+from dragoman.services.jobs.service.retention import Retention
+from dragoman.services.jobs.service.sharing import Sharing
+from dragoman.services.jobs.service.vectors import VectorsProcess
+from dragoman.services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Name = Annotated[schemas.Owner, Path()]

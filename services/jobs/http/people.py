@@ -2,10 +2,10 @@
 
 from fastapi import APIRouter, HTTPException
 
-from services.jobs.http.parts import Admin, Here, Name
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.ledger.people import People
-from services.jobs.service import schemas
+from dragoman.services.jobs.http.parts import Admin, Here, Name
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.ledger.people import People
+from dragoman.services.jobs.service import schemas
 
 router = APIRouter(prefix="/v1/people", responses=PROBLEMS)
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from services.jobs.http.parts import Here, Submitter, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
+from dragoman.services.jobs.http.parts import Here, Submitter, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
 
 router = APIRouter(prefix="/v1/presets", responses=PROBLEMS)
 Preset = Annotated[schemas.SavedName, Path()]

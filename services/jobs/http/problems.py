@@ -7,12 +7,12 @@ from fastapi.exceptions import RequestValidationError
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
-from model.errors import ServiceError, UserError, reason
-from services.endpoint.answer import refusal
-from services.jobs.http.audit import REFUSED
-from services.jobs.ledger.asked import tell_change
-from services.jobs.ledger.ledger import ConflictError, UnknownJobError
-from services.jobs.service import schemas
+from dragoman.model.errors import ServiceError, UserError, reason
+from dragoman.services.endpoint.answer import refusal
+from dragoman.services.jobs.http.audit import REFUSED
+from dragoman.services.jobs.ledger.asked import tell_change
+from dragoman.services.jobs.ledger.ledger import ConflictError, UnknownJobError
+from dragoman.services.jobs.service import schemas
 
 WORDS = {
     400: "the request cannot be carried out",

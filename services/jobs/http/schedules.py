@@ -4,10 +4,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 
-from services.jobs.http.parts import Here, Submitter, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.ledger.tables import Schedule
-from services.jobs.service import schemas
+from dragoman.services.jobs.http.parts import Here, Submitter, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.service import schemas
 
 router = APIRouter(prefix="/v1/schedules", responses=PROBLEMS)
 

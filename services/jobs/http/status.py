@@ -2,12 +2,12 @@
 
 from fastapi import APIRouter, Response
 
-from services.jobs.http.parts import Here, Scraper, Viewer
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
-from services.jobs.service.endpoint_view import endpoint_view
-from services.telemetry.telemetry import FORMAT
-from services.version import version
+from dragoman.services.jobs.http.parts import Here, Scraper, Viewer
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.endpoint_view import endpoint_view
+from dragoman.services.telemetry.telemetry import FORMAT
+from dragoman.services.version import version
 
 router = APIRouter()
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.jobs.ledger.access import Access, Person
-from services.jobs.records import attempt_of
+from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.records import attempt_of
 
 PAUSE = 0.3  # seconds between two checks
 BEAT = 15.0  # seconds of silence before a comment shows that the connection is alive

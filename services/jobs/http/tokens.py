@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from services.jobs.http.parts import Admin, Here, Name
-from services.jobs.http.problems import PROBLEMS
-from services.jobs.service import schemas
+from dragoman.services.jobs.http.parts import Admin, Here, Name
+from dragoman.services.jobs.http.problems import PROBLEMS
+from dragoman.services.jobs.service import schemas
 
 AnyName = Annotated[str, Path(max_length=160, pattern=r"^[\w.+-]+(/[\w.+-]+)?$")]  # NAME, or OWNER/NAME
 router = APIRouter(prefix="/v1/tokens", responses=PROBLEMS)

@@ -12,13 +12,13 @@ from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from model.errors import UserError, unknown
-from model.names import check_name
-from services.jobs.ledger.asked import tell_person
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.projects import memberships
-from services.jobs.ledger.statements import JOBS
-from services.jobs.ledger.tables import PROJECT, IssuerAccount, Quota, Token, account_of
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.names import check_name
+from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.projects import memberships
+from dragoman.services.jobs.ledger.statements import JOBS
+from dragoman.services.jobs.ledger.tables import PROJECT, IssuerAccount, Quota, Token, account_of
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)

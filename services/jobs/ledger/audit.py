@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, delete, or_, select
 
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import AuditRow
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import AuditRow
 
 STATUS = r"^[1-5](\d\d|xx)$"
 SECRET = re.compile(r"dgm_[\w-]+")  # a token that somebody put into an address

@@ -7,10 +7,10 @@ from pathlib import Path
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from services.jobs.ledger.tables import Meta
-from services.store import database as store
-from services.store.database import answering
-from services.store.upgrade import Migrations, upgrade
+from dragoman.services.jobs.ledger.tables import Meta
+from dragoman.services.store import database as store
+from dragoman.services.store.database import answering
+from dragoman.services.store.upgrade import Migrations, upgrade
 
 MIGRATIONS = Migrations(Path(__file__).parent / "migrations" / "versions")
 SETTING = "service.ledger"

@@ -8,9 +8,9 @@ from typing import Literal, get_args
 
 from sqlalchemy import ColumnElement, String, cast, or_, select
 
-from model.errors import UserError
-from services.jobs.ledger.statements import JOBS, NOTES
-from services.jobs.states import State
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.statements import JOBS, NOTES
+from dragoman.services.jobs.states import State
 
 SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "priority", "spent"]
 SORT_KEYS: tuple[SortKey, ...] = get_args(SortKey)

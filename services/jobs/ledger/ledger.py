@@ -13,13 +13,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, defer, make_transient_to_detached
 from sqlalchemy.sql.base import ExecutableOption
 
-from conf.again import key_of
-from services.jobs.ledger.asked import tell_change
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.filters import Filter
-from services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
-from services.jobs.ledger.tables import Attempt, Change, Job, Note, Notice
-from services.jobs.states import ENDED, MOVES, State
+from dragoman.conf.again import key_of
+from dragoman.services.jobs.ledger.asked import tell_change
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.filters import Filter
+from dragoman.services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Note, Notice
+from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
 AT_ONCE = 500  # names per query

@@ -2,9 +2,9 @@
 
 from sqlalchemy import select
 
-from model.names import check_name
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import PROJECT, Model
+from dragoman.model.names import check_name
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import PROJECT, Model
 
 
 class Models:

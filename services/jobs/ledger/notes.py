@@ -2,9 +2,9 @@
 
 from sqlalchemy import func, select
 
-from model.errors import UserError
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job, Note
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job, Note
 
 MOST = 100  # of a job
 

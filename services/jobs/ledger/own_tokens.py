@@ -8,11 +8,11 @@ import secrets
 
 from sqlalchemy import delete, func, or_, select, update
 
-from model.errors import UserError, unknown
-from model.names import check_name
-from services.jobs.ledger.access import ISSUED, Access, Person, Role, digest_of
-from services.jobs.ledger.filters import moment_of
-from services.jobs.ledger.tables import Token
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.names import check_name
+from dragoman.services.jobs.ledger.access import ISSUED, Access, Person, Role, digest_of
+from dragoman.services.jobs.ledger.filters import moment_of
+from dragoman.services.jobs.ledger.tables import Token
 
 OWN = "own"
 SESSION, LOGIN = "session", "login"  # of a browser that signed in, of `dragoman login`

@@ -11,13 +11,13 @@ from sqlalchemy import exists, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from model.errors import UserError
-from model.names import check_name
-from services.jobs.ledger.access import ISSUED, OTHERS, ROLES, SYSTEM, Access, Person, Role
-from services.jobs.ledger.own_tokens import ISSUER
-from services.jobs.ledger.projects import enter_by_groups, memberships
-from services.jobs.ledger.tables import IssuerAccount, Job, Token
-from services.jobs.oidc_settings import ANYBODY, OidcConfig
+from dragoman.model.errors import UserError
+from dragoman.model.names import check_name
+from dragoman.services.jobs.ledger.access import ISSUED, OTHERS, ROLES, SYSTEM, Access, Person, Role
+from dragoman.services.jobs.ledger.own_tokens import ISSUER
+from dragoman.services.jobs.ledger.projects import enter_by_groups, memberships
+from dragoman.services.jobs.ledger.tables import IssuerAccount, Job, Token
+from dragoman.services.jobs.oidc_settings import ANYBODY, OidcConfig
 
 SEEN_EVERY = 60.0  # seconds between two records of an account
 

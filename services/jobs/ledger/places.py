@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job, Place, Token
-from services.jobs.states import UNENDED
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job, Place, Token
+from dragoman.services.jobs.states import UNENDED
 
 AT_ONCE = 200  # paths per query
 

@@ -10,11 +10,11 @@ from typing import Literal, get_args
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from model.errors import UserError, unknown
-from model.names import check_name
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job, Member, Model, Project, Quota, account_of
-from services.jobs.states import UNENDED
+from dragoman.model.errors import UserError, unknown
+from dragoman.model.names import check_name
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job, Member, Model, Project, Quota, account_of
+from dragoman.services.jobs.states import UNENDED
 
 Rank = Literal["member", "maintainer"]
 RANKS: tuple[Rank, ...] = get_args(Rank)

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from sqlalchemy import func, select
 
-from model.errors import UserError
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Saved
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Saved
 
 Kind = Literal["preset", "view", "comparison"]
 MOST = 100  # of a kind and an owner

@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from services.jobs.ledger.tables import Base, Change, Job, Note
-from services.jobs.states import UNENDED
+from dragoman.services.jobs.ledger.tables import Base, Change, Job, Note
+from dragoman.services.jobs.states import UNENDED
 
 JOBS, CHANGES, NOTES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change, Note))
 NEWEST = select(func.max(CHANGES.c.id))

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person
-from services.jobs.pages.export import csv_lines
-from services.jobs.pages.site import HEADERS, Site
-from services.jobs.pages.words import iso
-from services.jobs.service import schemas
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.pages.export import csv_lines
+from dragoman.services.jobs.pages.site import HEADERS, Site
+from dragoman.services.jobs.pages.words import iso
+from dragoman.services.jobs.service import schemas
 
 ROWS, AT_ONCE = 50, 500  # of a page; of a query for a file
 FILTERS = ("person", "what", "status", "since", "until")

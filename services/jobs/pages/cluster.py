@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.jobs.ledger.access import OTHERS, Bounds, Person
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.curves import EDGE
-from services.jobs.pages.site import Site
-from services.jobs.pages.usecharts import MACHINE_CHARTS, use_charts
-from services.jobs.service.usage import read_machines
-from services.jobs.states import ACTIVE
+from dragoman.services.jobs.ledger.access import OTHERS, Bounds, Person
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.curves import EDGE
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.usecharts import MACHINE_CHARTS, use_charts
+from dragoman.services.jobs.service.usage import read_machines
+from dragoman.services.jobs.states import ACTIVE
 
 FAULTS = 12  # rows of the bill
 

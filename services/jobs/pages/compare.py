@@ -4,18 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from conf import groups
-from model.errors import UserError
-from model.runs.paths import evaluations
-from model.untrusted import finite, read_object
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.curves import charts
-from services.jobs.pages.jobpage import title
-from services.jobs.pages.site import Site
-from services.jobs.pages.words import number, plain, span
-from services.jobs.service.curves import run_of
-from services.jobs.states import State
+from dragoman.conf import groups
+from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import evaluations
+from dragoman.model.untrusted import finite, read_object
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.curves import charts
+from dragoman.services.jobs.pages.jobpage import title
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.words import number, plain, span
+from dragoman.services.jobs.service.curves import run_of
+from dragoman.services.jobs.states import State
 
 MOST = 8
 EVALUATIONS = 20  # files read of a run

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import UnknownJobError
-from services.jobs.pages import compare
-from services.jobs.pages.site import Site
-from services.jobs.service import schemas
-from services.jobs.service.operations import clean_note
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.ledger import UnknownJobError
+from dragoman.services.jobs.pages import compare
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.operations import clean_note
 
 DONE = {"kept": "The comparison is kept.", "forgotten": "The name of that comparison is removed; its jobs stay."}
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from model.runs import paths
-from model.runs.lines import JournalReader
-from model.untrusted import finite
-from services.jobs.pages.words import hour, number, short
-from services.jobs.service.curves import POINTS, thinned
+from dragoman.model.runs import paths
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.untrusted import finite
+from dragoman.services.jobs.pages.words import hour, number, short
+from dragoman.services.jobs.service.curves import POINTS, thinned
 
 KEPT = 64  # journals kept in memory
 EDGE = 1000.0  # the drawing's own width and height

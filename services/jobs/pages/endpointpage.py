@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from services.jobs.pages.curves import Points, time_chart
-from services.jobs.pages.site import Site
-from services.jobs.service.endpoint_view import SECONDS, UNASKED, endpoint_view
-from services.jobs.service.endpoint_watch import Step, View, by_label, quantile
+from dragoman.services.jobs.pages.curves import Points, time_chart
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service.endpoint_view import SECONDS, UNASKED, endpoint_view
+from dragoman.services.jobs.service.endpoint_watch import Step, View, by_label, quantile
 
 WORDS = {  # of the counter's label -> what people read
     "truncated": "sentences cut to the model's length",

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.errors import ServiceError
-from services.jobs.pages.site import Site
-from services.jobs.service.tracking import Version
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service.tracking import Version
 
 PICTURES = {  # word of the address -> (artifact, caption)
     "attention": ("attention.png", "Attention on short samples: rows are the output's words, columns the source's"),

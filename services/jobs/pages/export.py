@@ -4,10 +4,10 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 
-from services.jobs.ledger.access import Person
-from services.jobs.pages.listing import Filter, older
-from services.jobs.pages.site import Site
-from services.jobs.pages.words import iso, priority
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.pages.listing import Filter, older
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.words import iso, priority
 
 AT_ONCE = 500
 HEAD = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.jobs.pages.curves import EDGE
+from dragoman.services.jobs.pages.curves import EDGE
 
 TOPS = (5, 10, 20, 30, 40, 50, 60, 80, 100)  # percent at the top of the drawing
 GAP = 0.2  # of a bucket's width that stays free

@@ -7,23 +7,23 @@ from typing import Any
 
 from sqlalchemy import select
 
-from model.runs import paths
-from model.untrusted import open_regular, read_object
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Attempt, Job
-from services.jobs.pages import shards
-from services.jobs.pages.curves import EDGE, charts
-from services.jobs.pages.site import Link, Site
-from services.jobs.pages.usecharts import JOB_CHARTS, use_charts
-from services.jobs.pages.wordmap import bundle_of
-from services.jobs.records import attempt_of
-from services.jobs.service.logs import PIECE, Piece, cut
-from services.jobs.service.schemas import ChangeView, NoticeView, WhyView
-from services.jobs.service.shard_folders import Folder
-from services.jobs.service.shardings import manifest_digest, sharding_run
-from services.jobs.service.targets import shown
-from services.jobs.service.usage import read_use
-from services.jobs.states import ACTIVE, ENDED, QUEUED, State
+from dragoman.model.runs import paths
+from dragoman.model.untrusted import open_regular, read_object
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.pages import shards
+from dragoman.services.jobs.pages.curves import EDGE, charts
+from dragoman.services.jobs.pages.site import Link, Site
+from dragoman.services.jobs.pages.usecharts import JOB_CHARTS, use_charts
+from dragoman.services.jobs.pages.wordmap import bundle_of
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.logs import PIECE, Piece, cut
+from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
+from dragoman.services.jobs.service.shard_folders import Folder
+from dragoman.services.jobs.service.shardings import manifest_digest, sharding_run
+from dragoman.services.jobs.service.targets import shown
+from dragoman.services.jobs.service.usage import read_use
+from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED, State
 
 BARS = 40  # attempts in the drawing; the table has all of them
 CHANGES = 200  # newest rows of the audit trail

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person
-from services.jobs.pages import listing, live
-from services.jobs.pages.export import as_csv
-from services.jobs.pages.jobpage import title
-from services.jobs.pages.search import FIELDS
-from services.jobs.pages.site import HEADERS, Site, part
-from services.jobs.service import schemas
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.pages import listing, live
+from dragoman.services.jobs.pages.export import as_csv
+from dragoman.services.jobs.pages.jobpage import title
+from dragoman.services.jobs.pages.search import FIELDS
+from dragoman.services.jobs.pages.site import HEADERS, Site, part
+from dragoman.services.jobs.service import schemas
 
 RECENT = 50  # jobs offered by name
 

@@ -10,15 +10,15 @@ from urllib.parse import urlencode
 from fastapi import Request
 from sqlalchemy import ColumnElement, String, cast, func, or_, select
 
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.compare import MOST
-from services.jobs.pages.jobpage import PARENT
-from services.jobs.pages.search import Search, read_search
-from services.jobs.pages.site import Site
-from services.jobs.service.forecaster import Forecast
-from services.jobs.states import ACTIVE, QUEUED, State
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.compare import MOST
+from dragoman.services.jobs.pages.jobpage import PARENT
+from dragoman.services.jobs.pages.search import Search, read_search
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service.forecaster import Forecast
+from dragoman.services.jobs.states import ACTIVE, QUEUED, State
 
 ROWS = 50
 ACTIVE_ROWS = 20  # running jobs, above the others

@@ -13,12 +13,12 @@ from pathlib import Path
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event, while_admitted
-from services.jobs.ledger.ledger import Ledger, UnknownJobError
-from services.jobs.pages.sessions import Visitor
-from services.jobs.pages.site import Site, part
-from services.jobs.service.logs import cut
-from services.jobs.states import ENDED
+from dragoman.services.jobs.http.streams import BLOCK, Heartbeat, LogReader, event, while_admitted
+from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
+from dragoman.services.jobs.pages.sessions import Visitor
+from dragoman.services.jobs.pages.site import Site, part
+from dragoman.services.jobs.service.logs import cut
+from dragoman.services.jobs.states import ENDED
 
 PACE = 2.0  # seconds between two checks of curves and forecasts, which change without the ledger
 RETRY = "retry: 1500\n\n"  # milliseconds before a browser reconnects

@@ -6,13 +6,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from model.untrusted import open_regular
-from services.jobs.ledger.tables import Job
-from services.jobs.log_times import read_times
-from services.jobs.pages.site import Site
-from services.jobs.records import attempt_of
-from services.jobs.service.log_colours import coloured
-from services.jobs.service.log_search import Found, search
+from dragoman.model.untrusted import open_regular
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.log_times import read_times
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.log_colours import coloured
+from dragoman.services.jobs.service.log_search import Found, search
 
 LINES = 500  # of a page
 BYTES = 8 << 20  # read for a page

@@ -10,13 +10,13 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from model.errors import ServiceError, UserError
-from services.jobs.ledger.tables import Job
-from services.jobs.pages import models, promoting
-from services.jobs.pages.evaluated import PICTURES, picture
-from services.jobs.pages.sessions import Visitor
-from services.jobs.pages.site import HEADERS, Site
-from services.jobs.service.tracking import Model, Version
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages import models, promoting
+from dragoman.services.jobs.pages.evaluated import PICTURES, picture
+from dragoman.services.jobs.pages.sessions import Visitor
+from dragoman.services.jobs.pages.site import HEADERS, Site
+from dragoman.services.jobs.service.tracking import Model, Version
 
 Name = Annotated[str, Path(max_length=300)]
 Number = Annotated[str, Query(max_length=20)]

@@ -10,15 +10,15 @@ from urllib.parse import quote
 import httpx
 from sqlalchemy import select
 
-from model.errors import UserError, reason
-from model.languages import languages_of
-from services.jobs.ledger.access import OTHERS, Person
-from services.jobs.ledger.tables import Job
-from services.jobs.pages import promoting
-from services.jobs.pages.evaluated import Evaluated, evaluated
-from services.jobs.pages.shards import address
-from services.jobs.pages.site import Link, Site
-from services.jobs.service.tracking import Model, Version
+from dragoman.model.errors import UserError, reason
+from dragoman.model.languages import languages_of
+from dragoman.services.jobs.ledger.access import OTHERS, Person
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages import promoting
+from dragoman.services.jobs.pages.evaluated import Evaluated, evaluated
+from dragoman.services.jobs.pages.shards import address
+from dragoman.services.jobs.pages.site import Link, Site
+from dragoman.services.jobs.service.tracking import Model, Version
 
 PATIENCE = 30.0  # seconds for the endpoint's answer
 LONGEST = 2000  # characters of a trial
@@ -28,7 +28,7 @@ KINDS = {
     "masked": "Masked language model",
     "labels": "Labels of texts",
 }
-PARENTS = {  # tag of `model.bundles.ancestry`, or the part of it before a dot -> its label
+PARENTS = {  # tag of `dragoman.model.bundles.ancestry`, or the part of it before a dot -> its label
     "train.init_from": "Weights",
     "train.init_parts": "Weights of",
     "train.lora": "Low-rank factors",

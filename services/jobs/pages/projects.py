@@ -9,11 +9,11 @@ from fastapi.responses import RedirectResponse
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.projects import RANKS
-from services.jobs.pages.site import Site
-from services.jobs.service import schemas
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.projects import RANKS
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service import schemas
 
 Name = Annotated[schemas.SavedName, Path()]
 DONE = {

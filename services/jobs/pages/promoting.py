@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Job, account_of
-from services.jobs.pages.jobpage import log_end
-from services.jobs.pages.site import Site
-from services.jobs.pages.submitting import validated
-from services.jobs.service import schemas
-from services.jobs.service.shard_folders import Folder
-from services.jobs.service.tracking import Model, Version
-from services.jobs.states import ENDED
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Job, account_of
+from dragoman.services.jobs.pages.jobpage import log_end
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.submitting import validated
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.shard_folders import Folder
+from dragoman.services.jobs.service.tracking import Model, Version
+from dragoman.services.jobs.states import ENDED
 
 SHOWN = 10  # jobs
 READ = 500  # newest shard folders, of which those with a gate are offered

@@ -13,10 +13,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, StreamingResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from model.errors import ServiceError, UserError
-from services.http.static_files import KeptStaticFiles
-from services.jobs.ledger.access import Person
-from services.jobs.pages import (
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.http.static_files import KeptStaticFiles
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.pages import (
     audit,
     cluster,
     endpointpage,
@@ -28,19 +28,19 @@ from services.jobs.pages import (
     submitting,
     tokens,
 )
-from services.jobs.pages.compare_routes import add_comparisons
-from services.jobs.pages.list_routes import add_list
-from services.jobs.pages.model_routes import add_models
-from services.jobs.pages.schedule_routes import add_schedules
-from services.jobs.pages.sessions import Visitor
-from services.jobs.pages.shard_routes import add_shards
-from services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
-from services.jobs.pages.trial_routes import add_trials
-from services.jobs.pages.wordmap_routes import add_wordmaps
-from services.jobs.planning.refusals import VERBS
-from services.jobs.service import schemas
-from services.jobs.service.report import report
-from services.jobs.states import ENDED, PRIORITIES, QUEUED
+from dragoman.services.jobs.pages.compare_routes import add_comparisons
+from dragoman.services.jobs.pages.list_routes import add_list
+from dragoman.services.jobs.pages.model_routes import add_models
+from dragoman.services.jobs.pages.schedule_routes import add_schedules
+from dragoman.services.jobs.pages.sessions import Visitor
+from dragoman.services.jobs.pages.shard_routes import add_shards
+from dragoman.services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
+from dragoman.services.jobs.pages.trial_routes import add_trials
+from dragoman.services.jobs.pages.wordmap_routes import add_wordmaps
+from dragoman.services.jobs.planning.refusals import VERBS
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.report import report
+from dragoman.services.jobs.states import ENDED, PRIORITIES, QUEUED
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]

@@ -6,9 +6,9 @@ from fastapi import APIRouter, HTTPException, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Schedule
-from services.jobs.pages.site import Site
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.pages.site import Site
 
 Number = Annotated[int, Path(ge=1, le=2**31 - 1)]
 DONE = {

@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 from sqlalchemy import ColumnElement
 
-from model.errors import UserError, unknown
-from services.jobs.service.schemas import JobQuery
+from dragoman.model.errors import UserError, unknown
+from dragoman.services.jobs.service.schemas import JobQuery
 
 FIELDS = tuple(name for name in JobQuery.model_fields if name != "sort")
 SEVERAL = ("state", "tag")  # with A,B

@@ -17,10 +17,10 @@ from pathlib import Path
 from fastapi import HTTPException, Request, Response
 from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
 
-from services.jobs.http.guard import ANONYMOUS, Guard
-from services.jobs.ledger.access import Person, TokenExpiredError, digest_of
-from services.jobs.ledger.asked import tell_person
-from services.jobs.service.schemas import NAME
+from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
+from dragoman.services.jobs.ledger.access import Person, TokenExpiredError, digest_of
+from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.service.schemas import NAME
 
 COOKIE = "dragoman_session"
 LASTS = 7 * 86_400.0  # seconds from signing in

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from model.errors import UserError
-from services.jobs.pages import shards
-from services.jobs.pages.site import Site
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.pages import shards
+from dragoman.services.jobs.pages.site import Site
 
 Number = Annotated[int, Query(ge=0, le=2**53)]
 Text = Annotated[str, Query(max_length=200)]

@@ -9,19 +9,19 @@ from urllib.parse import quote, urlencode
 
 from sqlalchemy import String, cast, func, select
 
-from model.errors import ServiceError, UserError
-from model.runs import paths
-from model.shards.manifest import MANIFEST, Manifest
-from model.shards.verify import verified_at
-from model.untrusted import finite, read_object, whole
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.histogram import histogram
-from services.jobs.pages.site import Link, Site
-from services.jobs.service.shard_folders import MADE, Folder, check_own
-from services.jobs.service.shard_records import Hits, Record, pattern_of, read_records, search_records
-from services.jobs.service.shardings import sharding_run
-from services.jobs.service.tracking import Version
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.runs import paths
+from dragoman.model.shards.manifest import MANIFEST, Manifest
+from dragoman.model.shards.verify import verified_at
+from dragoman.model.untrusted import finite, read_object, whole
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.histogram import histogram
+from dragoman.services.jobs.pages.site import Link, Site
+from dragoman.services.jobs.service.shard_folders import MADE, Folder, check_own
+from dragoman.services.jobs.service.shard_records import Hits, Record, pattern_of, read_records, search_records
+from dragoman.services.jobs.service.shardings import sharding_run
+from dragoman.services.jobs.service.tracking import Version
 
 ROWS = 50  # folders of the list
 RECORDS = 20  # of a page

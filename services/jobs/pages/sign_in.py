@@ -7,13 +7,13 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from model.errors import ServiceError, UserError
-from services.jobs.ledger.access import TokenExpiredError
-from services.jobs.ledger.own_tokens import SESSION, OwnTokens
-from services.jobs.ledger.people import NotAdmittedError
-from services.jobs.pages.sessions import COOKIE, PENDING, Visitor
-from services.jobs.pages.site import HEADERS, Site
-from services.jobs.service.issuer import Pending, RejectedError
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.ledger.access import TokenExpiredError
+from dragoman.services.jobs.ledger.own_tokens import SESSION, OwnTokens
+from dragoman.services.jobs.ledger.people import NotAdmittedError
+from dragoman.services.jobs.pages.sessions import COOKIE, PENDING, Visitor
+from dragoman.services.jobs.pages.site import HEADERS, Site
+from dragoman.services.jobs.service.issuer import Pending, RejectedError
 
 
 def add(router: APIRouter, site: Site) -> None:

@@ -16,26 +16,26 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.datastructures import FormData
 
-from model.errors import reason
-from model.text.excerpt import for_markup
-from services.http.static_files import versioned
-from services.jobs.client.table import reason_beyond
-from services.jobs.http.problems import STATUS
-from services.jobs.ledger.access import Role
-from services.jobs.ledger.ledger import UnknownJobError
-from services.jobs.pages import words
-from services.jobs.pages.curves import Journals
-from services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
-from services.jobs.service.devices import Devices
-from services.jobs.service.endpoint_watch import EndpointWatch
-from services.jobs.service.forecaster import Forecaster
-from services.jobs.service.operations import Operations
-from services.jobs.service.shard_folders import ShardFolders
-from services.jobs.service.sharing import Sharing
-from services.jobs.service.tracking import Tracking
-from services.jobs.service.vectors import VectorsProcess
-from services.jobs.states import ACTIVE, ENDED, QUEUED
-from services.version import version
+from dragoman.model.errors import reason
+from dragoman.model.text.excerpt import for_markup
+from dragoman.services.http.static_files import versioned
+from dragoman.services.jobs.client.table import reason_beyond
+from dragoman.services.jobs.http.problems import STATUS
+from dragoman.services.jobs.ledger.access import Role
+from dragoman.services.jobs.ledger.ledger import UnknownJobError
+from dragoman.services.jobs.pages import words
+from dragoman.services.jobs.pages.curves import Journals
+from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
+from dragoman.services.jobs.service.devices import Devices
+from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
+from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.service.shard_folders import ShardFolders
+from dragoman.services.jobs.service.sharing import Sharing
+from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.jobs.service.vectors import VectorsProcess
+from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
+from dragoman.services.version import version
 
 FOLDER = Path(__file__).resolve().parent
 POLICY = (

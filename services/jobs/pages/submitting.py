@@ -13,17 +13,17 @@ from pydantic import BaseModel, ValidationError
 from sqlalchemy import select
 from starlette.datastructures import FormData, QueryParams
 
-from conf.again import key_of
-from model.errors import UserError
-from services.jobs.client.table import moment
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.filters import Filter
-from services.jobs.ledger.tables import Job
-from services.jobs.options import OPTION, is_option
-from services.jobs.pages.site import Site
-from services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
-from services.jobs.service import schemas
-from services.jobs.states import PRIORITY_NAMES, UNENDED, State
+from dragoman.conf.again import key_of
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client.table import moment
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.filters import Filter
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.options import OPTION, is_option
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.planning.refusals import ELASTIC, MOST_WORDS, VERBS, WORD
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.states import PRIORITY_NAMES, UNENDED, State
 
 SET = "set."  # prefix of the name of a configuration field
 BASE = "base."  # prefix of the name of a choice that the form was made with

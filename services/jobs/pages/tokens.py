@@ -4,10 +4,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import RedirectResponse
 
-from model.errors import UserError
-from services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
-from services.jobs.pages.sessions import Visitor
-from services.jobs.pages.site import Site
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.own_tokens import LENDABLE, OwnTokens
+from dragoman.services.jobs.pages.sessions import Visitor
+from dragoman.services.jobs.pages.site import Site
 
 ENDS = {"1d": "a day", "7d": "a week", "30d": "30 days", "90d": "90 days", "365d": "a year"}
 

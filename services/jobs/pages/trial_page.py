@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from services.jobs.ledger.access import Person
-from services.jobs.pages.compare import MOST
-from services.jobs.pages.curves import Chart
-from services.jobs.pages.export import csv_lines
-from services.jobs.pages.listing import Filter
-from services.jobs.pages.site import Site
-from services.jobs.pages.trial_pictures import over_time, pictures, to_number
-from services.jobs.pages.trial_shares import ShareCache
-from services.jobs.pages.trials import Trial, TrialReader, is_lower
-from services.jobs.pages.words import iso
-from services.jobs.states import ENDED, State
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.pages.compare import MOST
+from dragoman.services.jobs.pages.curves import Chart
+from dragoman.services.jobs.pages.export import csv_lines
+from dragoman.services.jobs.pages.listing import Filter
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.trial_pictures import over_time, pictures, to_number
+from dragoman.services.jobs.pages.trial_shares import ShareCache
+from dragoman.services.jobs.pages.trials import Trial, TrialReader, is_lower
+from dragoman.services.jobs.pages.words import iso
+from dragoman.services.jobs.states import ENDED, State
 
 ROWS = 50
 LATELY = 600.0  # seconds since the last end in which the page still looks for news

@@ -8,11 +8,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.jobs.pages.curves import EDGE, Chart, Dots, Line, label_parts, round_bounds
-from services.jobs.pages.trials import Trial, is_lower
-from services.jobs.pages.words import number
-from services.jobs.service.curves import thinned
-from services.jobs.states import State
+from dragoman.services.jobs.pages.curves import EDGE, Chart, Dots, Line, label_parts, round_bounds
+from dragoman.services.jobs.pages.trials import Trial, is_lower
+from dragoman.services.jobs.pages.words import number
+from dragoman.services.jobs.service.curves import thinned
+from dragoman.services.jobs.states import State
 
 CATEGORIES = 8  # values of a setting that is no number, in a picture
 LONGEST = 14  # characters of a value below a picture

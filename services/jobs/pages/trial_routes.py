@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
-from services.jobs.ledger.access import Person
-from services.jobs.pages import live
-from services.jobs.pages.site import HEADERS, Site, part
-from services.jobs.pages.trial_page import Asked, TrialPages
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.pages import live
+from dragoman.services.jobs.pages.site import HEADERS, Site, part
+from dragoman.services.jobs.pages.trial_page import Asked, TrialPages
 
 
 def add_trials(router: APIRouter, site: Site) -> None:

@@ -6,10 +6,10 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from services.jobs.pages.trial_pictures import Axis, to_number
-from services.jobs.pages.trials import Trial
-from services.jobs.service.curves import thinned
-from services.jobs.states import State
+from dragoman.services.jobs.pages.trial_pictures import Axis, to_number
+from dragoman.services.jobs.pages.trials import Trial
+from dragoman.services.jobs.service.curves import thinned
+from dragoman.services.jobs.states import State
 
 SAMPLE = 200  # trials of an estimate, evenly spaced
 ENOUGH = 4  # complete trials; with fewer, all are compared at the last validation that each has reached
@@ -67,7 +67,7 @@ def compute_shares(scored: Sequence[tuple[Trial, float]], keys: Sequence[str], m
     """
     from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
-    from services.jobs.service.importance import importance
+    from dragoman.services.jobs.service.importance import importance
 
     compared = [(trial, score) for trial, score in scored if trial.state == State.SUCCEEDED]
     if len(compared) < ENOUGH:

@@ -13,15 +13,15 @@ from typing import Any
 
 from sqlalchemy import select
 
-from conf.again import key_of
-from model.runs import paths
-from model.runs.lines import JournalReader
-from model.untrusted import finite
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.statements import JOBS
-from services.jobs.pages.listing import GROUPS, Filter, wanted_jobs
-from services.jobs.pages.site import Site
-from services.jobs.states import ENDED, State
+from dragoman.conf.again import key_of
+from dragoman.model.runs import paths
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.untrusted import finite
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.statements import JOBS
+from dragoman.services.jobs.pages.listing import GROUPS, Filter, wanted_jobs
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.states import ENDED, State
 
 MOST = 5000  # trials on a page, the newest
 VALUES = 500  # validations of a trial that are kept

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from services.jobs.measures import MEASURES
-from services.jobs.pages.curves import Chart, time_chart
-from services.jobs.service.usage import Use
+from dragoman.services.jobs.measures import MEASURES
+from dragoman.services.jobs.pages.curves import Chart, time_chart
+from dragoman.services.jobs.service.usage import Use
 
 Groups = Sequence[tuple[str, Mapping[str, str]]]  # (title, measure -> its line's name)
 LINES = 16  # of a chart, those with the greatest values

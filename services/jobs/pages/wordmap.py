@@ -10,16 +10,16 @@ from typing import Any
 
 from fastapi import HTTPException
 
-from model.bundles.directory import CONFIG, bundle_hash
-from model.runs.paths import BUNDLE
-from model.untrusted import read_object
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import UnknownJobError
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.site import Site
-from services.jobs.service.curves import run_of
-from services.jobs.service.tracking import Version
-from services.jobs.states import State
+from dragoman.model.bundles.directory import CONFIG, bundle_hash
+from dragoman.model.runs.paths import BUNDLE
+from dragoman.model.untrusted import read_object
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.ledger import UnknownJobError
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service.curves import run_of
+from dragoman.services.jobs.service.tracking import Version
+from dragoman.services.jobs.states import State
 
 LONGEST = 100  # characters of a word
 KINDS = {"pca": "PCA", "t-SNE": "t-SNE"}

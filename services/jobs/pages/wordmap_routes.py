@@ -8,13 +8,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 
-from model.errors import UserError
-from services.jobs.pages import models
-from services.jobs.pages.jobpage import title
-from services.jobs.pages.sessions import Visitor
-from services.jobs.pages.site import Site
-from services.jobs.pages.wordmap import Asked, job_bundle, version_bundle, wordmap
-from services.jobs.service import schemas
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.pages import models
+from dragoman.services.jobs.pages.jobpage import title
+from dragoman.services.jobs.pages.sessions import Visitor
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.pages.wordmap import Asked, job_bundle, version_bundle, wordmap
+from dragoman.services.jobs.service import schemas
 
 Above = Sequence[tuple[str, str]]  # address and words of the pages above
 

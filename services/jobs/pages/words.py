@@ -4,9 +4,9 @@ import re
 import time
 from typing import Any
 
-from model.durations import duration
-from services.jobs.client.table import clock
-from services.jobs.states import PRIORITY_NAMES
+from dragoman.model.durations import duration
+from dragoman.services.jobs.client.table import clock
+from dragoman.services.jobs.states import PRIORITY_NAMES
 
 NUMBER = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import exp, log, log2
 from typing import Any, Protocol
 
-from services.jobs.planning.regression import Fit, Point, Prior, Spread
+from dragoman.services.jobs.planning.regression import Fit, Point, Prior, Spread
 
 EFFICIENCY = 0.85  # of the ideal speed-up that doubling the workers leaves
 SCALING = 0.2  # standard deviation of the logarithm, for each doubling between two numbers of workers

@@ -12,13 +12,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import yaml
 
-from conf import groups
-from model.errors import unknown
-from model.networks.architectures import architecture
-from model.ranges import range_in
-from services.jobs.planning.refusals import OURS
-from services.jobs.planning.refusals import VERBS as SUBMITTED
-from services.verbs import VERBS
+from dragoman.conf import groups
+from dragoman.model.errors import unknown
+from dragoman.model.networks.architectures import architecture
+from dragoman.model.ranges import range_in
+from dragoman.services.jobs.planning.refusals import OURS
+from dragoman.services.jobs.planning.refusals import VERBS as SUBMITTED
+from dragoman.services.verbs import VERBS
 
 GENERAL = ("experiment", "corpus", "tokenizer", "model", "pair", "name", "seed")  # first, for every command
 MORE = {"train": ("embeddings", "evaluate", "registry")}  # sections beside those of the command's help
@@ -47,7 +47,7 @@ def fields(verb: str, chosen: Mapping[str, str]) -> dict[str, Any]:
     for name in general:
         if choices[name] and choices[name] not in groups.choices(name):
             raise unknown(name, choices[name], groups.choices(name))
-    hints = get_type_hints(importlib.import_module("pipelines.config").Config, include_extras=True)
+    hints = get_type_hints(importlib.import_module("dragoman.pipelines.config").Config, include_extras=True)
     return {
         "groups": [_group(name, choices[name], str(defaults.get(name) or "")) for name in general],
         "general": list(_general(hints, said)),

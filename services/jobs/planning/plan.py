@@ -7,15 +7,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from conf import compose, groups
-from model.errors import UserError
-from model.runs.paths import RECORD
-from model.schema import flat
-from model.untrusted import read_object, whole
-from services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
-from services.jobs.planning.rehearsal import UNSEEN, rehearse
-from services.jobs.planning.stamps import Stamp, stamp_of
-from services.jobs.planning.work import training
+from dragoman.conf import compose, groups
+from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import RECORD
+from dragoman.model.schema import flat
+from dragoman.model.untrusted import read_object, whole
+from dragoman.services.jobs.planning.refusals import ELASTIC, SPREADING, Areas, check_values, check_words, shipped_words
+from dragoman.services.jobs.planning.rehearsal import UNSEEN, rehearse
+from dragoman.services.jobs.planning.stamps import Stamp, stamp_of
+from dragoman.services.jobs.planning.work import training
 
 MOST_WORKERS = 1024  # of a range: a plan has a time for each number
 CLAIMS = {"train": "name", "shard": "paths.shards"}  # the key of what only one job may write at a time

@@ -20,10 +20,10 @@ from typing import Any
 
 import psutil
 
-from model.errors import ServiceError, UserError
-from services.jobs.planning.stamps import Stamp, stamp_of
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.planning.stamps import Stamp, stamp_of
 
-COMMAND = [sys.executable, "-m", "services.jobs.planning.worker"]
+COMMAND = [sys.executable, "-m", "dragoman.services.jobs.planning.worker"]
 LOADING = 300.0  # seconds for a process to get ready; it loads torch
 PATIENCE = 120.0  # wall-clock seconds per plan
 COMPUTING = 15.0  # CPU seconds per plan

@@ -2,7 +2,7 @@
 
 A submission is a verb and overrides. The words are checked as they were written. What they compose is then compared
 with what the shipped files alone compose, and every value that leads to a file is followed to that file.
-`pipelines.places` says which keys do; nothing here looks at the form of a value.
+`dragoman.pipelines.places` says which keys do; nothing here looks at the form of a value.
 """
 
 import importlib
@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from conf import groups
-from model.errors import UserError, unknown
+from dragoman.conf import groups
+from dragoman.model.errors import UserError, unknown
 
 VERBS = ("shard", "train", "evaluate", "compare", "promote", "rollback", "sync", "unpack", "synthesize", "doctor")
 SPREADING = {"shard", "train", "compare"}  # commands that need the cluster's workers
@@ -164,12 +164,12 @@ def check_values(
     """The second check, of what the words compose. `shipped` is what `shipped_words` of them compose.
 
     Returns every file and folder that the job opens, as `key`, `value`, `path` (real) and `use`: one of
-    `pipelines.places.Use`. The service decides by its ledger whose they are.
+    `dragoman.pipelines.places.Use`. The service decides by its ledger whose they are.
 
     Raises:
         UserError: names the key, the value and where files may lie; never whether a file exists.
     """
-    places: Any = importlib.import_module("pipelines.places")
+    places: Any = importlib.import_module("dragoman.pipelines.places")
     for key, value in _leaves(values):
         if any(name in key.split(".") for name in CODE) or any(name in value for name in CODE):
             raise UserError(f"{key}: a job names no code")

@@ -4,10 +4,10 @@ import contextlib
 import io
 from collections.abc import Sequence
 
-from conf import compose
-from conf.again import remembered
-from model.errors import UserError
-from services.verbs import run_verb
+from dragoman.conf import compose
+from dragoman.conf.again import remembered
+from dragoman.model.errors import UserError
+from dragoman.services.verbs import run_verb
 
 UNSEEN = "paths.root=out-of-sight"  # for a command whose inputs are still to be made: only its settings are checked
 

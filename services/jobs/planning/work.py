@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config
-from model.networks.network import Network
-from model.networks.part_names import PARTS, PRODUCTS, parameters, products
-from model.shards.manifest import read_manifest
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.network import Network
+from dragoman.model.networks.part_names import PARTS, PRODUCTS, parameters, products
+from dragoman.model.shards.manifest import read_manifest
 
 WEIGHT = 4  # bytes per parameter, in fp32
 ADAM = 12  # bytes more per trained parameter: gradient and two moments

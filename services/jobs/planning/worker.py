@@ -1,6 +1,6 @@
 """A planner's process: one line of JSON in, one line of JSON out; the first line reports that it is ready.
 
-    python -m services.jobs.planning.worker
+    python -m dragoman.services.jobs.planning.worker
 
 It is a separate process because Hydra composes one configuration at a time, and because the service itself does not
 need torch and the pipelines, which a plan loads.
@@ -15,10 +15,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from model.errors import UserError
-from services.jobs.planning.fields import fields
-from services.jobs.planning.plan import make_plan
-from services.jobs.planning.stamps import Stamp
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.planning.fields import fields
+from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.planning.stamps import Stamp
 
 MEMORY = 2 << 30  # bytes for planning, beyond what is loaded
 TOO_LARGE = f"planning it needs more than {MEMORY >> 30} GiB of memory: its settings are too large"

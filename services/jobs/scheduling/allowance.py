@@ -7,8 +7,8 @@ only what it leaves even then.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from services.jobs.scheduling.entries import Entry, Quota, Wait
-from services.jobs.scheduling.room import TINY, Needs
+from dragoman.services.jobs.scheduling.entries import Entry, Quota, Wait
+from dragoman.services.jobs.scheduling.room import TINY, Needs
 
 NAMES = ("CPU", "GPU", "job")
 NONE = (0.0, 0.0, 0.0)

@@ -19,8 +19,8 @@ sizes are remembered, and `decide_queue` skips whole groups of jobs that cannot 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from services.jobs.scheduling.allowance import Allowances
-from services.jobs.scheduling.entries import (
+from dragoman.services.jobs.scheduling.allowance import Allowances
+from dragoman.services.jobs.scheduling.entries import (
     Capacity,
     Entry,
     Kind,
@@ -32,11 +32,11 @@ from services.jobs.scheduling.entries import (
     Wait,
     Yield,
 )
-from services.jobs.scheduling.preempt import Placed, choose_victims
-from services.jobs.scheduling.queue import Queue, turn
-from services.jobs.scheduling.room import Needs, Room
-from services.jobs.scheduling.rules import Rules, Shares
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.preempt import Placed, choose_victims
+from dragoman.services.jobs.scheduling.queue import Queue, turn
+from dragoman.services.jobs.scheduling.room import Needs, Room
+from dragoman.services.jobs.scheduling.rules import Rules, Shares
+from dragoman.services.jobs.states import State
 
 YIELD_SECONDS = 60.0  # assumed time for a checkpoint of a job that is asked to yield
 NO_RULES = Rules()

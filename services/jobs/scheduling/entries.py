@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from services.jobs.scheduling.room import Needs, Node
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.room import Needs, Node
+from dragoman.services.jobs.states import State
 
 UNKNOWN = 30 * 86_400.0  # assumed running time if it is not known: nothing is back-filled behind it
 START_UP = 600.0  # longest assumed time before the first step of a job whose first step has not been seen

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.jobs.scheduling.entries import Entry
-from services.jobs.scheduling.room import Room
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.entries import Entry
+from dragoman.services.jobs.scheduling.room import Room
+from dragoman.services.jobs.states import State
 
 Placed = list[tuple[int, float, float]]
 

@@ -9,9 +9,9 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 
-from services.jobs.scheduling.entries import Entry
-from services.jobs.scheduling.room import Needs
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.entries import Entry
+from dragoman.services.jobs.scheduling.room import Needs
+from dragoman.services.jobs.states import State
 
 Group = tuple[str, Needs]
 Place = tuple[int, int, str]

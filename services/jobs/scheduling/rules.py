@@ -8,7 +8,7 @@ the owner's weight. Past use counts half as much after every half-life. The larg
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from services.jobs.scheduling.entries import Capacity, Entry
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry
 
 DIGITS = 3  # of a share: owners with a smaller difference are ordered by age
 

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from services.jobs.scheduling.decide import NO_RULES, YIELD_SECONDS, decide_queue
-from services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Start, Stop, Yield
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.rules import Rules
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.decide import NO_RULES, YIELD_SECONDS, decide_queue
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.rules import Rules
+from dragoman.services.jobs.states import State
 
 Seconds = Callable[[Entry], float]  # a job's running time from its start, undisturbed
 

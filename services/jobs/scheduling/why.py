@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.jobs.scheduling.decide import NO_RULES, decide_queue
-from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.rules import Rules, Shares
-from services.jobs.scheduling.simulate import forecast
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Wait
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.rules import Rules, Shares
+from dragoman.services.jobs.scheduling.simulate import forecast
+from dragoman.services.jobs.states import State
 
 FAR = 1000  # jobs ahead beyond which no start is predicted: simulating so many takes long
 

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import insert
 
-from services.jobs.ledger.ledger import Ledger, UnknownJobError
-from services.jobs.ledger.tables import Attempt, Job, Measurement
-from services.jobs.service.footprint import Footprint, footprint
-from services.jobs.service.intake import Intake
-from services.jobs.service.progress import Progress, progress
-from services.jobs.service.shardings import sharding_run
-from services.jobs.service.verdict import PREEMPTION, Verdict
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
+from dragoman.services.jobs.ledger.tables import Attempt, Job, Measurement
+from dragoman.services.jobs.service.footprint import Footprint, footprint
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.progress import Progress, progress
+from dragoman.services.jobs.service.shardings import sharding_run
+from dragoman.services.jobs.service.verdict import PREEMPTION, Verdict
+from dragoman.services.jobs.states import State
 
 
 class Accounts:

@@ -9,19 +9,19 @@ from pathlib import Path
 
 from sqlalchemy import update
 
-from model.errors import ServiceError, UserError
-from model.usage.recorder import Order
-from services.jobs.executors.base import Executor, Observation
-from services.jobs.executors.base import Start as Handed
-from services.jobs.ledger.ledger import ConflictError, Ledger
-from services.jobs.ledger.tables import Attempt, Job
-from services.jobs.records import Request, attempt_of
-from services.jobs.service.accounts import Accounts
-from services.jobs.service.intake import Intake
-from services.jobs.service.verdict import Verdict, judge_exit, judge_vanishing
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
-from services.telemetry.traceparent import TraceParent, parse
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.usage.recorder import Order
+from dragoman.services.jobs.executors.base import Executor, Observation
+from dragoman.services.jobs.executors.base import Start as Handed
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.records import Request, attempt_of
+from dragoman.services.jobs.service.accounts import Accounts
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.verdict import Verdict, judge_exit, judge_vanishing
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
+from dragoman.services.telemetry.traceparent import TraceParent, parse
 
 START_PATIENCE = 600.0  # seconds that the executor has to start an attempt
 logger = logging.getLogger(__name__)

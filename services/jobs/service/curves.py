@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from model.runs import paths
-from model.runs.lines import JournalReader
-from model.untrusted import finite, read_object
-from services.jobs.ledger.tables import Job
+from dragoman.model.runs import paths
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.untrusted import finite, read_object
+from dragoman.services.jobs.ledger.tables import Job
 
 POINTS = 1000  # of a curve
 NOT_CURVES = {"step", "seconds", "tokens", "valid_items", "batch"}

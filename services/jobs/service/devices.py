@@ -7,9 +7,9 @@ import secrets
 import threading
 from dataclasses import dataclass
 
-from model.errors import UserError
-from services.jobs.ledger.access import Person, digest_of
-from services.jobs.ledger.own_tokens import LOGIN, OwnTokens
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Person, digest_of
+from dragoman.services.jobs.ledger.own_tokens import LOGIN, OwnTokens
 
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"  # no vowels, so no words; RFC 8628, 6.1
 WAITS = 600.0  # seconds until it was typed

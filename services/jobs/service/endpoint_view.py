@@ -1,7 +1,7 @@
 """Sums up what the watch over the endpoint has seen."""
 
-from services.jobs.service.endpoint_watch import View, by_label, quantile
-from services.jobs.service.schemas import EndpointView, RouteRequests, ServedModel
+from dragoman.services.jobs.service.endpoint_watch import View, by_label, quantile
+from dragoman.services.jobs.service.schemas import EndpointView, RouteRequests, ServedModel
 
 SECONDS = "http_server_request_duration_seconds"
 UNASKED = {"/metrics", "/status", "/health"}  # routes for those who look after it

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from model.errors import reason
+from dragoman.model.errors import reason
 
 EVERY = 15.0  # seconds between two looks
 HOUR = 3600.0  # seconds that are kept

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from services.jobs.ledger.access import Bounds
-from services.jobs.ledger.tables import Job
-from services.jobs.scheduling.entries import UNKNOWN, Entry, Quota
-from services.jobs.scheduling.room import Needs
-from services.jobs.scheduling.rules import Rules, Usage
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.access import Bounds
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Entry, Quota
+from dragoman.services.jobs.scheduling.room import Needs
+from dragoman.services.jobs.scheduling.rules import Rules, Usage
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
 
 YIELDING_VERBS = frozenset({"train"})  # commands that resume where they were
 

@@ -4,8 +4,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.runs import checkpoints, paths
-from model.runs.lines import trained_seconds
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.lines import trained_seconds
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from services.jobs.scheduling.decide import decide, order
-from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota
-from services.jobs.scheduling.rules import Rules
-from services.jobs.scheduling.simulate import Seconds, Simulation
-from services.jobs.scheduling.why import sentence
-from services.jobs.service.loop import Loop
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.decide import decide, order
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota
+from dragoman.services.jobs.scheduling.rules import Rules
+from dragoman.services.jobs.scheduling.simulate import Seconds, Simulation
+from dragoman.services.jobs.scheduling.why import sentence
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import State
 
 FIRST = 200  # jobs of the queue whose start is forecast
 BUDGET = 0.3  # seconds for a forecast

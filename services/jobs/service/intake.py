@@ -11,19 +11,19 @@ from typing import Any
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.errors import ServiceError, UserError
-from model.plural import plural
-from services.jobs.ledger.ledger import ConflictError, Ledger
-from services.jobs.ledger.places import Places
-from services.jobs.ledger.projects import Projects
-from services.jobs.ledger.tables import Job, Measurement, account_of
-from services.jobs.planning.estimate import Estimate, estimate
-from services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
-from services.jobs.scheduling.entries import Capacity
-from services.jobs.scheduling.room import Room
-from services.jobs.service.ownership import Ownership
-from services.jobs.service.tracking import Tracking
-from services.jobs.states import State
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.plural import plural
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.ledger.tables import Job, Measurement, account_of
+from dragoman.services.jobs.planning.estimate import Estimate, estimate
+from dragoman.services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.scheduling.room import Room
+from dragoman.services.jobs.service.ownership import Ownership
+from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.jobs.states import State
 
 RANGED = ("train", "shard")  # commands that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")

@@ -21,8 +21,8 @@ from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
-from model.errors import ServiceError, UserError
-from services.jobs.oidc_settings import OidcConfig, check_web_address
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.oidc_settings import OidcConfig, check_web_address
 
 KEPT = 3600.0  # seconds that addresses and keys are kept
 AGAIN = 30.0  # seconds between two attempts to get them: unknown keys and a dead issuer bring no flood

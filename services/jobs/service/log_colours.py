@@ -4,7 +4,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from services.jobs.service.logs import ESCAPES
+from dragoman.services.jobs.service.logs import ESCAPES
 
 SGR = re.compile(r"\x1b\[([0-9;]*)m")  # Select Graphic Rendition, ECMA-48
 WORDS = {1: "bold", 2: "dim", 3: "italic", 4: "under"}

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from model.untrusted import open_regular
-from services.jobs.service.logs import clean
+from dragoman.model.untrusted import open_regular
+from dragoman.services.jobs.service.logs import clean
 
 BLOCK = 1 << 20  # bytes
 KEPT = 64  # logs kept in memory

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from model.untrusted import open_regular
-from services.jobs.service.log_index import BLOCK, LogIndex
-from services.jobs.service.logs import ESCAPE_BYTES
+from dragoman.model.untrusted import open_regular
+from dragoman.services.jobs.service.log_index import BLOCK, LogIndex
+from dragoman.services.jobs.service.logs import ESCAPE_BYTES
 
 MOST = 200  # lines found at a time
 SCAN = 128 << 20  # bytes read at a time

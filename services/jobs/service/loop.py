@@ -13,23 +13,23 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.errors import ServiceError
-from services.jobs.executors.base import Executor, Observation
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import ConflictError, Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.records import attempt_of
-from services.jobs.scheduling.entries import Capacity
-from services.jobs.scheduling.room import Node
-from services.jobs.service.accounts import Accounts
-from services.jobs.service.attempts import Attempts, describe_attempt
-from services.jobs.service.entries import rules
-from services.jobs.service.intake import Intake
-from services.jobs.service.scheduler import Scheduler
-from services.jobs.service.schedules import Schedules
-from services.jobs.service.verdict import SHUTDOWN
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import ACTIVE, ENDED, State
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.executors.base import Executor, Observation
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.service.accounts import Accounts
+from dragoman.services.jobs.service.attempts import Attempts, describe_attempt
+from dragoman.services.jobs.service.entries import rules
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.scheduler import Scheduler
+from dragoman.services.jobs.service.schedules import Schedules
+from dragoman.services.jobs.service.verdict import SHUTDOWN
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import ACTIVE, ENDED, State
 
 CAPACITY_KEPT = 5.0  # seconds
 UNBOUNDED = Capacity((Node("queue", 1e12, 1e12),), 1_000_000)  # if another system queues, every job passes here

@@ -31,13 +31,13 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.service.idle import Spell
-from services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
-from services.telemetry.disk import disks
-from services.telemetry.telemetry import Telemetry
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.service.idle import Spell
+from dragoman.services.jobs.states import ACTIVE, PRIORITIES, PRIORITY_NAMES, State
+from dragoman.services.telemetry.disk import disks
+from dragoman.services.telemetry.telemetry import Telemetry
 
 WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0, 86_400.0, 604_800.0)
 PASSES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)

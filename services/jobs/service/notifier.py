@@ -17,15 +17,15 @@ from sqlalchemy import Select, String, cast, delete, exists, or_, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from model.durations import duration
-from model.errors import ServiceError, reason
-from model.plural import plural
-from services.jobs.ledger.ledger import SHORT, Ledger
-from services.jobs.ledger.tables import Change, Job, Meta, Notice
-from services.jobs.notify_settings import Event, NotifyConfig
-from services.jobs.service.idle import Spell
-from services.jobs.service.targets import Message, RefusedError, send, shown
-from services.jobs.states import State
+from dragoman.model.durations import duration
+from dragoman.model.errors import ServiceError, reason
+from dragoman.model.plural import plural
+from dragoman.services.jobs.ledger.ledger import SHORT, Ledger
+from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
+from dragoman.services.jobs.notify_settings import Event, NotifyConfig
+from dragoman.services.jobs.service.idle import Spell
+from dragoman.services.jobs.service.targets import Message, RefusedError, send, shown
+from dragoman.services.jobs.states import State
 
 LOCK = 7_100_116  # advisory lock of writing notices
 CURSOR = "noticed"  # key of `meta`: the last change that notices were made of

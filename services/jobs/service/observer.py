@@ -11,13 +11,13 @@ from collections import OrderedDict
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from services.jobs.ledger.ledger import Ledger, UnknownJobError
-from services.jobs.ledger.tables import Attempt, Change
-from services.jobs.service.attempts import place_of
-from services.jobs.service.metrics import Metrics
-from services.jobs.states import ACTIVE, State
-from services.telemetry.spans import tell
-from services.telemetry.traceparent import parse
+from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
+from dragoman.services.jobs.ledger.tables import Attempt, Change
+from dragoman.services.jobs.service.attempts import place_of
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.states import ACTIVE, State
+from dragoman.services.telemetry.spans import tell
+from dragoman.services.telemetry.traceparent import parse
 
 TICK = 2.0  # seconds between two looks; /metrics looks too
 OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later

@@ -9,29 +9,29 @@ from fastapi import HTTPException
 from sqlalchemy import and_, func, select
 from sqlalchemy.orm import aliased
 
-from conf.again import key_of
-from model.errors import ServiceError, UserError
-from services.jobs import views
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.audit import Audit
-from services.jobs.ledger.filters import Filter
-from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from services.jobs.ledger.notes import Notes
-from services.jobs.ledger.saved import SavedItems
-from services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
-from services.jobs.options import KEPT, OPTION, is_option, merge_words
-from services.jobs.planning.refusals import check_words
-from services.jobs.records import attempt_of
-from services.jobs.scheduling.why import explain
-from services.jobs.service import schemas
-from services.jobs.service.attempts import describe_attempt
-from services.jobs.service.forecaster import Forecaster
-from services.jobs.service.idle import Spell, idle_spell
-from services.jobs.service.log_index import FirstError, LogIndexes
-from services.jobs.service.loop import Loop
-from services.jobs.service.targets import check_target
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, UNENDED, State
+from dragoman.conf.again import key_of
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs import views
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.audit import Audit
+from dragoman.services.jobs.ledger.filters import Filter
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
+from dragoman.services.jobs.ledger.notes import Notes
+from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
+from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
+from dragoman.services.jobs.planning.refusals import check_words
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.scheduling.why import explain
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.service.attempts import describe_attempt
+from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.idle import Spell, idle_spell
+from dragoman.services.jobs.service.log_index import FirstError, LogIndexes
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.targets import check_target
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import ACTIVE, ENDED, PRIORITIES, QUEUED, UNENDED, State
 
 LIST_PATIENCE = 0.5  # seconds that a list of jobs waits for the reasons: a command line asks only once
 AGAIN = 5  # attempts to change a row that others change too

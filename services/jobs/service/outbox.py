@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.runs.spool import pending
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.service.curves import run_of
-from services.jobs.states import ENDED
+from dragoman.model.runs.spool import pending
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.service.curves import run_of
+from dragoman.services.jobs.states import ENDED
 
 TICK = 5.0  # seconds between two looks
 NEWEST = 100  # ended jobs that are checked
@@ -80,7 +80,7 @@ class Outbox:
 
     def _send(self, run: Path) -> bool:
         self._sending = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "sync", f"name={run.name}", f"paths.runs={run.parent}"],
+            [sys.executable, "-m", "dragoman.services.cli", "sync", f"name={run.name}", f"paths.runs={run.parent}"],
             env={**os.environ, "MLFLOW_TRACKING_URI": self.server},  # may hold a password: not on a command line
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import select
 
-from model.errors import ServiceError, UserError
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.models import Models
-from services.jobs.ledger.tables import PROJECT, Job, Member, account_of
-from services.jobs.service.tracking import OWNER_TAG, Model, Tracking
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.models import Models
+from dragoman.services.jobs.ledger.tables import PROJECT, Job, Member, account_of
+from dragoman.services.jobs.service.tracking import OWNER_TAG, Model, Tracking
 
 NOBODY = ""
 GIVE = "an admin gives it to an owner with: dragoman owner {name} OWNER"

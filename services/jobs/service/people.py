@@ -1,9 +1,9 @@
 """Who is asking: by a token of the ledger, or by one that the issuer has signed."""
 
-from services.jobs.ledger.access import Access, Person, TokenExpiredError
-from services.jobs.ledger.asked import tell_person
-from services.jobs.ledger.people import NotAdmittedError, People
-from services.jobs.service.issuer import Issuer, RejectedError
+from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
+from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.ledger.people import NotAdmittedError, People
+from dragoman.services.jobs.service.issuer import Issuer, RejectedError
 
 
 class Unauthorized(Exception):  # noqa: N818  # HTTP's word

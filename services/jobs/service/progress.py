@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.runs import checkpoints, paths
-from model.runs.lines import JournalReader
-from model.untrusted import WHOLE, finite
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.untrusted import WHOLE, finite
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,17 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, Template
 
-from model.durations import duration
-from model.plural import plural
-from model.runs.paths import RECORD, RELEASE
-from model.text.excerpt import for_markup
-from model.untrusted import open_regular, read_object
-from services.jobs.client.table import clock, reason_beyond
-from services.jobs.ledger.tables import Attempt, Job
-from services.jobs.records import attempt_of
-from services.jobs.service.curves import read_curves, run_of
-from services.jobs.service.logs import clean
-from services.jobs.service.schemas import ChangeView
+from dragoman.model.durations import duration
+from dragoman.model.plural import plural
+from dragoman.model.runs.paths import RECORD, RELEASE
+from dragoman.model.text.excerpt import for_markup
+from dragoman.model.untrusted import open_regular, read_object
+from dragoman.services.jobs.client.table import clock, reason_beyond
+from dragoman.services.jobs.ledger.tables import Attempt, Job
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.curves import read_curves, run_of
+from dragoman.services.jobs.service.logs import clean
+from dragoman.services.jobs.service.schemas import ChangeView
 
 LOG_END = 20_000  # bytes
 WIDTH, HEIGHT = 600, 180  # of a curve, in units of its own

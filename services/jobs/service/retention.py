@@ -19,14 +19,14 @@ from pathlib import Path, PurePosixPath
 from sqlalchemy import and_, delete, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from model.runs import lock, paths, spool
-from model.untrusted import read_object
-from services.jobs.keep_settings import KeepConfig
-from services.jobs.ledger.audit import Audit
-from services.jobs.ledger.ledger import ConflictError, Ledger
-from services.jobs.ledger.tables import Job, Place, Schedule
-from services.jobs.service.metrics import Metrics
-from services.jobs.states import ENDED, UNENDED, State
+from dragoman.model.runs import lock, paths, spool
+from dragoman.model.untrusted import read_object
+from dragoman.services.jobs.keep_settings import KeepConfig
+from dragoman.services.jobs.ledger.audit import Audit
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
+from dragoman.services.jobs.ledger.tables import Job, Place, Schedule
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.states import ENDED, UNENDED, State
 
 DAY = 86_400.0  # seconds
 TICK = 300.0  # seconds between two looks

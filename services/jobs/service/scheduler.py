@@ -11,17 +11,17 @@ from dataclasses import replace
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
-from services.jobs.ledger.statements import NEWEST
-from services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
-from services.jobs.scheduling.decide import NO_RULES, decide_queue
-from services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.rules import Rules
-from services.jobs.service.entries import entry, quotas
-from services.jobs.service.footprint import Footprint
-from services.jobs.states import ACTIVE, State
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import AT_ONCE, PASS, SHORT, ConflictError, Ledger
+from dragoman.services.jobs.ledger.statements import NEWEST
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Meta, account_of
+from dragoman.services.jobs.scheduling.decide import NO_RULES, decide_queue
+from dragoman.services.jobs.scheduling.entries import Capacity, Outcome, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.rules import Rules
+from dragoman.services.jobs.service.entries import entry, quotas
+from dragoman.services.jobs.service.footprint import Footprint
+from dragoman.services.jobs.states import ACTIVE, State
 
 LIVE = sorted({State.WAITING, *ACTIVE})
 WHOLE = 30.0  # seconds between two comparisons of the whole queue with the ledger

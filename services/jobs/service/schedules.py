@@ -11,14 +11,14 @@ from typing import Any
 from cronsim import CronSim, CronSimError
 from sqlalchemy import func, select, update
 
-from model.errors import UserError
-from services.jobs.ledger.ledger import Ledger, TooManyError
-from services.jobs.ledger.projects import Projects
-from services.jobs.ledger.tables import Schedule
-from services.jobs.planning.refusals import check_words
-from services.jobs.service.targets import check_target
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import ENDED, PRIORITIES
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.ledger import Ledger, TooManyError
+from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.planning.refusals import check_words
+from dragoman.services.jobs.service.targets import check_target
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import ENDED, PRIORITIES
 
 TIME = "@time"  # in a word: 20300131T0800, the time of the submission
 MOST = 100  # schedules of an owner

@@ -15,12 +15,12 @@ from pathlib import Path
 from fastapi import HTTPException
 from sqlalchemy import func, select
 
-from model.errors import UserError, reason
-from model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.places import Places
-from services.jobs.ledger.tables import Job
-from services.jobs.service.shardings import manifest_digest
+from dragoman.model.errors import UserError, reason
+from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, read_manifest
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.service.shardings import manifest_digest
 
 MOST = 2000  # folders that are listed
 KEPT = 2 * MOST  # summaries in memory

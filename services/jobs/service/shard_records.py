@@ -13,12 +13,12 @@ from pathlib import Path
 
 from fastapi import HTTPException
 
-from model.shards.pieces import PieceReader
-from model.shards.reader import Chunk
-from model.shards.remote import checked_name
-from model.text.tokenizer import TokenizerPair
-from model.text.tokenizers import load_pair
-from services.jobs.service.shard_folders import LARGEST, Folder, check_own
+from dragoman.model.shards.pieces import PieceReader
+from dragoman.model.shards.reader import Chunk
+from dragoman.model.shards.remote import checked_name
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.services.jobs.service.shard_folders import LARGEST, Folder, check_own
 
 FOUND = 50  # records of a search
 RECORDS, SECONDS = 200_000, 3.0  # that a search looks at

@@ -5,9 +5,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from model.shards.manifest import MANIFEST
-from model.untrusted import open_regular
-from services.jobs.ledger.tables import Job
+from dragoman.model.shards.manifest import MANIFEST
+from dragoman.model.untrusted import open_regular
+from dragoman.services.jobs.ledger.tables import Job
 
 LARGEST_MANIFEST = 64 << 20  # bytes that are hashed
 

@@ -3,11 +3,11 @@
 from fastapi import HTTPException
 from sqlalchemy import case, func, select
 
-from services.jobs.ledger.access import Access, Person
-from services.jobs.ledger.projects import Projects
-from services.jobs.ledger.tables import Job, Model, Project, account_of
-from services.jobs.service import schemas
-from services.jobs.states import ACTIVE, QUEUED
+from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.ledger.tables import Job, Model, Project, account_of
+from dragoman.services.jobs.service import schemas
+from dragoman.services.jobs.states import ACTIVE, QUEUED
 
 
 class Sharing:

@@ -22,9 +22,9 @@ from typing import Any
 
 import httpx
 
-from model.errors import ServiceError, UserError
-from model.storage.hosts import check_host
-from services.jobs.notify_settings import NotifyConfig
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.storage.hosts import check_host
+from dragoman.services.jobs.notify_settings import NotifyConfig
 
 SHAPES = ("slack", "teams")
 ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9.-]{1,190}")

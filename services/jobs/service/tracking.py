@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 
-from model import mlflow_pages
-from model.addresses import mask_address, mlflow_login
-from model.errors import ServiceError
+from dragoman.model import mlflow_pages
+from dragoman.model.addresses import mask_address, mlflow_login
+from dragoman.model.errors import ServiceError
 
 PATIENCE = 5.0  # seconds
 AGAIN = 30.0  # seconds before MLflow is asked again for a run that it did not know

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from sqlalchemy import or_, select
 
-from model.usage.points import MOST, Point, read_points
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Attempt
-from services.jobs.measures import MEASURES
-from services.jobs.records import attempt_of
-from services.jobs.service.curves import thinned
+from dragoman.model.usage.points import MOST, Point, read_points
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Attempt
+from dragoman.services.jobs.measures import MEASURES
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.curves import thinned
 
 COUNTED = ("cpu", "read", "written", "machine_read", "machine_written", "machine_sent", "machine_received")
 TOTALS = ("cpu", "read", "written")  # counted since the start of the attempt

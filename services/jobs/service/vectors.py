@@ -8,9 +8,9 @@ import sys
 import threading
 from typing import Any
 
-from model.errors import ServiceError, UserError
+from dragoman.model.errors import ServiceError, UserError
 
-COMMAND = [sys.executable, "-m", "services.jobs.service.vectors_worker"]
+COMMAND = [sys.executable, "-m", "dragoman.services.jobs.service.vectors_worker"]
 PATIENCE = 120.0  # seconds of one answer; the first one of a model loads it
 WAITING = 6  # requests at once; each holds a thread of the service
 

@@ -1,6 +1,6 @@
 """The process that answers pages about word vectors: one line of JSON in, one line of JSON out.
 
-    python -m services.jobs.service.vectors_worker
+    python -m dragoman.services.jobs.service.vectors_worker
 
 It is a separate process because a million words take seconds to load, and because a bundle is a file of its job: the
 service itself neither waits for it nor maps it. Tables stay in their files, see `load_vectors`; torch is not loaded. It
@@ -22,14 +22,14 @@ from typing import Any
 
 import numpy as np
 
-from model.bundles.directory import CONFIG, bundle_hash
-from model.bundles.vectors import load_vectors
-from model.errors import ServiceError, UserError
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.projection import Projection, project
-from model.word_vectors.search import is_sparse, units
-from services.models.questions import AnalogyOf, NeighboursOf, Question, answers
-from services.models.registry import Registry
+from dragoman.model.bundles.directory import CONFIG, bundle_hash
+from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.projection import Projection, project
+from dragoman.model.word_vectors.search import is_sparse, units
+from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, answers
+from dragoman.services.models.registry import Registry
 
 MAPPED: dict[Projection, int] = {"pca": 1000, "t-SNE": 400}  # most frequent words of a map; t-SNE takes long for more
 REDUCED = 50  # dimensions of a sparse table before it is projected

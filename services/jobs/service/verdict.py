@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.jobs.ledger.tables import Job
-from services.jobs.records import YIELDED
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.records import YIELDED
+from dragoman.services.jobs.states import State
 
 MISTAKE = 2  # exit code of a command that the user must change
 SIGNALLED = (130, 143)  # ended gracefully by SIGINT or SIGTERM

@@ -17,9 +17,9 @@ GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/
 
 from fastapi import FastAPI
 
-from services.endpoint.body_limit import BodyLimit
-from services.endpoint.documentation import add_documentation
-from services.jobs.http import (
+from dragoman.services.endpoint.body_limit import BodyLimit
+from dragoman.services.endpoint.documentation import add_documentation
+from dragoman.services.jobs.http import (
     accounts,
     audit_rows,
     jobs,
@@ -34,14 +34,14 @@ from services.jobs.http import (
     status,
     tokens,
 )
-from services.jobs.http.audit import Auditing
-from services.jobs.http.parts import Parts
-from services.jobs.http.problems import add_handlers
-from services.jobs.pages.routes import add_pages
-from services.jobs.pages.sessions import Sessions
-from services.jobs.pages.site import Site
-from services.jobs.service.tracking import Tracking
-from services.version import version
+from dragoman.services.jobs.http.audit import Auditing
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.http.problems import add_handlers
+from dragoman.services.jobs.pages.routes import add_pages
+from dragoman.services.jobs.pages.sessions import Sessions
+from dragoman.services.jobs.pages.site import Site
+from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.version import version
 
 
 def create_app(parts: Parts) -> FastAPI:

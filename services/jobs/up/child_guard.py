@@ -1,4 +1,4 @@
-"""Ends the processes that a killed `dragoman up` leaves: `python -m services.jobs.up.child_guard MARK FOLDER`.
+"""Ends the processes that a killed `dragoman up` leaves: `python -m dragoman.services.jobs.up.child_guard MARK FOLDER`.
 
 It waits for the end of its standard input, which comes when `up` has ended, for whatever reason.
 """
@@ -8,7 +8,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from services.jobs.up.children import end_marked
+from dragoman.services.jobs.up.children import end_marked
 
 
 def main(argv: Sequence[str]) -> int:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from model.files import atomic_write, socket_folder
+from dragoman.model.files import atomic_write, socket_folder
 
 MARK = "DRAGOMAN_UP"  # the variable: MARK/NAME, of the `up` and of the child
 PREFIX = "dragoman-"  # of the name of the sockets' folder
@@ -65,7 +65,7 @@ class Children:
         atomic_write(self.record, json.dumps({"mark": self.mark, "folder": str(self.folder)}))
         # In a session of its own: Ctrl-C at the terminal reaches the service, which ends the children in order.
         self._guard = subprocess.Popen(
-            [sys.executable, "-m", "services.jobs.up.child_guard", self.mark, str(self.folder)],
+            [sys.executable, "-m", "dragoman.services.jobs.up.child_guard", self.mark, str(self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

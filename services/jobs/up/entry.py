@@ -9,8 +9,8 @@ import re
 import sys
 from collections.abc import Sequence
 
-from conf import compose
-from services.jobs.up.settings import UpRoot
+from dragoman.conf import compose
+from dragoman.services.jobs.up.settings import UpRoot
 
 
 def main(argv: Sequence[str]) -> int:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     words = [word for word in argv if not re.match(r"[+~]*(service|jobs)[.=]", word)]
 
     def work(root: UpRoot) -> int:
-        code: int = importlib.import_module("services.jobs.up.serving").up(root, words)
+        code: int = importlib.import_module("dragoman.services.jobs.up.serving").up(root, words)
         return code
 
     return compose.run(work, UpRoot, argv, "up", lambda root: root.service.check())

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import httpx
 
-from model.errors import ServiceError
+from dragoman.model.errors import ServiceError
 
 ADMIN, JOBS = "dragoman", "dragoman-jobs"  # users
 FILES = {ADMIN: "mlflow_credentials", JOBS: "mlflow_jobs_credentials"}

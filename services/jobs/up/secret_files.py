@@ -5,9 +5,9 @@ from pathlib import Path
 
 from sqlalchemy import make_url
 
-from model.errors import UserError
-from services.jobs.ledger.access import FROM_FILE, ROLES, Access
-from services.jobs.up.settings import UpRoot
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import FROM_FILE, ROLES, Access
+from dragoman.services.jobs.up.settings import UpRoot
 
 
 def read_secret(key: str, path: str) -> str:

@@ -13,43 +13,43 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from conf import compose
-from conf.interrupts import handled_by
-from model import landlock
-from model.confinement import RAY_FOLDER
-from model.errors import ServiceError, UserError
-from model.files import atomic_write, exclusive
-from services.http.listening import bind, reserve_descriptors
-from services.jobs.executors.base import Executor
-from services.jobs.executors.kueue import KueueExecutor
-from services.jobs.executors.ray import RayExecutor
-from services.jobs.executors.ray_client import Head
-from services.jobs.http.guard import is_loopback
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import SETTING, Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.planning.planner import Planner
-from services.jobs.service.clock import SteadyClock
-from services.jobs.service.intake import Intake
-from services.jobs.service.issuer import Issuer
-from services.jobs.service.loop import Loop
-from services.jobs.service.metrics import Metrics
-from services.jobs.service.notifier import Notifier
-from services.jobs.service.outbox import Outbox
-from services.jobs.service.targets import check_settings
-from services.jobs.service.tracking import Tracking
-from services.jobs.settings import ServiceConfig
-from services.jobs.up import subprocesses
-from services.jobs.up.app import create_app
-from services.jobs.up.children import Child, Children, end_left_behind
-from services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
-from services.jobs.up.permissions import close_to_others
-from services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
-from services.jobs.up.settings import UpRoot
-from services.store.database import answering
-from services.telemetry.telemetry import Telemetry
+from dragoman.conf import compose
+from dragoman.conf.interrupts import handled_by
+from dragoman.model import landlock
+from dragoman.model.confinement import RAY_FOLDER
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.files import atomic_write, exclusive
+from dragoman.services.http.listening import bind, reserve_descriptors
+from dragoman.services.jobs.executors.base import Executor
+from dragoman.services.jobs.executors.kueue import KueueExecutor
+from dragoman.services.jobs.executors.ray import RayExecutor
+from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.http.guard import is_loopback
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import SETTING, Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.planning.planner import Planner
+from dragoman.services.jobs.service.clock import SteadyClock
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.issuer import Issuer
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.notifier import Notifier
+from dragoman.services.jobs.service.outbox import Outbox
+from dragoman.services.jobs.service.targets import check_settings
+from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.up import subprocesses
+from dragoman.services.jobs.up.app import create_app
+from dragoman.services.jobs.up.children import Child, Children, end_left_behind
+from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
+from dragoman.services.jobs.up.permissions import close_to_others
+from dragoman.services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.store.database import answering
+from dragoman.services.telemetry.telemetry import Telemetry
 
 READY = 120.0  # seconds after which a missing answer is reported
 logger = logging.getLogger(__name__)

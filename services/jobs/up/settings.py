@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from services.jobs.client.settings import JobsConfig
-from services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.settings import ServiceConfig
 
 
 @dataclass

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.ports import free_ports
-from services.jobs.settings import ServiceConfig
-from services.jobs.up.children import Child
+from dragoman.model.ports import free_ports
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.up.children import Child
 
 # Without the first variable, `ray start` takes 127.0.0.1 for this machine's network address and listens on every
 # interface. With it Ray stays on this machine. The others disable three metrics ports, which need no token: -1 is no
@@ -124,7 +124,7 @@ def tracking(
 
 def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str]) -> Child:
     """Returns the endpoint. It starts before there is a champion, and answers 503 until one is promoted."""
-    command = [sys.executable, "-m", "services.cli", "serve", *words, "serve.wait=true"]
+    command = [sys.executable, "-m", "dragoman.services.cli", "serve", *words, "serve.wait=true"]
     command.append(f"serve.port={places.endpoint}")
     passwords = {name: os.environ[name] for name in OF_DATABASES if name in os.environ}
     return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), places.service / "endpoint.log")

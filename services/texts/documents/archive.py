@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from services.texts.documents.document import DocumentError
+from dragoman.services.texts.documents.document import DocumentError
 
 MOST_MEMBERS = 5_000
 MOST_BYTES = 100 * 2**20  # unpacked, all members together

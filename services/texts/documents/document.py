@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from model.errors import UserError
-from services.texts.options import TextOptions
+from dragoman.model.errors import UserError
+from dragoman.services.texts.options import TextOptions
 
 
 class Passage(NamedTuple):

@@ -2,8 +2,8 @@
 
 import re
 
-from services.texts.documents.document import Document
-from services.texts.documents.office import Names, read_office
+from dragoman.services.texts.documents.document import Document
+from dragoman.services.texts.documents.office import Names, read_office
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 MEMBER = re.compile(r"word/(document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from functools import partial
 from urllib.parse import unquote
 
-from services.texts.documents.archive import Archive
-from services.texts.documents.document import Document, DocumentError, Passage, read_text
-from services.texts.documents.inline import HTML
-from services.texts.documents.xml import Node, clean, read_xml, write_xml
-from services.texts.protected import has_letter
+from dragoman.services.texts.documents.archive import Archive
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
+from dragoman.services.texts.documents.inline import HTML
+from dragoman.services.texts.documents.xml import Node, clean, read_xml, write_xml
+from dragoman.services.texts.protected import has_letter
 
 CONTAINER = "META-INF/container.xml"
 ROOTFILE = "{urn:oasis:names:tc:opendocument:xmlns:container}rootfile"

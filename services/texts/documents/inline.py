@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 from lxml import etree
 
-from services.texts.documents.document import Passage
-from services.texts.documents.xml import clean
-from services.texts.options import TextOptions
-from services.texts.protected import has_letter
+from dragoman.services.texts.documents.document import Passage
+from dragoman.services.texts.documents.xml import clean
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import has_letter
 
 HTML = TextOptions(format="html")
 

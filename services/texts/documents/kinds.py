@@ -4,9 +4,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import PurePath
 
-from services.texts.documents.document import Document, DocumentError
+from dragoman.services.texts.documents.document import Document, DocumentError
 
-HERE = "services.texts.documents"
+HERE = "dragoman.services.texts.documents"
 KINDS = {  # ending -> file, its function, the media type
     ".txt": ("texts", "read_plain", "text/plain"),
     ".md": ("texts", "read_markdown", "text/markdown"),

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from functools import partial
 
-from services.texts.documents.archive import Archive
-from services.texts.documents.document import Document, DocumentError, Passage
-from services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
-from services.texts.documents.xml import Node, clean, copy_empty, read_xml, write_xml
+from dragoman.services.texts.documents.archive import Archive
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage
+from dragoman.services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
+from dragoman.services.texts.documents.xml import Node, clean, copy_empty, read_xml, write_xml
 
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"

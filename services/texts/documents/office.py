@@ -11,10 +11,10 @@ from functools import partial
 
 from lxml import etree
 
-from services.texts.documents.archive import Archive
-from services.texts.documents.document import Document, DocumentError, Passage
-from services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
-from services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml, write_xml
+from dragoman.services.texts.documents.archive import Archive
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage
+from dragoman.services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
+from dragoman.services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml, write_xml
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from functools import partial
 
 import polib
 
-from services.texts.documents.document import Document, DocumentError, Passage, read_text
-from services.texts.protected import has_letter
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
+from dragoman.services.texts.protected import has_letter
 
 
 def read_po(content: bytes) -> Document:

@@ -2,8 +2,8 @@
 
 import re
 
-from services.texts.documents.document import Document
-from services.texts.documents.office import Names, read_office
+from dragoman.services.texts.documents.document import Document
+from dragoman.services.texts.documents.office import Names, read_office
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 MEMBER = re.compile(r"ppt/(slides/slide\d+|notesSlides/notesSlide\d+|diagrams/(data|drawing)\d+|charts/chart\d+)\.xml")

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from services.texts.documents.document import Document, DocumentError, Passage, read_text
-from services.texts.options import TextOptions
-from services.texts.protected import has_letter
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import has_letter
 
 TIME = re.compile(r"[ \t]*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}.*")
 MARKED = re.compile(r"<[/a-zA-Z]|&[a-zA-Z#]")

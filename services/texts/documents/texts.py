@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from services.texts.documents.document import Document, Passage, read_text
-from services.texts.options import Format, TextOptions
+from dragoman.services.texts.documents.document import Document, Passage, read_text
+from dragoman.services.texts.options import Format, TextOptions
 
 
 def read_whole(content: bytes, form: Format) -> Document:

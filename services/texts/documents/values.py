@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from services.texts.documents.document import Document, DocumentError, Passage, read_text
-from services.texts.protected import has_letter
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
+from dragoman.services.texts.protected import has_letter
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*+"')  # of valid JSON
 KEY = re.compile(r"[ \t\r\n]*:")

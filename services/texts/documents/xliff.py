@@ -6,10 +6,10 @@ from html import escape
 
 from lxml import etree
 
-from services.texts.documents.document import Document, DocumentError, Passage
-from services.texts.documents.xml import Node, clean, read_xml, write_xml
-from services.texts.options import TextOptions
-from services.texts.protected import has_letter
+from dragoman.services.texts.documents.document import Document, DocumentError, Passage
+from dragoman.services.texts.documents.xml import Node, clean, read_xml, write_xml
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import has_letter
 
 OLD, NEW = "urn:oasis:names:tc:xliff:document:1.2", "urn:oasis:names:tc:xliff:document:2.0"
 CODES = ("ph", "bpt", "ept", "it")  # of XLIFF 1.2: what is in them is code

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, links, pharaoh, read
-from model.errors import UserError
+from dragoman.model.alignment.attention_map import END, AlignmentConfig, AttentionMap, Head, links, pharaoh, read
+from dragoman.model.errors import UserError
 
 
 def shown(weights: list[list[float]], threshold: float = 0.0) -> AttentionMap:

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.alignment.attention_map import END, AttentionMap
-from model.alignment.attention_plots import MARK, heads_picture, maps_picture, save
+from dragoman.model.alignment.attention_map import END, AttentionMap
+from dragoman.model.alignment.attention_plots import MARK, heads_picture, maps_picture, save
 
 
 def attention(source: list[str], target: list[str]) -> AttentionMap:

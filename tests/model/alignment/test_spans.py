@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from model.alignment.spans import merge_tokens, shares, surfaces, token_spans, word_spans
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
+from dragoman.model.alignment.spans import merge_tokens, shares, surfaces, token_spans, word_spans
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
 
 TEXT = "Don't go, the well-known café costs 1,234.50 €."
 

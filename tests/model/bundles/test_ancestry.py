@@ -1,6 +1,6 @@
 """The models that a bundle comes from, by the settings that named them."""
 
-from model.bundles.ancestry import ancestry, ancestry_lines
+from dragoman.model.bundles.ancestry import ancestry, ancestry_lines
 
 DIGEST = "0123456789abcdef"
 

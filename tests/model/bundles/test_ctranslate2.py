@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.ctranslate2 import distinct, export, exportable
-from model.decoding.hypothesis import Hypothesis
-from model.decoding.search import decode
-from model.errors import UserError
-from model.inference.engines import CTranslate2Engine
-from model.inference.scoring import token_log_probabilities
-from model.networks.network import TranslationNetwork
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.text.batch import collate
-from model.text.tokenizer import EOS, SPECIAL_PIECES
+from dragoman.model.bundles.ctranslate2 import distinct, export, exportable
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.search import decode
+from dragoman.model.errors import UserError
+from dragoman.model.inference.engines import CTranslate2Engine
+from dragoman.model.inference.scoring import token_log_probabilities
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.batch import collate
+from dragoman.model.text.tokenizer import EOS, SPECIAL_PIECES
 
 SIZES = {"all": (80, 80), "inputs": (80, 80), "target": (70, 80), "none": (80, 60)}
 

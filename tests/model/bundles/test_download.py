@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bench.s3_server import Proxy
-from model.bundles.directory import CONFIG, WEIGHTS, describe, new_bundle
-from model.bundles.download import bring_bundle, bundle_folder
-from model.errors import UserError
-from model.storage import remote
-from model.storage.mirror import local_folder, publish_files
+from dragoman.model.bundles.directory import CONFIG, WEIGHTS, describe, new_bundle
+from dragoman.model.bundles.download import bring_bundle, bundle_folder
+from dragoman.model.errors import UserError
+from dragoman.model.storage import remote
+from dragoman.model.storage.mirror import local_folder, publish_files
 
 
 @pytest.fixture

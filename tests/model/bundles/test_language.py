@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.directory import bundle_kind
-from model.bundles.language import load_text_bundle, save_text_bundle, text_kind
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.inference.kinds import open_bundle
-from model.networks.architectures import any_network, model_config
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.language import load_text_bundle, save_text_bundle, text_kind
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train
 
 TEXT = ["the cat sat on the mat", "a dog sat on the cat"]
 MODEL = {"architecture": "rnnlm", "cell": "gru", "embedding": 8, "width": 8, "layers": 1}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from model.bundles.tokenizer_json import tokenizer_json
-from model.errors import UserError
-from model.text.normalise import normalise
-from model.text.tokenizer import BOS, EOS, Kind, Tokenizer, TokenizerConfig
-from model.text.tokenizers import train
+from dragoman.model.bundles.tokenizer_json import tokenizer_json
+from dragoman.model.errors import UserError
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import BOS, EOS, Kind, Tokenizer, TokenizerConfig
+from dragoman.model.text.tokenizers import train
 
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (requirements-dev.lock)")
 

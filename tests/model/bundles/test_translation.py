@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.translation import load_bundle, save_bundle
-from model.errors import UserError
-from model.inference.kinds import open_bundle
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train_pair
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
 
 FACTS = {
     "pair": "en-de",
@@ -157,7 +157,7 @@ def test_a_failed_save_leaves_the_older_bundle(saved: Path, monkeypatch: pytest.
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("model.bundles.directory._json", full)
+    monkeypatch.setattr("dragoman.model.bundles.directory._json", full)
     with pytest.raises(OSError, match="No space"):
         save_bundle(saved, network=model, config=model.config, tokenizers=tokenizers(), facts=FACTS)
     assert load_bundle(saved).digest == before

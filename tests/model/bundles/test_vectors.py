@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, eye
 
-from model.bundles.directory import bundle_kind
-from model.bundles.translation import load_bundle
-from model.bundles.vectors import load_vectors, save_vectors
-from model.errors import UserError
-from model.inference.kinds import open_bundle
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.bundles.directory import bundle_kind
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.bundles.vectors import load_vectors, save_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordTokenizer
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 WORDS = ["the", "of", "Müller", "日本"]
 COUNTS = np.array([90, 40, 3, 3])

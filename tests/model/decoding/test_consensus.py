@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from model.decoding.consensus import likeness, sort_by_consensus
-from model.decoding.hypothesis import Hypothesis
-from model.errors import UserError
-from model.settings import DecodeConfig
+from dragoman.model.decoding.consensus import likeness, sort_by_consensus
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.errors import UserError
+from dragoman.model.settings import DecodeConfig
 
 
 def plain_bleu(text: list[int], reference: list[int]) -> float:

@@ -10,16 +10,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.decoding.generation import NEVER, Generated, continue_prompts, decode_continuation, generate, read_prompt
-from model.errors import UserError
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.language_network import BEFORE, LanguageNetwork
-from model.networks.network import State
-from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.settings import GenerateConfig
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
-from model.text.tokenizers import train
+from dragoman.model.decoding.generation import (
+    NEVER,
+    Generated,
+    continue_prompts,
+    decode_continuation,
+    generate,
+    read_prompt,
+)
+from dragoman.model.errors import UserError
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.networks.network import State
+from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.settings import GenerateConfig
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, UNK, Tokenizer, TokenizerConfig
+from dragoman.model.text.tokenizers import train
 
 LINES = ["the dog sees the old man", "a house is old", "where is my friend ?", "the cat sees the house"]
 PROMPTS = ["the dog", "", "a", "where is my friend ?\nthe c", "the old house sees"]

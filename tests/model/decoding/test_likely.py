@@ -3,13 +3,13 @@
 import pytest
 import torch
 
-from model.decoding.generation import generate, read_prompt
-from model.decoding.likely import likely_path
-from model.errors import UserError
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.settings import GenerateConfig
-from model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig
-from model.text.tokenizers import train
+from dragoman.model.decoding.generation import generate, read_prompt
+from dragoman.model.decoding.likely import likely_path
+from dragoman.model.errors import UserError
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.settings import GenerateConfig
+from dragoman.model.text.tokenizer import SPECIAL, Tokenizer, TokenizerConfig
+from dragoman.model.text.tokenizers import train
 
 
 def network(positions: int = 16) -> DecoderOnly:

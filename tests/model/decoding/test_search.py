@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.decoding.beam import best_candidates
-from model.decoding.hypothesis import Hypothesis
-from model.decoding.search import decode, length_batches, pad
-from model.errors import UserError
-from model.networks.architectures import build_network, model_config
-from model.networks.network import Memory, State, TranslationNetwork
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig, Side
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import BOS, EOS, PAD, UNK
+from dragoman.model.decoding.beam import best_candidates
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.search import decode, length_batches, pad
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import build_network, model_config
+from dragoman.model.networks.network import Memory, State, TranslationNetwork
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig, Side
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, UNK
 
 WORDS = 40  # vocabulary, specials included
 
@@ -120,8 +120,8 @@ def close(one: Sequence[Sequence[Hypothesis]], other: Sequence[Sequence[Hypothes
 
 
 def test_beam_of_one_equals_greedy(network: TranslationNetwork) -> None:
-    from model.decoding.beam import beam_search
-    from model.decoding.greedy import greedy_search
+    from dragoman.model.decoding.beam import beam_search
+    from dragoman.model.decoding.greedy import greedy_search
 
     config = DecodeConfig(beam=1, length_penalty=0.6)
     source = pad(sources())

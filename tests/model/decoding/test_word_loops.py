@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.decoding.search import decode
-from model.decoding.word_loops import LONGEST, WordLoops
-from model.networks.network import Memory, State, TranslationNetwork
-from model.settings import DecodeConfig
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import EOS, PAD, SPECIAL_PIECES
+from dragoman.model.decoding.search import decode
+from dragoman.model.decoding.word_loops import LONGEST, WordLoops
+from dragoman.model.networks.network import Memory, State, TranslationNetwork
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import EOS, PAD, SPECIAL_PIECES
 
 PIECES = [*SPECIAL_PIECES, "▁B", "il", "ist", "▁sehr", "f", "00", "▁", "en", "t"]
 IDS = {piece: number for number, piece in enumerate(PIECES)}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.huggingface.hub import fetch
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.hub import fetch
 
 pytest.importorskip("huggingface_hub")
 COMMIT = "a" * 40

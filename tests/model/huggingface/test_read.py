@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.huggingface.folder import Folder
-from model.huggingface.options import Imported, ImportOptions
-from model.huggingface.read import read_model, save_imported
-from model.huggingface.vocabulary import NONE, our_order
-from model.inference.translator import open_translator
-from model.networks.architectures import translation_loss
-from model.settings import DecodeConfig, LossConfig
-from model.text.batch import collate
-from model.text.tokenizer import BOS, EOS, PAD, UNK
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.folder import Folder
+from dragoman.model.huggingface.options import Imported, ImportOptions
+from dragoman.model.huggingface.read import read_model, save_imported
+from dragoman.model.huggingface.vocabulary import NONE, our_order
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.networks.architectures import translation_loss
+from dragoman.model.settings import DecodeConfig, LossConfig
+from dragoman.model.text.batch import collate
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, UNK
 from tests import huggingface_folders as folders
 
 pytest.importorskip("transformers")

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 import torch
 
-from model.bundles.language import load_text_bundle, save_text_bundle
-from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
-from model.errors import UserError
-from model.huggingface.folder import Folder
-from model.huggingface.options import ImportOptions
-from model.huggingface.read import read_model
-from model.huggingface.write import write_huggingface
-from model.inference.translator import open_translator
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.text.tokenizer import EOS, TokenizerConfig
-from model.text.tokenizers import train_pair
+from dragoman.model.bundles.language import load_text_bundle, save_text_bundle
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.huggingface.folder import Folder
+from dragoman.model.huggingface.options import ImportOptions
+from dragoman.model.huggingface.read import read_model
+from dragoman.model.huggingface.write import write_huggingface
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import EOS, TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
 from tests import huggingface_folders as folders
 
 transformers = pytest.importorskip("transformers")

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from model.alignment.attention_map import END, AlignmentConfig
-from model.bundles.translation import load_bundle, save_bundle
-from model.errors import UserError
-from model.inference.aligner import Aligner, Encoded, cross_maps, force_targets, open_aligner, shape
-from model.inference.translator import Translation, open_translator
-from model.networks.network import TranslationNetwork
-from model.networks.prefixlm import PrefixConfig, PrefixTranslation
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train_pair
+from dragoman.model.alignment.attention_map import END, AlignmentConfig
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.aligner import Aligner, Encoded, cross_maps, force_targets, open_aligner, shape
+from dragoman.model.inference.translator import Translation, open_translator
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
 
 LINES = ["the dog sees the man .", "a house is old .", "der hund sieht den mann .", "ja , gut !"]
 NETWORKS = ["rnnsearch", "feeding", "transformer", "prefixlm"]

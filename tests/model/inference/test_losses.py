@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.inference.losses import KINDS, Losses
-from model.inference.translator import Alternative, Translation
+from dragoman.model.inference.losses import KINDS, Losses
+from dragoman.model.inference.translator import Alternative, Translation
 
 
 def test_losses_are_told_with_their_text_and_advice(caplog: pytest.LogCaptureFixture) -> None:
@@ -34,7 +34,7 @@ def test_losses_are_told_with_their_text_and_advice(caplog: pytest.LogCaptureFix
 
 
 def test_few_of_many_unknown_words_are_shown_and_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.inference.losses.MOST_COUNTED", 7)
+    monkeypatch.setattr("dragoman.model.inference.losses.MOST_COUNTED", 7)
     losses = Losses("sentence")
     losses.add("odd", Translation("x", 0.0, unknown=9, missing=tuple("abcdef")))
     losses.add("odd", Translation("x", 0.0, unknown=9, missing=tuple("fghijk")))

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from model.errors import UserError
-from model.inference.bleu import SentenceBleu, bleu, tokeniser
-from model.inference.mert import envelopes
-from model.inference.reranking import Lists, TunerConfig, line_search, pool_deviations, tune, winners
+from dragoman.model.errors import UserError
+from dragoman.model.inference.bleu import SentenceBleu, bleu, tokeniser
+from dragoman.model.inference.mert import envelopes
+from dragoman.model.inference.reranking import Lists, TunerConfig, line_search, pool_deviations, tune, winners
 
 WORDS = ["the", "dog", "sees", "a", "man", ",", "who", "is", "old", "and", "has", "one", "house", "in", "town", "."]
 

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.decoding.search import decode
-from model.errors import UserError
-from model.inference.scoring import PairScore, Scorer, pair_batches, score_pairs
-from model.networks.network import TranslationNetwork
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.text.batch import collate
-from model.text.tokenizer import EOS, MASK, PAD, UNK, TokenizerConfig
-from model.text.tokenizers import train_pair
+from dragoman.model.decoding.search import decode
+from dragoman.model.errors import UserError
+from dragoman.model.inference.scoring import PairScore, Scorer, pair_batches, score_pairs
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.batch import collate
+from dragoman.model.text.tokenizer import EOS, MASK, PAD, UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
 
 V = 23
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.language import save_text_bundle
-from model.bundles.translation import save_bundle
-from model.bundles.vectors import save_vectors
-from model.errors import UserError
-from model.inference.sentence_vectors import (
+from dragoman.model.bundles.language import save_text_bundle
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.bundles.vectors import save_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import (
     NetworkVectors,
     Reader,
     WordVectors,
@@ -19,22 +19,22 @@ from model.inference.sentence_vectors import (
     network_vectors,
     open_sentence_vectors,
 )
-from model.networks.architectures import any_network, build_network
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.heads import RecurrentHeadConfig, TransformerHeadConfig
-from model.networks.language_network import BEFORE
-from model.networks.network import TranslationNetwork
-from model.networks.prefixlm import PrefixConfig, PrefixTranslation
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnlm import RecurrentLanguageConfig
-from model.networks.rnnsearch import RNNSearchConfig
-from model.networks.statelm import StateLanguageConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import EOS, Tokenizer, TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train_pair
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.networks.architectures import any_network, build_network
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.networks.heads import RecurrentHeadConfig, TransformerHeadConfig
+from dragoman.model.networks.language_network import BEFORE
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnlm import RecurrentLanguageConfig
+from dragoman.model.networks.rnnsearch import RNNSearchConfig
+from dragoman.model.networks.statelm import StateLanguageConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import EOS, Tokenizer, TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 LINES = ["the dog sees the man .", "a house is old .", "where is my friend ?"]
 SMALL = {"width": 8, "heads": 2, "feed_forward": 8, "dropout": 0.5}

@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.inference.text_scoring import TextScorer, score_texts, text_batch
-from model.networks.language_network import BEFORE, LanguageNetwork
-from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.text.tokenizer import EOS, PAD, UNK, TokenizerConfig
-from model.text.tokenizers import train
+from dragoman.model.errors import UserError
+from dragoman.model.inference.text_scoring import TextScorer, score_texts, text_batch
+from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.text.tokenizer import EOS, PAD, UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import train
 
 TEXTS = ["the dog", "", "a house is old", "the dog sees the old man", "Ж"]
 TOKENIZER = train(TokenizerConfig(type="characters", vocabulary=60), TEXTS[:4])

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
-from model.decoding.consensus import likeness
-from model.decoding.hypothesis import Hypothesis
-from model.decoding.word_loops import WordLoops
-from model.errors import UserError
-from model.inference.engines import CTranslate2Engine
-from model.inference.translator import Translator, network_translator, open_translator
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.text.tokenizer import EOS, TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train_pair
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.decoding.consensus import likeness
+from dragoman.model.decoding.hypothesis import Hypothesis
+from dragoman.model.decoding.word_loops import WordLoops
+from dragoman.model.errors import UserError
+from dragoman.model.inference.engines import CTranslate2Engine
+from dragoman.model.inference.translator import Translator, network_translator, open_translator
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import EOS, TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz ,.!?'"
 
@@ -172,7 +172,7 @@ def test_auto_takes_int8_only_where_it_was_accepted(bundle: TranslationBundle) -
 def test_a_machine_without_int8_takes_float32_and_refuses_int8_by_name(
     bundle: TranslationBundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.inference.translator.runs_int8", lambda device: False)
+    monkeypatch.setattr("dragoman.model.inference.translator.runs_int8", lambda device: False)
     bundle.update_facts({"int8": {"accepted": True}})
     assert open_translator(bundle.directory).engine.name == "ctranslate2 (ct2)"
     with pytest.raises(

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from model.errors import UserError
-from model.inputs import compression
-from model.inputs.compression import compression_of, plain_blocks
-from model.inputs.lines import View, parts_of
+from dragoman.model.errors import UserError
+from dragoman.model.inputs import compression
+from dragoman.model.inputs.compression import compression_of, plain_blocks
+from dragoman.model.inputs.lines import View, parts_of
 
 TEXT = "".join(f"line {number} café\n" for number in range(20_000)).encode()
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

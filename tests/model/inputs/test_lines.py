@@ -13,9 +13,9 @@ import pyarrow.ipc
 import pyarrow.parquet
 import pytest
 
-from model.errors import UserError
-from model.inputs.kinds import kind_of
-from model.inputs.lines import View, is_in_place, line_blocks, open_lines, parts_of, text_lines
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.kinds import kind_of
+from dragoman.model.inputs.lines import View, is_in_place, line_blocks, open_lines, parts_of, text_lines
 
 PAIR = View(("en", "de"))
 TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd">

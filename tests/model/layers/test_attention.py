@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from model import device
-from model.layers.attention import (
+from dragoman.model import device
+from dragoman.model.layers.attention import (
     CrossAttention,
     SelfAttention,
     attend,
@@ -17,7 +17,7 @@ from model.layers.attention import (
     prefix_bias,
     split_heads,
 )
-from model.layers.dropout import Dropout
+from dragoman.model.layers.dropout import Dropout
 
 
 def test_attention_equals_the_formula_worked_by_hand() -> None:
@@ -57,7 +57,7 @@ def test_combined_masks_that_hide_every_key_give_zeros_and_finite_gradients(
 ) -> None:
     """Padding before the text under a causal mask: the first query sees no key, the second one key."""
     cpu = device.kernels(torch.device("cpu"))
-    monkeypatch.setattr("model.layers.attention.kernels", lambda _: replace(cpu, attention=kind))
+    monkeypatch.setattr("dragoman.model.layers.attention.kernels", lambda _: replace(cpu, attention=kind))
     torch.manual_seed(0)
     x = torch.randn(3, 1, 2, 3, 8, dtype=dtype, requires_grad=True)
     q, k, v = x.unbind(0)
@@ -236,7 +236,7 @@ def test_grouped_attention_gradients_match_finite_differences(kv_heads: int) -> 
 def test_a_row_that_may_see_nothing_gives_zeros(kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32 the common -10,000 left the ordinary softmax, in half precision an even spread."""
     cpu = device.kernels(torch.device("cpu"))
-    monkeypatch.setattr("model.layers.attention.kernels", lambda _: replace(cpu, attention=kind))
+    monkeypatch.setattr("dragoman.model.layers.attention.kernels", lambda _: replace(cpu, attention=kind))
     torch.manual_seed(0)
     real = torch.tensor([[True, True, False], [False, False, False]])
     q, k, v = torch.randn(3, 2, 2, 3, 8).to(dtype).requires_grad_().unbind(0)

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from model.device import kernels
-from model.errors import UserError
-from model.layers import attention_scores
-from model.layers.attention_scores import (
+from dragoman.model.device import kernels
+from dragoman.model.errors import UserError
+from dragoman.model.layers import attention_scores
+from dragoman.model.layers.attention_scores import (
     SCORES,
     Additive,
     General,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.layers.dropout import Dropout, byte_mask
+from dragoman.model.layers.dropout import Dropout, byte_mask
 
 
 def test_mask_keeps_the_rounded_share_and_scales_by_it() -> None:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.layers.linear_attention import LinearAttention, feature, linear_attention
-from model.layers.past_attention import PastAttention
-from model.layers.state_space import StateSpace, scan
+from dragoman.model.layers.linear_attention import LinearAttention, feature, linear_attention
+from dragoman.model.layers.past_attention import PastAttention
+from dragoman.model.layers.state_space import StateSpace, scan
 
 MAKERS = {
     "linear": lambda: LinearAttention(8, 2, 0.0),

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from model.bundles.ctranslate2 import export
-from model.inference.engines import runs_int8
-from model.layers.int8 import Int8Embedding, Int8Linear, compute_in_int8, rounded
-from model.layers.losses import vocabulary_loss
-from model.layers.rdrop import paired_vocabulary_loss
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import BOS, EOS
+from dragoman.model.bundles.ctranslate2 import export
+from dragoman.model.inference.engines import runs_int8
+from dragoman.model.layers.int8 import Int8Embedding, Int8Linear, compute_in_int8, rounded
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.layers.rdrop import paired_vocabulary_loss
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import BOS, EOS
 
 FLAGS = Path("/proc/cpuinfo").read_text()
 # AVX2 without VNNI adds two products of 8 bits in 16, which overflow: the export's numbers are others there

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from model import device
-from model.layers import losses
-from model.layers.losses import vocabulary_loss
-from model.text.distillation import Distillation
+from dragoman.model import device
+from dragoman.model.layers import losses
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.text.distillation import Distillation
 
 
 def problem(

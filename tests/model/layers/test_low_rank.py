@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from model.layers.low_rank import LowRank, merged
+from dragoman.model.layers.low_rank import LowRank, merged
 
 
 def layer(dropout: float = 0.0) -> tuple[nn.Linear, LowRank]:

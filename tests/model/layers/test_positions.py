@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from model.layers.positions import Positions, rotate, sinusoids
-from model.networks.transformer import TransformerConfig
+from dragoman.model.layers.positions import Positions, rotate, sinusoids
+from dragoman.model.networks.transformer import TransformerConfig
 
 
 def positions(kind: str, width: int = 16, heads: int = 2, most: int = 50) -> Positions:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.layers import rdrop
-from model.layers.losses import vocabulary_loss
-from model.layers.rdrop import paired_vocabulary_loss
+from dragoman.model.layers import rdrop
+from dragoman.model.layers.losses import vocabulary_loss
+from dragoman.model.layers.rdrop import paired_vocabulary_loss
 
 
 def problem(

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import rnn
 
-from model.device import kernels
-from model.errors import UserError
-from model.layers import recurrent
-from model.layers.cells import CELLS, CellName
-from model.layers.recurrence import recur
-from model.layers.recurrent import Direction, Recurrent, reverse_rows
-from model.precision import cannot_run
+from dragoman.model.device import kernels
+from dragoman.model.errors import UserError
+from dragoman.model.layers import recurrent
+from dragoman.model.layers.cells import CELLS, CellName
+from dragoman.model.layers.recurrence import recur
+from dragoman.model.layers.recurrent import Direction, Recurrent, reverse_rows
+from dragoman.model.precision import cannot_run
 
 CELL_NAMES: Sequence[CellName] = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 DIRECTIONS: Sequence[Direction] = ("forward", "backward", "both")

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from model.errors import UserError
-from model.layers.dropout import Dropout
-from model.layers.transformer_layers import BatchNorm, EncoderLayer, FeedForward, RMSNorm, check_layers
-from model.networks.architectures import any_network, model_config
-from model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.errors import UserError
+from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.transformer_layers import BatchNorm, EncoderLayer, FeedForward, RMSNorm, check_layers
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
 

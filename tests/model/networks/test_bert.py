@@ -5,15 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-from conf import groups
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, build_network, model_config
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.networks.language_network import language_loss
-from model.networks.network import mean_of_real
-from model.settings import LossConfig
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, MASK, PAD, UNK
+from dragoman.conf import groups
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, build_network, model_config
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.networks.language_network import language_loss
+from dragoman.model.networks.network import mean_of_real
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, MASK, PAD, UNK
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "layers": 2, "dropout": 0.0, "max_positions": 12}
 SWITCHES: list[dict[str, object]] = [

@@ -6,13 +6,13 @@ import math
 import pytest
 import torch
 
-from model.decoding.search import decode, pad
-from model.networks.architectures import build_network, model_config
-from model.networks.ensemble import Ensemble
-from model.networks.network import TranslationNetwork
-from model.settings import DecodeConfig
-from model.text.batch import collate
-from model.text.tokenizer import BOS, EOS
+from dragoman.model.decoding.search import decode, pad
+from dragoman.model.networks.architectures import build_network, model_config
+from dragoman.model.networks.ensemble import Ensemble
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.batch import collate
+from dragoman.model.text.tokenizer import BOS, EOS
 
 SMALL: dict[str, dict[str, int]] = {
     "transformer": {"heads": 2, "width": 8, "feed_forward": 8, "encoder_layers": 1, "decoder_layers": 1},

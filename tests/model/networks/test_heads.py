@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from model.networks.heads import (
+from dragoman.model.networks.heads import (
     Head,
     RecurrentHead,
     RecurrentHeadConfig,
@@ -14,10 +14,10 @@ from model.networks.heads import (
     head_loss,
     probabilities,
 )
-from model.settings import LossConfig
-from model.text.labels import FIRST
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import EOS, PAD
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.labels import FIRST
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import EOS, PAD
 
 LABELS = FIRST + 3
 NONE = LossConfig(label_smoothing=0.0)

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from conf import groups
-from model.networks.architectures import any_network, architecture, model_config
-from model.networks.gpt import DecoderOnly, DecoderOnlyConfig
-from model.networks.parts import BOTH, FORWARD, matrices_of_lectures, parts, step_costs
+from dragoman.conf import groups
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.gpt import DecoderOnly, DecoderOnlyConfig
+from dragoman.model.networks.parts import BOTH, FORWARD, matrices_of_lectures, parts, step_costs
 
 
 def test_gpt_3_has_the_175_181_291_520_of_the_lecture() -> None:

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 import torch
 
-from conf import groups
-from model.bundles.ctranslate2 import export, exportable
-from model.decoding.beam import beam_search
-from model.decoding.search import decode
-from model.errors import UserError
-from model.inference.scoring import score_pairs
-from model.layers.attention import MASKED
-from model.layers.transformer_layers import embed
-from model.networks.architectures import build_network, model_config, translation_loss
-from model.networks.prefixlm import PrefixConfig, PrefixTranslation, replace_bos
-from model.settings import DecodeConfig, LossConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.tokenizer import BOS, EOS, PAD, SEP, UNK
+from dragoman.conf import groups
+from dragoman.model.bundles.ctranslate2 import export, exportable
+from dragoman.model.decoding.beam import beam_search
+from dragoman.model.decoding.search import decode
+from dragoman.model.errors import UserError
+from dragoman.model.inference.scoring import score_pairs
+from dragoman.model.layers.attention import MASKED
+from dragoman.model.layers.transformer_layers import embed
+from dragoman.model.networks.architectures import build_network, model_config, translation_loss
+from dragoman.model.networks.prefixlm import PrefixConfig, PrefixTranslation, replace_bos
+from dragoman.model.settings import DecodeConfig, LossConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, SEP, UNK
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 24, "layers": 3, "dropout": 0.0, "max_positions": 40}
 SWITCHES: list[dict[str, object]] = [

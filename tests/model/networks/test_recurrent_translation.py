@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from model.bundles.translation import load_bundle, save_bundle
-from model.errors import UserError
-from model.inference.translator import open_translator
-from model.networks.architectures import build_network, model_config, translation_loss
-from model.networks.network import TranslationNetwork
-from model.precision import cannot_run
-from model.settings import LossConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.tokenizer import BOS, EOS, PAD, SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.networks.architectures import build_network, model_config, translation_loss
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.precision import cannot_run
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordTokenizer
 
 FIXED = {"architecture": "rnnenc", "embedding": 6, "width": 8, "dropout": 0.0}
 SEARCH = {"architecture": "rnnsearch", "embedding": 6, "width": 8, "encoder_width": 4, "dropout": 0.0}

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.tokenizer import BOS, EOS, PAD
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 SIZES = {"embedding": 6, "width": 5, "layers": 2, "dropout": 0.0}
 

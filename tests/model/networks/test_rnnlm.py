@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.layers.cells import CellName
-from model.networks.architectures import any_network, build_network, model_config
-from model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
-from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.precision import cannot_run
-from model.settings import LossConfig
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.model.errors import UserError
+from dragoman.model.layers.cells import CellName
+from dragoman.model.networks.architectures import any_network, build_network, model_config
+from dragoman.model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
+from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.precision import cannot_run
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 CELLS: Sequence[CellName] = ("rnn_tanh", "rnn_relu", "lstm", "gru")
 VOCABULARY, WIDTH, LAYERS = 13, 5, 2

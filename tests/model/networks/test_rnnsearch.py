@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.errors import UserError
-from model.networks.architectures import translation_loss
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.settings import LossConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.tokenizer import EOS, PAD
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import translation_loss
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.tokenizer import EOS, PAD
 
 SIZES = {"embedding": 6, "width": 8, "encoder_width": 4, "attention_width": 5, "dropout": 0.0}
 CONTEXTS = ["output", "state", "feeding"]

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from conf import groups
-from model.errors import UserError
-from model.networks.architectures import any_network, model_config
-from model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
-from model.settings import LossConfig
-from model.text.text_batch import TextBatch
-from model.text.tokenizer import PAD
+from dragoman.conf import groups
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.language_network import BEFORE, EVALUATION, LanguageNetwork, language_loss
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.text_batch import TextBatch
+from dragoman.model.text.tokenizer import PAD
 
 SIZES: dict[str, dict[str, Any]] = {
     "statelm_linear": {"width": 16, "heads": 2, "feed_forward": 24, "layers": 2, "dropout": 0.0, "max_positions": 24},

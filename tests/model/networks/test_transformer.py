@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from conf import groups
-from model.errors import UserError
-from model.layers.positions import sinusoids
-from model.networks.architectures import build_network, model_config, translation_loss
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import LossConfig
-from model.text.batch import TranslationBatch, collate
-from model.text.tokenizer import BOS, EOS, PAD
+from dragoman.conf import groups
+from dragoman.model.errors import UserError
+from dragoman.model.layers.positions import sinusoids
+from dragoman.model.networks.architectures import build_network, model_config, translation_loss
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import LossConfig
+from dragoman.model.text.batch import TranslationBatch, collate
+from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 SIZES = {"width": 16, "heads": 4, "feed_forward": 32, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
 SWITCHES: list[dict[str, object]] = [

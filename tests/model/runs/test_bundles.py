@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.s3_server import Proxy
-from model.bundles.directory import WEIGHTS, new_bundle
-from model.runs.bundles import bundles, find_bundle
-from model.storage.mirror import local_folder, publish_files
+from dragoman.model.bundles.directory import WEIGHTS, new_bundle
+from dragoman.model.runs.bundles import bundles, find_bundle
+from dragoman.model.storage.mirror import local_folder, publish_files
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.runs import checkpoints, paths
-from model.runs.attempts import next_attempt, note_start
-from model.runs.journal import Journal, head, lines
-from model.runs.lines import JournalReader
-from model.runs.record import read_record
-from model.untrusted import read_json
+from dragoman.model.errors import UserError
+from dragoman.model.runs import checkpoints, paths
+from dragoman.model.runs.attempts import next_attempt, note_start
+from dragoman.model.runs.journal import Journal, head, lines
+from dragoman.model.runs.lines import JournalReader
+from dragoman.model.runs.record import read_record
+from dragoman.model.untrusted import read_json
 
 
 def write(run: Path, steps: int) -> None:

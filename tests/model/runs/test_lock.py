@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.runs import lock
+from dragoman.model.errors import UserError
+from dragoman.model.runs import lock
 
 
 def test_a_second_holder_is_refused_by_the_first_ones_name(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_second_holder_is_refused_by_the_first_ones_name(tmp_path: Path) -> No
 
 
 def test_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
-    code = "import sys, time, pathlib; from model.runs import lock\n"
+    code = "import sys, time, pathlib; from dragoman.model.runs import lock\n"
     code += "with lock.hold_run(pathlib.Path(sys.argv[1]), 'one'): print('held', flush=True); time.sleep(600)"
     first = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert first.stdout is not None

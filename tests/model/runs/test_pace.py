@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.runs import pace, paths
+from dragoman.model.runs import pace, paths
 
 
 def test_a_stop_needs_the_slowest_step_and_checkpoint_twice_over(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from model.runs.spool import Mark, Spool
-from pipelines.tracking.names import number
+from dragoman.model.runs.spool import Mark, Spool
+from dragoman.pipelines.tracking.names import number
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_torn_last_line_is_skipped_and_later_records_are_kept(spool: Spool, ca
 
 def test_a_writer_killed_at_once_after_append_loses_nothing(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys; from pathlib import Path; from model.runs.spool import Spool\n"
+        "import os, signal, sys; from pathlib import Path; from dragoman.model.runs.spool import Spool\n"
         "spool = Spool(Path(sys.argv[1])); spool.open()\n"
         "for i in range(100): spool.append('metrics', step=i, values={'loss': 1.0})\n"
         "os.kill(os.getpid(), signal.SIGKILL)"

@@ -6,7 +6,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from model.shards.layout import npy_header, padding, tar_header
+from dragoman.model.shards.layout import npy_header, padding, tar_header
 
 
 @pytest.mark.parametrize("name", ["000000-0000.json", "123456-12345.tgt_off.npy", "x" * 100])

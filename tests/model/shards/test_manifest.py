@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.shards.manifest import (
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import (
     Split,
     chunk_records,
     manifest_hash,
     read_manifest,
     write_manifest,
 )
-from model.shards.writer import write_shard
+from dragoman.model.shards.writer import write_shard
 from tests.random_shards import MakeShards, random_records
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.shards.verify import verify
-from model.text.tokenizer import EOS
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.verify import verify
+from dragoman.model.text.tokenizer import EOS
 from tests.random_shards import MakeShards, random_records
 
 
@@ -37,7 +37,7 @@ def test_a_reader_holds_few_shards_mapped_however_many_there_are(
 ) -> None:
     directory = make_shards(random_records(95), shard=8)
     everything = [chunk.source.tolist() for chunk in ShardReader(directory, "train")]
-    monkeypatch.setattr("model.shards.reader.MAPPED", 3)
+    monkeypatch.setattr("dragoman.model.shards.reader.MAPPED", 3)
     reader = ShardReader(directory, "train")
     kept = [reader.chunk(index) for index in range(reader.chunks)]
     again = [reader.chunk(index) for index in range(0, reader.chunks, 5)]
@@ -54,11 +54,11 @@ def test_rows_are_looked_at_once_while_their_shard_stays_mapped(
 ) -> None:
     directory = make_shards(random_records(40), shard=20)
     looked: list[str] = []
-    monkeypatch.setattr("model.shards.reader.check_rows", lambda where, *_: looked.append(where))
+    monkeypatch.setattr("dragoman.model.shards.reader.check_rows", lambda where, *_: looked.append(where))
     reader = ShardReader(directory, "train")
     reader.chunk(0), reader.chunk(0), reader.chunk(1)
     assert len(looked) == 4 and len(set(looked)) == 2  # each side of each chunk
-    monkeypatch.setattr("model.shards.reader.MAPPED", 1)
+    monkeypatch.setattr("dragoman.model.shards.reader.MAPPED", 1)
     reader.chunk(reader.chunks - 1)  # of the other shard: the first is let go
     before = len(looked)
     reader.chunk(0)

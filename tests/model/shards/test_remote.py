@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 
 from bench.s3_server import Proxy
-from model.errors import UserError
-from model.shards import remote as module
-from model.shards.manifest import read_manifest
-from model.shards.reader import ShardReader
-from model.shards.stream import open_reader
-from model.shards.verify import verify
-from model.storage import mirror, remote
-from model.text.tokenizer import TokenizerConfig
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus.settings import CorpusConfig
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import ClusterConfig, LoaderConfig
-from pipelines.shard import shard
+from dragoman.model.errors import UserError
+from dragoman.model.shards import remote as module
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.stream import open_reader
+from dragoman.model.shards.verify import verify
+from dragoman.model.storage import mirror, remote
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import ClusterConfig, LoaderConfig
+from dragoman.pipelines.shard import shard
 
 MakeConfig = Callable[..., Config]
 

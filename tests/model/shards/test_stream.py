@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.shards.stream import stream_chunks
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.stream import stream_chunks
 from tests.random_shards import MakeShards, random_records
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.shards.verify import verify_once
-from pipelines.config import Config, PathsConfig
-from pipelines.tasks.identity import check_shards
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.verify import verify_once
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.tasks.identity import check_shards
 from tests.random_shards import MakeShards, random_records
 
 

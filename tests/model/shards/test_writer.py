@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.files import file_sha256, remove_parts
-from model.shards.writer import Record, finished_shard, write_shard
-from model.text.tokenizer import EOS
+from dragoman.model.files import file_sha256, remove_parts
+from dragoman.model.shards.writer import Record, finished_shard, write_shard
+from dragoman.model.text.tokenizer import EOS
 from tests.random_shards import random_records
 
 

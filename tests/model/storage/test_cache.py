@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy
-from model.errors import UserError
-from model.storage import cache as module
-from model.storage import remote
-from model.storage.cache import Cache
-from model.storage.retry import Patience
+from dragoman.model.errors import UserError
+from dragoman.model.storage import cache as module
+from dragoman.model.storage import remote
+from dragoman.model.storage.cache import Cache
+from dragoman.model.storage.retry import Patience
 
 PATIENCE = Patience(20)
 SIZE = 1000
 GET = (
-    "import sys\nfrom pathlib import Path\nfrom model.storage.cache import Cache\n"
-    "from model.storage.retry import Patience\nfolder, limit, address, size, sha = sys.argv[1:]\n"
+    "import sys\nfrom pathlib import Path\nfrom dragoman.model.storage.cache import Cache\n"
+    "from dragoman.model.storage.retry import Patience\nfolder, limit, address, size, sha = sys.argv[1:]\n"
     "print(Cache(Path(folder), int(limit)).fetch(address, int(size), sha, Patience(20)))\n"
 )
 

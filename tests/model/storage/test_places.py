@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.storage import remote
-from model.storage.hosts import PUBLIC_ONLY, check_host, checked_socket
-from model.storage.places import is_address, is_writable, join, local_path
-from model.storage.retry import Patience
+from dragoman.model.errors import UserError
+from dragoman.model.storage import remote
+from dragoman.model.storage.hosts import PUBLIC_ONLY, check_host, checked_socket
+from dragoman.model.storage.places import is_address, is_writable, join, local_path
+from dragoman.model.storage.retry import Patience
 
 
 @pytest.mark.parametrize("place", ["s3://bucket/a/b", "gs://bucket", "https://host/x.tar?sig=1", "memory://m/x"])

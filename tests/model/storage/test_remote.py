@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Kind, Proxy
-from model.errors import UserError
-from model.storage import multipart, remote
-from model.storage.hosts import PUBLIC_ONLY
-from model.storage.retry import AwayError, ExistsError, NotThereError, Patience, RefusedError
+from dragoman.model.errors import UserError
+from dragoman.model.storage import multipart, remote
+from dragoman.model.storage.hosts import PUBLIC_ONLY
+from dragoman.model.storage.retry import AwayError, ExistsError, NotThereError, Patience, RefusedError
 
 PLACE = "s3://bucket/transfers"
 CONTENT = bytes(range(256)) * 40

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.text.batch import TranslationBatch, collate, fill_by_index, pad
-from model.text.tokenizer import BOS, EOS, PAD
+from dragoman.model.text.batch import TranslationBatch, collate, fill_by_index, pad
+from dragoman.model.text.tokenizer import BOS, EOS, PAD
 
 
 def rows(*lists: list[int]) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.text.excerpt import LONGEST, excerpt
+from dragoman.model.text.excerpt import LONGEST, excerpt
 
 
 @given(st.text(st.characters(), max_size=3 * LONGEST))

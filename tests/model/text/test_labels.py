@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.text.labels import FIRST, GAP, LabelTokenizer, encode_tagged, encode_words
-from model.text.tokenizer import UNK, Tokenizer, TokenizerConfig, TokenizerPair
-from model.text.tokenizers import load_pair, train
+from dragoman.model.errors import UserError
+from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer, encode_tagged, encode_words
+from dragoman.model.text.tokenizer import UNK, Tokenizer, TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair, train
 
 
 @pytest.fixture(scope="module")

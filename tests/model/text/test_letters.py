@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from model.errors import UserError
-from model.text.letters import case_language, fold_case
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from model.text.words import WordRules, WordTokenizer, rules_of
+from dragoman.model.errors import UserError
+from dragoman.model.text.letters import case_language, fold_case
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.model.text.words import WordRules, WordTokenizer, rules_of
 
 LOWER = TokenizerConfig(name="words", type="words", vocabulary=100, lowercase=True)
 

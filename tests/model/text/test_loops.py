@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.text.loops import goes_round
+from dragoman.model.text.loops import goes_round
 
 
 @pytest.mark.parametrize(

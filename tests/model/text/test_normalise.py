@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 import regex
 
-from model.text.normalise import FORMS, has_invisible, has_loose_space, normalise, normalise_lines
+from dragoman.model.text.normalise import FORMS, has_invisible, has_loose_space, normalise, normalise_lines
 
 PIECES = ["a", "é", "e\u0301", "\u0301", " ", "  ", "\t", "\x00", "\x85", "\xa0", "\u2028", "\x1c", "\u200b", "\u200d"]
 PIECES += ["ក", "្", "अ", "\u200c", "\u202e", "🏴", "\U000e0067", "\U000e007f", "\ufe0f"]

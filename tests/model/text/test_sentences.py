@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from model.text.sentences import Piece, join, split
+from dragoman.model.text.sentences import Piece, join, split
 
 
 def texts(text: str, longest: int = 400) -> list[str]:

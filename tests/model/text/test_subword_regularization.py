@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from model.text.subword_regularization import WAYS, SubwordSampler
-from model.text.subwords import BpeTokenizer, SubwordTokenizer
-from model.text.tokenizer import EOS, UNK, TokenizerConfig
-from model.text.tokenizers import train_pair
+from dragoman.model.text.subword_regularization import WAYS, SubwordSampler
+from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer
+from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
 
 WHO, DOES = ("Anna", "My brother", "Nobody"), ("sees", "ignores")
 WHAT, WHERE = ("the red house", "two houses", "a mousetrap"), ("here", "somewhere", "in 3.14")

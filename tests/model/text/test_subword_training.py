@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from model.text import subword_training
-from model.text.subword_training import LONGEST, count_words, train_subwords
-from model.text.tokenizer import SPECIAL_PIECES, Kind, TokenizerConfig
-from model.text.tokenizers import draw_lines
+from dragoman.model.text import subword_training
+from dragoman.model.text.subword_training import LONGEST, count_words, train_subwords
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, Kind, TokenizerConfig
+from dragoman.model.text.tokenizers import draw_lines
 
 
 def made_up(count: int) -> list[str]:

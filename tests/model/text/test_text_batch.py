@@ -5,7 +5,7 @@ import zlib
 import numpy as np
 import torch
 
-from model.text.text_batch import TextBatch
+from dragoman.model.text.text_batch import TextBatch
 
 
 def batch(rows: int = 2, length: int = 5, goes_on: bool = False) -> TextBatch:

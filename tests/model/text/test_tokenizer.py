@@ -10,14 +10,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.text.compiled_word_table import CompiledWordTable
-from model.text.normalise import normalise
-from model.text.subwords import BpeTokenizer, SubwordTokenizer
-from model.text.tokenizer import EOS, SPECIAL_PIECES, UNK, Kind, TokenizerConfig, TokenizerPair, without_surrogates
-from model.text.tokenizers import draw_lines, load, load_pair, train_pair
-from model.text.word_table import WordTable
-from model.text.words import WordRules, WordTokenizer
+from dragoman.model.errors import UserError
+from dragoman.model.text.compiled_word_table import CompiledWordTable
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.subwords import BpeTokenizer, SubwordTokenizer
+from dragoman.model.text.tokenizer import (
+    EOS,
+    SPECIAL_PIECES,
+    UNK,
+    Kind,
+    TokenizerConfig,
+    TokenizerPair,
+    without_surrogates,
+)
+from dragoman.model.text.tokenizers import draw_lines, load, load_pair, train_pair
+from dragoman.model.text.word_table import WordTable
+from dragoman.model.text.words import WordRules, WordTokenizer
 
 NAMES = ("Anna", "Peter", "the old king", "a small bird", "my sister", "Zoë", "nobody")
 VERBS = ("sees", "doesn't see", "finds", "has well-known", "buys 3.14", "likes")
@@ -154,7 +162,7 @@ def bpe(
     request: pytest.FixtureRequest, pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch
 ) -> BpeTokenizer:
     """A tokenizer with the one or the other table of words, and nothing in it."""
-    monkeypatch.setattr("model.text.subwords.COMPILED_AFTER", 0 if request.param == "compiled" else 1 << 40)
+    monkeypatch.setattr("dragoman.model.text.subwords.COMPILED_AFTER", 0 if request.param == "compiled" else 1 << 40)
     return BpeTokenizer(pairs["bpe"].source.serialise())
 
 
@@ -175,9 +183,9 @@ def test_lone_surrogates_are_no_obstacle(bpe: BpeTokenizer) -> None:
 
 
 def test_a_table_of_words_that_is_full_starts_again(bpe: BpeTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.text.word_table.CACHED_WORDS", 10)
-    monkeypatch.setattr("model.text.word_table.CACHED_LETTERS", 4)
-    monkeypatch.setattr("model.text.subwords.BLOCK_TEXTS", 3)
+    monkeypatch.setattr("dragoman.model.text.word_table.CACHED_WORDS", 10)
+    monkeypatch.setattr("dragoman.model.text.word_table.CACHED_LETTERS", 4)
+    monkeypatch.setattr("dragoman.model.text.subwords.BLOCK_TEXTS", 3)
     for _ in range(2):
         assert [row.tolist() for row in bpe.encode(ENGLISH)] == [bpe.processor.encode(text) for text in ENGLISH]
     if isinstance(bpe._words, WordTable):
@@ -210,7 +218,7 @@ def test_a_table_of_words_that_was_interrupted_is_as_good_as_new(
 def test_numba_is_loaded_after_many_texts_only(
     pairs: dict[str, TokenizerPair], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.text.subwords.COMPILED_AFTER", 3)
+    monkeypatch.setattr("dragoman.model.text.subwords.COMPILED_AFTER", 3)
     bpe = BpeTokenizer(pairs["bpe"].source.serialise())
     bpe.encode(ENGLISH[:3])
     assert isinstance(bpe._words, WordTable)

@@ -5,10 +5,10 @@ from collections import Counter
 
 import pytest
 
-from model.errors import UserError
-from model.text.tokenizer import SPECIAL_PIECES, UNK, TokenizerConfig
-from model.text.tokenizers import train_pair
-from model.text.words import WordRules, WordTokenizer, most_frequent, rules_of
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.model.text.words import WordRules, WordTokenizer, most_frequent, rules_of
 
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, min_count=1, lowercase=True, punctuation=False, train_lines=0
@@ -40,8 +40,8 @@ def test_words_without_marks_in_lower_case(text: str, words: list[str]) -> None:
 def test_encoding_and_counting_equal_the_plain_definition(
     lowercase: bool, punctuation: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.text.words.BLOCK_TEXTS", 7)
-    monkeypatch.setattr("model.text.words.CACHED_STRINGS", 20)
+    monkeypatch.setattr("dragoman.model.text.words.BLOCK_TEXTS", 7)
+    monkeypatch.setattr("dragoman.model.text.words.CACHED_STRINGS", 20)
     rules, texts = WordRules(lowercase, punctuation), _texts(600, 1)
     counts = Counter(word for text in texts for word in rules.split(rules.fold_case(text)))
     assert rules.count(texts) == counts

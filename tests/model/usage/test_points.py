@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-from model.usage.points import MOST, PointsFile, read_points, thin
+from dragoman.model.usage.points import MOST, PointsFile, read_points, thin
 
 
 def test_a_week_of_samples_is_thinned_evenly_and_the_newest_stay_fine(tmp_path: Path) -> None:

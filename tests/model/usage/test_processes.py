@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from model.usage.processes import Processes
+from dragoman.model.usage.processes import Processes
 
 WORK = (
     "import os, sys, time\n"

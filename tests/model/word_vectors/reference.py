@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from model.word_vectors.huffman import HuffmanTree
-from model.word_vectors.learner import Text
-from model.word_vectors.sampling import AliasTable, as_bits, keep_probability
-from model.word_vectors.word2vec import Word2VecConfig
-from model.word_vectors.workspace import TILE, first_state
+from dragoman.model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.sampling import AliasTable, as_bits, keep_probability
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.word_vectors.workspace import TILE, first_state
 
 Floats = NDArray[np.float64]
 BITS = 2**64 - 1

@@ -8,13 +8,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.word_vectors.batched import BatchedWord2Vec
-from model.word_vectors.draws import NO_RECORD, Draws
-from model.word_vectors.huffman import HuffmanTree
-from model.word_vectors.learner import Text
-from model.word_vectors.sampling import AliasTable
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.batched import BatchedWord2Vec
+from dragoman.model.word_vectors.draws import NO_RECORD, Draws
+from dragoman.model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.sampling import AliasTable
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 from tests.model.word_vectors.reference import Reference, Window
 
 WORDS = 30

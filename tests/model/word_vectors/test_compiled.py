@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 MODULE = """
 import numpy as np
-from model.word_vectors.compiled import compiled, inlined
+from dragoman.model.word_vectors.compiled import compiled, inlined
 
 @inlined
 def double(x):

@@ -9,12 +9,12 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-from model.bundles.vectors import load_vectors, save_vectors
-from model.errors import UserError
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
-from model.word_vectors import counting
-from model.word_vectors.counting import (
+from dragoman.model.bundles.vectors import load_vectors, save_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordTokenizer
+from dragoman.model.word_vectors import counting
+from dragoman.model.word_vectors.counting import (
     BagOfWordsConfig,
     OneHotConfig,
     TfidfConfig,
@@ -24,8 +24,8 @@ from model.word_vectors.counting import (
     one_hot,
     tfidf,
 )
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.learner import Text
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.learner import Text
 
 WORDS = ["the", "cat", "dog", "sat", "ran"]
 RECORDS = [["the", "cat", "sat"], ["the", "dog", "sat"], [], ["the", "cat", "ran", "the", "cat"], ["?", "dog", "?"]]

@@ -5,9 +5,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, csr_matrix, eye
 
-from model.errors import UserError
-from model.word_vectors import search
-from model.word_vectors.embeddings import METHODS, Embeddings, Neighbour
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors import search
+from dragoman.model.word_vectors.embeddings import METHODS, Embeddings, Neighbour
 
 # On the unit circle and one beside it, so that every cosine is known: 1, 0.8, 0.6, 0, -1.
 WORDS = ["east", "north", "west", "northeast", "nowhere"]

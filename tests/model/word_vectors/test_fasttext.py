@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.bundles.imported_vectors import save_read
-from model.bundles.vectors import load_vectors
-from model.errors import UserError
-from model.word_vectors.readers import read_vectors
-from services.cli import main
+from dragoman.model.bundles.imported_vectors import save_read
+from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.readers import read_vectors
+from dragoman.services.cli import main
 
 gensim = pytest.importorskip("gensim.models.fasttext", reason="requirements-dev.lock has it")
 SENTENCES = [

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.sparse import eye
 
-from model.errors import UserError
-from model.word_vectors import formats
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.formats import (
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors import formats
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.formats import (
     write_binary,
     write_format,
     write_numpy,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from model.errors import UserError
-from model.schema import build
-from model.word_vectors.glove import Cooccurrences, Glove, GloveConfig
+from dragoman.model.errors import UserError
+from dragoman.model.schema import build
+from dragoman.model.word_vectors.glove import Cooccurrences, Glove, GloveConfig
 
 WORDS, WIDTH = 30, 7
 Tables = dict[str, NDArray[np.float64]]

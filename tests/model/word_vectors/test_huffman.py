@@ -5,8 +5,8 @@ import heapq
 import numpy as np
 import pytest
 
-from model.word_vectors import huffman
-from model.word_vectors.huffman import HuffmanTree
+from dragoman.model.word_vectors import huffman
+from dragoman.model.word_vectors.huffman import HuffmanTree
 
 FIBONACCI = np.array([832040, 514229, 317811, 196418, 121393, 75025, 46368, 28657, 17711, 10946, 6765, 4181, 2584])
 TEXTS = {

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.bundles.imported_vectors import save_read
-from model.bundles.vectors import load_vectors
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.formats import Format, write_format
-from model.word_vectors.readers import read_vectors
+from dragoman.model.bundles.imported_vectors import save_read
+from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.formats import Format, write_format
+from dragoman.model.word_vectors.readers import read_vectors
 
 WORDS = ["the", "Hund", "naïve", "犬", "dog"]
 

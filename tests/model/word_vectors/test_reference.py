@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 from tests.model.word_vectors.reference import Chance, Reference, Window, likelihood
 
 V, D, LR = 6, 3, 1e-3

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.word_vectors import replicas, tables
-from model.word_vectors.learner import Text
-from model.word_vectors.replicas import MEET, Plan
-from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
+from dragoman.model.word_vectors import replicas, tables
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.replicas import MEET, Plan
+from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig
 
 COUNTS = np.maximum(1, (200_000 / np.arange(1, 301)).astype(np.int64))
 USES = 1.0 / np.arange(1, 5001)

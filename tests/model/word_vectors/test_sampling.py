@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model.word_vectors.sampling import AliasTable, as_bits, keep_probability
+from dragoman.model.word_vectors.sampling import AliasTable, as_bits, keep_probability
 
 ZIPF = np.maximum(1, (1e6 / np.arange(1, 3001)).astype(np.int64))
 UNIFORM = np.full(1000, 7)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from model.word_vectors import tables
+from dragoman.model.word_vectors import tables
 
 
 @pytest.mark.parametrize(("width", "columns"), [(1, 16), (7, 16), (16, 16), (33, 48), (100, 112), (300, 304)])

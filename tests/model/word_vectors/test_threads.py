@@ -6,8 +6,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from model.word_vectors.learner import Text
-from model.word_vectors.threads import ThreadPool, shares
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.threads import ThreadPool, shares
 
 
 def text(*lengths: int) -> Text:

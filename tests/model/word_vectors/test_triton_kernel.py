@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from model.word_vectors.batched import BatchedWord2Vec
-from model.word_vectors.learner import Text
-from model.word_vectors.step import Step
-from model.word_vectors.word2vec import Word2VecConfig
+from dragoman.model.word_vectors.batched import BatchedWord2Vec
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.step import Step
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
 
 if importlib.util.find_spec("triton") is None:
     pytest.skip("the package triton is not installed (torch's builds for GPUs bring it)", allow_module_level=True)
@@ -29,8 +29,8 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module, interpreted where no GPU is: that is decided when it is imported."""
     if DEVICE == "cpu":
         monkeypatch.setenv("TRITON_INTERPRET", "1")
-    yield importlib.import_module("model.word_vectors.triton_kernel")
-    sys.modules.pop("model.word_vectors.triton_kernel")
+    yield importlib.import_module("dragoman.model.word_vectors.triton_kernel")
+    sys.modules.pop("dragoman.model.word_vectors.triton_kernel")
 
 
 def learner(algorithm: str, output: str) -> BatchedWord2Vec:

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.text.tokenizer import SPECIAL_PIECES
-from model.word_vectors.vocabulary import Vocabulary
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import SPECIAL_PIECES
+from dragoman.model.word_vectors.vocabulary import Vocabulary
 
 PIECES = [*SPECIAL_PIECES, "a", "b", "c", "d"]
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.word_vectors.learner import Learner, Text
-from model.word_vectors.word2vec import SOFTMAX_WORDS, Word2Vec, Word2VecConfig
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.learner import Learner, Text
+from dragoman.model.word_vectors.word2vec import SOFTMAX_WORDS, Word2Vec, Word2VecConfig
 from tests.model.word_vectors.reference import Reference
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -235,7 +235,7 @@ def test_machines_with_shorter_registers_compute_the_same(tmp_path: Path) -> Non
         "for algorithm in ('skipgram', 'cbow'):\n"
         "    for output in ('negative', 'hierarchical'):\n"
         "        check(config(algorithm=algorithm, output=output, width=33), ZIPF, text(ZIPF, 200))\n"
-        "from model.word_vectors.simd import LANES\n"
+        "from dragoman.model.word_vectors.simd import LANES\n"
         "assert LANES == 8\n"
     )
     environment = os.environ | {
@@ -260,7 +260,7 @@ def test_numba_is_needed_for_training_alone() -> None:
         "import sys; sys.modules['numba'] = None\n"
         "import numpy as np\n"
         "from tests.model.word_vectors.reference import Reference\n"
-        "from model.word_vectors.word2vec import Word2Vec, Word2VecConfig\n"
+        "from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig\n"
         "Word2Vec(Word2VecConfig(), np.array([2, 1]), 1).vectors()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)

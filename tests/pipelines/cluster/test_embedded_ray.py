@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from model.errors import UserError
-from pipelines.cluster import embedded_ray
+from dragoman.model.errors import UserError
+from dragoman.pipelines.cluster import embedded_ray
 
 ROOT = Path(__file__).parents[3]
 AGENT_PORT = 52365  # of a cluster that somebody starts with `ray start`
@@ -27,8 +27,8 @@ PLAIN = """
 import contextlib, json, os, signal, stat, sys
 from pathlib import Path
 import psutil
-from pipelines.cluster import embedded_ray, ray_train
-from pipelines.settings import ClusterConfig
+from dragoman.pipelines.cluster import embedded_ray, ray_train
+from dragoman.pipelines.settings import ClusterConfig
 
 def environment_of_task(_):
     return {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from model.device import use_cores
-from pipelines.cluster.ranks import alone
+from dragoman.model.device import use_cores
+from dragoman.pipelines.cluster.ranks import alone
 
 
 @pytest.fixture(autouse=True)

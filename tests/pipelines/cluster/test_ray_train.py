@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from pipelines.cluster import ray_train
-from pipelines.cluster.ray_train import most_threads
-from pipelines.settings import ClusterConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.cluster.ray_train import most_threads
+from dragoman.pipelines.settings import ClusterConfig
 
 SCRIPT = """
 import json, logging, os, pathlib, sys
 import psutil
-from model.errors import UserError
-from pipelines.cluster.ray_train import connect_ray, fit
-from pipelines.settings import ClusterConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.cluster.ray_train import connect_ray, fit
+from dragoman.pipelines.settings import ClusterConfig
 
 folder = pathlib.Path(sys.argv[1])
 

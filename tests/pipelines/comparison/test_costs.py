@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from model.layers.attention import SelfAttention
-from model.layers.recurrent import Recurrent
-from pipelines.comparison.costs import LayerCost, crossing, kept_bytes, layer_costs, theory
+from dragoman.model.layers.attention import SelfAttention
+from dragoman.model.layers.recurrent import Recurrent
+from dragoman.pipelines.comparison.costs import LayerCost, crossing, kept_bytes, layer_costs, theory
 
 
 def made(label: str, recurrent: bool, seconds: list[float]) -> LayerCost:

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.batch import collate
-from model.text.tokenizer import EOS
-from pipelines.comparison.gradients import curve, fresh_curves, fresh_norms, input_gradient, norms_by_distance
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.batch import collate
+from dragoman.model.text.tokenizer import EOS
+from dragoman.pipelines.comparison.gradients import curve, fresh_curves, fresh_norms, input_gradient, norms_by_distance
 
 
 def test_distances_count_from_the_last_position() -> None:

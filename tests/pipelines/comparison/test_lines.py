@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.comparison.lines import LONGEST, Compared, lines_of, mark
-from pipelines.comparison.page import Report, render
-from pipelines.comparison.table import Table
+from dragoman.pipelines.comparison.lines import LONGEST, Compared, lines_of, mark
+from dragoman.pipelines.comparison.page import Report, render
+from dragoman.pipelines.comparison.table import Table
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 HOSTILE = "</td><script>alert(1)</script>\"' {{ x }} $body"

@@ -3,20 +3,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from model.alignment.attention_map import AttentionMap
-from pipelines.comparison.alignments import SentenceMaps, sharpness
-from pipelines.comparison.costs import LayerCost
-from pipelines.comparison.gradients import GradientCurve
-from pipelines.comparison.intervals import Interval
-from pipelines.comparison.lengths import LengthScore
-from pipelines.comparison.measures import Measures
-from pipelines.comparison.page import Report, Sample, best_of, render
-from pipelines.comparison.pictures import cost, gradient, length, scores, states
-from pipelines.comparison.pictures.style import Picture, clip_labels
-from pipelines.comparison.samples import samples
-from pipelines.comparison.speed import TrainingRecord
-from pipelines.comparison.states import StateMap
-from pipelines.comparison.table import amount, rows, table_of
+from dragoman.model.alignment.attention_map import AttentionMap
+from dragoman.pipelines.comparison.alignments import SentenceMaps, sharpness
+from dragoman.pipelines.comparison.costs import LayerCost
+from dragoman.pipelines.comparison.gradients import GradientCurve
+from dragoman.pipelines.comparison.intervals import Interval
+from dragoman.pipelines.comparison.lengths import LengthScore
+from dragoman.pipelines.comparison.measures import Measures
+from dragoman.pipelines.comparison.page import Report, Sample, best_of, render
+from dragoman.pipelines.comparison.pictures import cost, gradient, length, scores, states
+from dragoman.pipelines.comparison.pictures.style import Picture, clip_labels
+from dragoman.pipelines.comparison.samples import samples
+from dragoman.pipelines.comparison.speed import TrainingRecord
+from dragoman.pipelines.comparison.states import StateMap
+from dragoman.pipelines.comparison.table import amount, rows, table_of
 
 REFERENCES = ["der hund sieht einen baum", "ein mann geht durch die stadt", "die frau liest"]
 ONE = Measures(

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.text.tokenizer import EOS
-from pipelines.comparison.sentences import STATES, map_sentences, pick_evenly, state_sentences
-from pipelines.comparison.states import explained_variance, nearest_alike, sentence_states
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.text.tokenizer import EOS
+from dragoman.pipelines.comparison.sentences import STATES, map_sentences, pick_evenly, state_sentences
+from dragoman.pipelines.comparison.states import explained_variance, nearest_alike, sentence_states
 
 SOURCES = [np.array([6, 7, 8, EOS]), np.array([9, EOS])]
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from pipelines.corpus.clean.block import CleaningTask, clean_block
-from pipelines.corpus.pack.packing import kept_lines
-from pipelines.corpus.plan.plan import Plan
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
-from pipelines.corpus.settings import CleanConfig
+from dragoman.pipelines.corpus.clean.block import CleaningTask, clean_block
+from dragoman.pipelines.corpus.pack.packing import kept_lines
+from dragoman.pipelines.corpus.plan.plan import Plan
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import Block, blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.settings import CleanConfig
 
 Pairs = list[tuple[str, str]]
 

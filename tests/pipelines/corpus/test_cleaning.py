@@ -2,9 +2,9 @@
 
 import pytest
 
-from model.ranges import check_ranges
-from pipelines.corpus.clean.cleaning import Cleaned, clean
-from pipelines.corpus.settings import CleanConfig
+from dragoman.model.ranges import check_ranges
+from dragoman.pipelines.corpus.clean.cleaning import Cleaned, clean
+from dragoman.pipelines.corpus.settings import CleanConfig
 
 
 def _clean(pairs: list[tuple[str, str]], config: CleanConfig | None = None, held_out: bool = False) -> Cleaned:

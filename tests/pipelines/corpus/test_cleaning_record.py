@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model.errors import UserError
-from model.shards.manifest import read_manifest
-from pipelines import shard
-from pipelines.config import Config
-from pipelines.corpus.pack.cleaning_record import PAGE, RECORD
-from pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.pipelines import shard
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.pack.cleaning_record import PAGE, RECORD
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
 
 PAIRS = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 400)]
 GOOD = [f"{a}\t{b}" for a, b in PAIRS]

@@ -10,11 +10,11 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.read.records import encodings_of, read_records
-from pipelines.corpus.read.sources import sources_of
-from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.read.records import encodings_of, read_records
+from dragoman.pipelines.corpus.read.sources import sources_of
+from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 PAIRS = [(f"dog {number}", f"Hund {number}") for number in range(5)]
 

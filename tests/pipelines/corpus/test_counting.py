@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.pack import counting
-from pipelines.corpus.pack.counting import BoundedCounts, merged_files, read_run
+from dragoman.pipelines.corpus.pack import counting
+from dragoman.pipelines.corpus.pack.counting import BoundedCounts, merged_files, read_run
 
 
 def _text(count: int, seed: int) -> list[str]:

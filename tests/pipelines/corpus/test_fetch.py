@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.read.download import Redirects
-from pipelines.corpus.read.fetch import fetch
-from pipelines.corpus.settings import FetchFile
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.read.download import Redirects
+from dragoman.pipelines.corpus.read.fetch import fetch
+from dragoman.pipelines.corpus.settings import FetchFile
 
 CONTENT = b"one line\n" * 300_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

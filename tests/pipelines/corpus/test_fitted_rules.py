@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.corpus.clean import fitted_rules
-from pipelines.corpus.clean.fitted_rules import FittedRules, is_foreign, learn, load, save
-from pipelines.corpus.clean.rules import FITTED
-from pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.clean import fitted_rules
+from dragoman.pipelines.corpus.clean.fitted_rules import FittedRules, is_foreign, learn, load, save
+from dragoman.pipelines.corpus.clean.rules import FITTED
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
 
 LEAST = -5.0
 LANGUAGES = ("en", "de")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.shards.manifest import Manifest
-from pipelines.corpus.gold import gold_alignments, gold_words
-from pipelines.corpus.phrasebook.generate import generate
-from pipelines.corpus.phrasebook.words import tokens
-from pipelines.corpus.read.identity import generator_hash
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest
+from dragoman.pipelines.corpus.gold import gold_alignments, gold_words
+from dragoman.pipelines.corpus.phrasebook.generate import generate
+from dragoman.pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.read.identity import generator_hash
 
 HERE = Path("shards")
 

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model.errors import UserError
-from model.shards.manifest import read_manifest
-from model.shards.reader import ShardReader
-from model.shards.verify import verify
-from model.text.labels import FIRST, GAP, LabelTokenizer
-from model.text.tokenizers import load_pair
-from pipelines import entries
-from pipelines.config import Config
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.corpus.phrasebook.words import tokens
-from pipelines.corpus.read.labelled import labelled_sources
-from pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
-from pipelines.shard import shard
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.verify import verify
+from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines import entries
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.read.labelled import labelled_sources
+from dragoman.pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
+from dragoman.pipelines.shard import shard
 
 CONLLU = """# text = Dogs bark
 1\tDogs\tdog\tNOUN\tNNS\t_\t2\tnsubj\t_\t_

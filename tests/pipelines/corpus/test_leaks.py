@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.clean.compiled_keys import folded_keys
-from pipelines.corpus.plan import plan as plan_module
-from pipelines.corpus.plan.plan import make_plan
-from pipelines.corpus.read import staging
-from pipelines.corpus.settings import CorpusConfig, CutConfig
+from dragoman.pipelines.corpus.clean.compiled_keys import folded_keys
+from dragoman.pipelines.corpus.plan import plan as plan_module
+from dragoman.pipelines.corpus.plan.plan import make_plan
+from dragoman.pipelines.corpus.read import staging
+from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
 

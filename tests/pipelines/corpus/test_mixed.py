@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.shards.manifest import read_manifest
-from model.shards.reader import ShardReader
-from model.shards.stream import stream_chunks
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, CorpusPart, PartCleanConfig, SplitFiles
-from pipelines.shard import shard
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.stream import stream_chunks
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CorpusPart, PartCleanConfig, SplitFiles
+from dragoman.pipelines.shard import shard
 from tests.pipelines.conftest import Make, make_pairs, split_texts, write_pairs
 
 pytestmark = pytest.mark.usefixtures("small_blocks")

@@ -13,31 +13,34 @@ import numpy as np
 import pytest
 import zstandard
 
-from conf import compose
-from model.errors import UserError
-from model.shards.manifest import ShardsConfig
-from model.shards.reader import ShardReader
-from model.shards.stream import stream_chunks
-from model.shards.verify import verify
-from model.text.tokenizer import EOS, UNK, TokenizerConfig
-from model.text.tokenizers import load_pair
-from model.text.words import WordTokenizer, rules_of
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus import monolingual
-from pipelines.corpus.pack import counting
-from pipelines.corpus.read import text_staging
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
-from pipelines.loaders.texts import unpack_split
-from pipelines.settings import ClusterConfig
-from pipelines.shard import ShardResult, shard
-from pipelines.tracking.lineage import record_sharding
-from pipelines.tracking.server import TrackingConfig
-from pipelines.unpack import main as unpack
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.stream import stream_chunks
+from dragoman.model.shards.verify import verify
+from dragoman.model.text.tokenizer import EOS, UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.model.text.words import WordTokenizer, rules_of
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus import monolingual
+from dragoman.pipelines.corpus.pack import counting
+from dragoman.pipelines.corpus.read import text_staging
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig, PhrasesConfig, SplitFiles
+from dragoman.pipelines.loaders.texts import unpack_split
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.shard import ShardResult, shard
+from dragoman.pipelines.tracking.lineage import record_sharding
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.unpack import main as unpack
 from tests.pipelines.conftest import directory_bytes
 from tests.pipelines.killed_sharding import kill_sharding, shard_over_ray
 
 WORDS = ["the", "house", "of", "green", "rivers", "Runs", "über", "naïve", "猫", "new", "york", "old", "tree", "it's"]
-SMALL = {"pipelines.corpus.read.text_staging.BLOCK_BYTES": 4000, "pipelines.corpus.pack.vocabulary.TASK_BLOCKS": 3}
+SMALL = {
+    "dragoman.pipelines.corpus.read.text_staging.BLOCK_BYTES": 4000,
+    "dragoman.pipelines.corpus.pack.vocabulary.TASK_BLOCKS": 3,
+}
 VOCABULARY = TokenizerConfig(
     name="vocabulary", type="words", vocabulary=1000, lowercase=True, punctuation=False, train_lines=0
 )
@@ -147,11 +150,11 @@ def test_killed_at_any_stage_it_goes_on_to_the_same_bytes(make: Make) -> None:
     undisturbed = directory_bytes(shard(make("undisturbed", corpus, tokenizer=VOCABULARY)).directory)
     config = make("killed", corpus, tokenizer=VOCABULARY)
     for where, call in (
-        ("pipelines.corpus.clean.text_block.save_block", 5),
-        ("pipelines.corpus.pack.counting.write_run", 4),  # of pairs
-        ("pipelines.corpus.pack.phrases.save_block", 20),
-        ("pipelines.corpus.pack.vocabulary.count_units", 7),
-        ("model.shards.writer.canonical_json", 3),
+        ("dragoman.pipelines.corpus.clean.text_block.save_block", 5),
+        ("dragoman.pipelines.corpus.pack.counting.write_run", 4),  # of pairs
+        ("dragoman.pipelines.corpus.pack.phrases.save_block", 20),
+        ("dragoman.pipelines.corpus.pack.vocabulary.count_units", 7),
+        ("dragoman.model.shards.writer.canonical_json", 3),
     ):
         kill_sharding(config, where, call, SMALL)
         assert not (config.shard_dir / "manifest.json").exists()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.plan import near_duplicates as module
-from pipelines.corpus.plan.near_duplicates import near_duplicates
+from dragoman.pipelines.corpus.plan import near_duplicates as module
+from dragoman.pipelines.corpus.plan.near_duplicates import near_duplicates
 
 LONG_A = "yesterday evening my older brother bought two very old books about the history of the city"
 LONG_B = "gestern Abend kaufte mein älterer Bruder zwei sehr alte Bücher über die Geschichte der Stadt"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.plan.near_pairs import near_lines, near_pairs
-from pipelines.corpus.plan.near_words import WordIndex, within_one_word, words_of
-from pipelines.corpus.plan.plan import make_plan
-from pipelines.corpus.settings import CorpusConfig
+from dragoman.pipelines.corpus.plan.near_pairs import near_lines, near_pairs
+from dragoman.pipelines.corpus.plan.near_words import WordIndex, within_one_word, words_of
+from dragoman.pipelines.corpus.plan.plan import make_plan
+from dragoman.pipelines.corpus.settings import CorpusConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
 HELD = "the old man sees a small house by the river"

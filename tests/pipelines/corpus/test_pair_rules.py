@@ -2,10 +2,10 @@
 
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.clean.pair_rules import text_rules
-from pipelines.corpus.clean.rules import NEAR, RULES, check_rules, chosen_rules
-from pipelines.corpus.settings import CleanConfig, CorpusConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.clean.pair_rules import text_rules
+from dragoman.pipelines.corpus.clean.rules import NEAR, RULES, check_rules, chosen_rules
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 
 @pytest.mark.parametrize(

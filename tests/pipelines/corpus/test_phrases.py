@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.text.words import WordRules
-from pipelines.corpus.pack.counting import write_run
-from pipelines.corpus.pack.phrases import OuterWords, check_phrases, join_phrases, load_phrases, write_phrases
-from pipelines.corpus.settings import PhrasesConfig
+from dragoman.model.errors import UserError
+from dragoman.model.text.words import WordRules
+from dragoman.pipelines.corpus.pack.counting import write_run
+from dragoman.pipelines.corpus.pack.phrases import OuterWords, check_phrases, join_phrases, load_phrases, write_phrases
+from dragoman.pipelines.corpus.settings import PhrasesConfig
 
 LOWER = WordRules(lowercase=True, punctuation=False)
 

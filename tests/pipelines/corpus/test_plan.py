@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.clean.misalignment import Misaligned
-from pipelines.corpus.plan import plan as plan_module
-from pipelines.corpus.plan.plan import make_plan
-from pipelines.corpus.read import staging
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig
+from dragoman.pipelines.corpus.clean.misalignment import Misaligned
+from dragoman.pipelines.corpus.plan import plan as plan_module
+from dragoman.pipelines.corpus.plan.plan import make_plan
+from dragoman.pipelines.corpus.read import staging
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, CutConfig
 from tests.pipelines.corpus.planned import Pairs, cleaned_blocks, kept_pairs
 
 

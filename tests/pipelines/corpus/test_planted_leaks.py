@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.corpus.plan.near_words import RULES, HeldOutWords
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.plan.near_words import RULES, HeldOutWords
 
 Pairs = list[tuple[str, str]]
 EACH = 39

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.read.records import Records, read_records
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
-from pipelines.corpus.settings import OnError
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.read.records import Records, read_records
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
+from dragoman.pipelines.corpus.settings import OnError
 
 
 def _read(folder: Path, kind: str, *files: bytes, places: tuple[str, ...] = (), on_error: OnError = "raise") -> Records:

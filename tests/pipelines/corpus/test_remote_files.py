@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from bench.s3_server import Proxy
-from model.errors import UserError
-from model.storage import remote
-from model.storage.retry import NotThereError, Patience
-from pipelines.corpus.read.remote_files import with_local_files
-from pipelines.corpus.read.sources import SPLITS
-from pipelines.corpus.settings import CorpusConfig, SplitFiles
+from dragoman.model.errors import UserError
+from dragoman.model.storage import remote
+from dragoman.model.storage.retry import NotThereError, Patience
+from dragoman.pipelines.corpus.read.remote_files import with_local_files
+from dragoman.pipelines.corpus.read.sources import SPLITS
+from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 PLACE = "s3://bucket/corpora"
 PATIENCE = Patience(5)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.shards.manifest import Manifest
-from pipelines.corpus.pack.report import changes, missing
+from dragoman.model.shards.manifest import Manifest
+from dragoman.pipelines.corpus.pack.report import changes, missing
 
 
 def test_what_cleaning_cut_is_told_once_a_split_whatever_the_corpus() -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model.bundles.translation import load_bundle
-from model.inference.translator import open_translator
-from model.shards.manifest import read_manifest
-from pipelines import shard, train
-from pipelines.config import Config
-from pipelines.evaluation.metrics import rouge, score
+from dragoman.conf import compose
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.pipelines import shard, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.metrics import rouge, score
 
 WORDS = ("cats", "dogs", "birds", "cows", "bees", "ants")
 PAIRS = [(f"{a} see teh {b} .", f"{a} see the {b} .") for a in WORDS for b in WORDS]

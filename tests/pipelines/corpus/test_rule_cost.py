@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conf import compose
-from model.errors import UserError
-from pipelines import shard
-from pipelines.config import Config
-from pipelines.corpus.clean import fitted_rules
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.corpus.settings import CorpusPart, PartCleanConfig
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.pipelines import shard
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.clean import fitted_rules
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.settings import CorpusPart, PartCleanConfig
 
 PAIRS = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 300)]
 LINES = [

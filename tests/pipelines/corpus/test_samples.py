@@ -8,19 +8,19 @@ import pytest
 import webdataset
 from webdataset.tariterators import group_by_keys, tar_file_expander
 
-from conf import compose
-from model.errors import UserError
-from model.shards.samples import read_samples, write_samples
-from model.text.tokenizer import TokenizerConfig
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus.read.samples import as_lines
-from pipelines.corpus.read.sources import SPLITS
-from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
-from pipelines.corpus.sharded import as_sharded
-from pipelines.settings import ClusterConfig
-from pipelines.shard import shard
-from pipelines.unpack import UnpackConfig, UnpackRoot
-from pipelines.unpack import task as unpack
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.model.shards.samples import read_samples, write_samples
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus.read.samples import as_lines
+from dragoman.pipelines.corpus.read.sources import SPLITS
+from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
+from dragoman.pipelines.corpus.sharded import as_sharded
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.unpack import UnpackConfig, UnpackRoot
+from dragoman.pipelines.unpack import task as unpack
 
 PAIRS = [(f"a dog number {n} runs", f"ein Hund Nummer {n} läuft") for n in range(400)]
 

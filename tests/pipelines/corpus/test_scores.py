@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from conf import compose
-from model.bundles.translation import load_bundle, save_bundle
-from model.errors import UserError
-from model.inference.scoring import open_scorer
-from model.networks.transformer import Transformer, TransformerConfig
-from model.shards.manifest import read_manifest
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines import shard
-from pipelines.config import Config
-from pipelines.corpus.clean.scores import dual_scores
-from pipelines.corpus.pack.cleaning_record import PAGE, RECORD
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.corpus.sharded import as_sharded
+from dragoman.conf import compose
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.scoring import open_scorer
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines import shard
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.clean.scores import dual_scores
+from dragoman.pipelines.corpus.pack.cleaning_record import PAGE, RECORD
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.sharded import as_sharded
 
 PAIRS = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 300)]
 TWICE = (PAIRS[7][0].lower(), PAIRS[7][1].lower())  # nearly repeats the eighth pair

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from conf import compose
-from conf.again import remembered
-from model.errors import UserError
-from model.shards.manifest import Manifest
-from pipelines import shard, train
-from pipelines.config import Config
-from pipelines.corpus.sharded import as_sharded, find_given_keys, training_file
-from pipelines.tasks.run import Run
+from dragoman.conf import compose
+from dragoman.conf.again import remembered
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest
+from dragoman.pipelines import shard, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.sharded import as_sharded, find_given_keys, training_file
+from dragoman.pipelines.tasks.run import Run
 
 OTHERS = ["corpus.name=mine", "tokenizer.vocabulary=300", "corpus.clean.max_ratio=3.5"]
 
@@ -85,7 +85,7 @@ def test_the_run_records_what_the_shards_say(shards: Path, tmp_path: Path, monke
         recorded.append(values)
         raise UserError("enough")
 
-    monkeypatch.setattr("pipelines.tasks.launch.record_start", record_start)
+    monkeypatch.setattr("dragoman.pipelines.tasks.launch.record_start", record_start)
     places = [f"paths.root={tmp_path}", f"paths.shards={shards}", "cluster.backend=local"]
     assert train.main([*places, "model.width=32", "model.feed_forward=32", "loader.lanes=1"]) == 2
     assert recorded[0]["corpus"]["name"] == "mine"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.read.sources import sources_of
-from pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.read.sources import sources_of
+from dragoman.pipelines.corpus.settings import CorpusConfig, CutConfig, SplitFiles
 
 
 @pytest.fixture

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy
-from model.errors import UserError
-from model.shards.manifest import ShardsConfig
-from model.storage import remote
-from pipelines import shard as verb
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus import monolingual, parallel
-from pipelines.corpus.pack import spreading
-from pipelines.corpus.read import staging
-from pipelines.corpus.settings import CleanConfig, CorpusConfig, SplitFiles
-from pipelines.settings import ClusterConfig
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import ShardsConfig
+from dragoman.model.storage import remote
+from dragoman.pipelines import shard as verb
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus import monolingual, parallel
+from dragoman.pipelines.corpus.pack import spreading
+from dragoman.pipelines.corpus.read import staging
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig, SplitFiles
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 SIZES = ShardsConfig(chunk_records=16, shard_lines=64)
 WORDS = ["the", "house", "green", "rivers", "über", "naïve", "猫", "old", "tree"]

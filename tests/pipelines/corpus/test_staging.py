@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.read import staging
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.read import staging
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import blocks_of, stage, staging_tasks
 
 
 def _source(folder: Path, left: bytes, right: bytes) -> Source:

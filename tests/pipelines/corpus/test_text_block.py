@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from pipelines.corpus.clean.block import load_block, load_facts
-from pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block, cut
-from pipelines.corpus.read.records import encodings_of
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
-from pipelines.corpus.settings import CleanConfig, CorpusConfig
+from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.clean.block import load_block, load_facts
+from dragoman.pipelines.corpus.clean.text_block import TextCleaningTask, clean_text_block, cut
+from dragoman.pipelines.corpus.read.records import encodings_of
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.text_staging import stage_text, text_blocks, text_staging_tasks
+from dragoman.pipelines.corpus.settings import CleanConfig, CorpusConfig
 
 CLEAN = CleanConfig(max_chars=200, max_words=8)
 

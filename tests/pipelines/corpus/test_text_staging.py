@@ -9,14 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.inputs.archive import Part
-from model.inputs.lines import View, parts_of
-from pipelines.corpus.read import text_staging
-from pipelines.corpus.read.records import block_bytes
-from pipelines.corpus.read.sources import Source
-from pipelines.corpus.read.staging import Block
-from pipelines.corpus.read.text_staging import kept_between, place_of, stage_text, text_blocks, text_staging_tasks
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.archive import Part
+from dragoman.model.inputs.lines import View, parts_of
+from dragoman.pipelines.corpus.read import text_staging
+from dragoman.pipelines.corpus.read.records import block_bytes
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.read.staging import Block
+from dragoman.pipelines.corpus.read.text_staging import (
+    kept_between,
+    place_of,
+    stage_text,
+    text_blocks,
+    text_staging_tasks,
+)
 
 MARKS = ("*** START OF", "*** END OF")
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 import torch
 
-from model.alignment.attention_map import AlignmentConfig, Head, Link, links
-from model.bundles.translation import load_bundle, save_bundle
-from model.inference.aligner import Aligner
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.shards.manifest import Manifest, write_manifest
-from model.text.tokenizer import TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train_pair
-from pipelines import entries
-from pipelines.config import Config, PathsConfig
-from pipelines.corpus.gold import gold_words
-from pipelines.corpus.phrasebook.generate import Line, generate
-from pipelines.corpus.read.identity import generator_hash
-from pipelines.evaluation.alignment_error import (
+from dragoman.model.alignment.attention_map import AlignmentConfig, Head, Link, links
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.inference.aligner import Aligner
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.shards.manifest import Manifest, write_manifest
+from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines import entries
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.corpus.gold import gold_words
+from dragoman.pipelines.corpus.phrasebook.generate import Line, generate
+from dragoman.pipelines.corpus.read.identity import generator_hash
+from dragoman.pipelines.evaluation.alignment_error import (
     AlignmentEvaluation,
     AlignmentScore,
     candidates,
@@ -34,9 +34,9 @@ from pipelines.evaluation.alignment_error import (
     table_of,
     word_maps,
 )
-from pipelines.tasks.alignment_report import crossings, record_alignment
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tasks.alignment_report import crossings, record_alignment
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 SEED, PAIRS = 7, 60
 

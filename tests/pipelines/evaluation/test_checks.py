@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipelines.evaluation.checks import NAMES, checks_record, checks_report, compare_checks, run_checks
-from pipelines.settings import CheckName
+from dragoman.pipelines.evaluation.checks import NAMES, checks_record, checks_report, compare_checks, run_checks
+from dragoman.pipelines.settings import CheckName
 
 Case = tuple[CheckName, str, str, str, bool | None]
 CASES: list[Case] = [  # check, source, reference, translation, verdict (None: says nothing)

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.inference import bleu
-from model.inference.bleu import tokeniser
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.evaluation.metrics import moses_lines, paired_bootstrap, quick_bleu, sample_table, score
+from dragoman.model.errors import UserError
+from dragoman.model.inference import bleu
+from dragoman.model.inference.bleu import tokeniser
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.evaluation.metrics import moses_lines, paired_bootstrap, quick_bleu, sample_table, score
 
 REFERENCES = [
     "Ein Hund läuft über die Wiese.",
@@ -66,7 +66,7 @@ def test_moses_tokens_are_lower_case_and_always_the_same() -> None:
 
 
 def test_a_language_without_spaces_is_scored_by_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("model.inference.bleu.has_mecab", lambda: False)
+    monkeypatch.setattr("dragoman.model.inference.bleu.has_mecab", lambda: False)
     references = ["犬が好きです。", "私は毎日電車で会社に行きます。"]
     scores = score(["猫が好きです。", references[1]], references, "ja")
     assert "tok:char" in scores.signatures["bleu"]
@@ -91,7 +91,7 @@ def test_there_is_no_moses_figure_where_moses_has_no_rules() -> None:
 
 def test_japanese_is_cut_into_words_where_mecab_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     for there, expected in ((True, "ja-mecab"), (False, "char")):
-        monkeypatch.setattr("model.inference.bleu.has_mecab", lambda there=there: there)
+        monkeypatch.setattr("dragoman.model.inference.bleu.has_mecab", lambda there=there: there)
         assert tokeniser("auto", "ja") == expected
     with pytest.raises(UserError, match=r"evaluate\.tokenize=ja-mecab: MeCab is not installed.*sacrebleu\[ja\]"):
         tokeniser("ja-mecab", "ja")

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from model.inference.sentence_vectors import NetworkVectors
-from model.inference.words_in_context import Use
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines.corpus.phrasebook.generate import distinct_pairs
-from pipelines.evaluation import senses
-from pipelines.evaluation.senses import SENSES, SenseUse, accuracies, accuracy, draw_uses, sense_uses
+from dragoman.model.inference.sentence_vectors import NetworkVectors
+from dragoman.model.inference.words_in_context import Use
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.evaluation import senses
+from dragoman.pipelines.evaluation.senses import SENSES, SenseUse, accuracies, accuracy, draw_uses, sense_uses
 
 
 def test_the_answer_is_the_german_word_that_the_grammar_aligns() -> None:

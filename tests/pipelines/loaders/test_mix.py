@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.shards.manifest import Manifest, MixedPart, Split, read_manifest, write_manifest
-from model.shards.reader import ShardReader
-from model.shards.writer import write_shard
-from pipelines.loaders.mix import MixOrder, stages_of
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig, MixConfig, MixStage
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest, MixedPart, Split, read_manifest, write_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.writer import write_shard
+from dragoman.pipelines.loaders.mix import MixOrder, stages_of
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import LoaderConfig, MixConfig, MixStage
 from tests.pipelines.loaders.test_pairs import World, config
 from tests.random_shards import MakeShards, random_records
 

@@ -8,17 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.tags import split_tags
-from model.text.tokenizer import UNK, TokenizerConfig
-from model.text.tokenizers import load_pair
-from pipelines.corpus.settings import CorpusConfig, CorpusPart
-from pipelines.loaders.modifiers import EMOJI, MODIFIERS, PLACEHOLDERS, SIGNS, Draws, Modify, terms, title_case, typos
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.loaders.window import Window
-from pipelines.settings import ModifiersConfig
-from pipelines.shard import shard
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tags import split_tags
+from dragoman.model.text.tokenizer import UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.corpus.settings import CorpusConfig, CorpusPart
+from dragoman.pipelines.loaders.modifiers import (
+    EMOJI,
+    MODIFIERS,
+    PLACEHOLDERS,
+    SIGNS,
+    Draws,
+    Modify,
+    terms,
+    title_case,
+    typos,
+)
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.loaders.window import Window
+from dragoman.pipelines.settings import ModifiersConfig
+from dragoman.pipelines.shard import shard
 from tests.pipelines.conftest import Make, write_pairs
 from tests.pipelines.loaders.test_pairs import World, config
 from tests.random_shards import MakeShards, random_records

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.text.tokenizer import EOS, MASK, TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines.loaders.noise import Noise, Row, composition, noise_of, permute, poisson
-from pipelines.loaders.window import philox
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import EOS, MASK, TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.loaders.noise import Noise, Row, composition, noise_of, permute, poisson
+from dragoman.pipelines.loaders.window import philox
+from dragoman.pipelines.settings import LoaderConfig
 
 SENTINELS = range(900, 932)
 

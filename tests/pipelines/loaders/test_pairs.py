@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from model.errors import UserError
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.reader import ShardReader
-from model.shards.writer import write_shard
-from model.text.batch import TranslationBatch
-from model.text.tokenizer import EOS, PAD, TokenizerConfig
-from model.text.tokenizers import load_pair, train_pair
-from pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
-from pipelines.settings import LoaderConfig
-from pipelines.training.loop import merge_lanes
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.tokenizer import EOS, PAD, TokenizerConfig
+from dragoman.model.text.tokenizers import load_pair, train_pair
+from dragoman.pipelines.loaders.pairs import LaneLoader, check_lengths, held_out_batches
+from dragoman.pipelines.settings import LoaderConfig
+from dragoman.pipelines.training.loop import merge_lanes
 from tests.random_shards import MakeShards, random_records
 
 RECORDS = 1003

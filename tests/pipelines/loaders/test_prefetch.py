@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.loaders.prefetch import Opened
-from pipelines.settings import LoaderConfig
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.loaders.prefetch import Opened
+from dragoman.pipelines.settings import LoaderConfig
 from tests.random_shards import MakeShards, random_records
 
 

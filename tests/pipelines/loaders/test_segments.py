@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.shards.writer import Record
-from model.text.tokenizer import SPECIAL
-from pipelines.loaders.segments import ShardText, language, shard_vocabulary, token_counts
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.shards.writer import Record
+from dragoman.model.text.tokenizer import SPECIAL
+from dragoman.pipelines.loaders.segments import ShardText, language, shard_vocabulary, token_counts
 from tests.random_shards import VOCABULARY, MakeShards, random_records
 
 

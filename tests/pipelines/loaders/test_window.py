@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.loaders import padded
-from pipelines.loaders.padded import TOGETHER, PaddedBatches
-from pipelines.loaders.window import Window, cut, philox_order
+from dragoman.pipelines.loaders import padded
+from dragoman.pipelines.loaders.padded import TOGETHER, PaddedBatches
+from dragoman.pipelines.loaders.window import Window, cut, philox_order
 
 
 def test_cut_is_stable_and_gives_a_long_row_a_batch_of_its_own() -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from safetensors.torch import load_file, save_file
 
-from model.bundles.ctranslate2 import export
-from model.bundles.translation import load_bundle
-from model.files import file_sha256
-from model.runs import journal, paths
-from pipelines.evaluation.metrics import score
-from pipelines.evaluation.translation import held_out_lines
+from dragoman.model.bundles.ctranslate2 import export
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.files import file_sha256
+from dragoman.model.runs import journal, paths
+from dragoman.pipelines.evaluation.metrics import score
+from dragoman.pipelines.evaluation.translation import held_out_lines
 
 SPLIT = "test"
 

@@ -5,21 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model.inference.kinds import KINDS, open_bundle
-from model.inference.translator import Translation
-from model.networks.architectures import ARCHITECTURES
-from pipelines import evaluate, promote, shard, train
-from pipelines.config import Config
-from pipelines.tasks.base import TASKS
-from pipelines.tracking.registry import Registry
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.models.loaded_model import LoadedModel
-from services.models.source import Loader
-from services.settings import ModelSource
+from dragoman.conf import compose
+from dragoman.model.inference.kinds import KINDS, open_bundle
+from dragoman.model.inference.translator import Translation
+from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.pipelines import evaluate, promote, shard, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks.base import TASKS
+from dragoman.pipelines.tracking.registry import Registry
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.source import Loader
+from dragoman.services.settings import ModelSource
 from tests.pipelines.tasks import unigram_kind
 from tests.services.endpoint.conftest import Client
 

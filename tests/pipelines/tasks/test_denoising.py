@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from model.bundles.directory import read_facts
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.tokenizer import EOS, MASK, PAD
-from pipelines import entries, evaluate, train
-from pipelines.config import Config
-from pipelines.loaders.denoising import DenoisingLoader, held_out_noised
-from pipelines.shard import shard
-from pipelines.tasks import launch
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import EOS, MASK, PAD
+from dragoman.pipelines import entries, evaluate, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.loaders.denoising import DenoisingLoader, held_out_noised
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 
 NOISED = ["loader.denoise=infilling", "loader.batch_tokens=512"]

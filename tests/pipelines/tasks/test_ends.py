@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.cluster.bridge import Bridge, Courier, Mailbox
-from pipelines.config import Config, PathsConfig
-from pipelines.settings import ClusterConfig
-from pipelines.tasks.ends import ends_of
-from pipelines.training import publishing, snapshots, stopping
+from dragoman.pipelines.cluster.bridge import Bridge, Courier, Mailbox
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.tasks.ends import ends_of
+from dragoman.pipelines.training import publishing, snapshots, stopping
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ class Sides:
 
 @pytest.fixture(autouse=True)
 def _results_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.cluster.bridge.ray.get", lambda result: result)
+    monkeypatch.setattr("dragoman.pipelines.cluster.bridge.ray.get", lambda result: result)
 
 
 @pytest.fixture

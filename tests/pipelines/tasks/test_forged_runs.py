@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from model.files import file_sha256
-from model.runs import journal, paths
-from pipelines import entries
-from pipelines.tasks import pretrained_embeddings, teachers, warm_start
+from dragoman.model.files import file_sha256
+from dragoman.model.runs import journal, paths
+from dragoman.pipelines import entries
+from dragoman.pipelines.tasks import pretrained_embeddings, teachers, warm_start
 from tests.pipelines.tasks.forgeries import FURTHER, change, forge
 
 SETTINGS = [
@@ -235,7 +235,7 @@ def test_weights_that_were_not_trained_so_are_found_though_all_records_fit(
 def test_another_kind_of_machine_must_agree_within_noise(
     run: Path, verify: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.tasks.recompute.machine", lambda device: "another")
+    monkeypatch.setattr("dragoman.pipelines.tasks.recompute.machine", lambda device: "another")
     result, detail = verify(0, "verify.recompute=LAST")["again"]
     assert result == "same" and "losses within 2%" in detail
     edited_checkpoint(run)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.networks.transformer import TransformerConfig
-from pipelines.config import Config, PathsConfig
-from pipelines.loaders.prefetch import check_lanes
-from pipelines.tasks.identity import claim_run_dir
-from pipelines.tasks.workers import with_lanes
+from dragoman.model.errors import UserError
+from dragoman.model.networks.transformer import TransformerConfig
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.loaders.prefetch import check_lanes
+from dragoman.pipelines.tasks.identity import claim_run_dir
+from dragoman.pipelines.tasks.workers import with_lanes
 
 
 @pytest.fixture

@@ -9,18 +9,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conf import compose
-from model.bundles.labelled import load_label_bundle
-from model.errors import UserError
-from model.inference.kinds import open_answers
-from model.inference.labeller import Labeller, Words
-from pipelines import entries, evaluate, promote, train
-from pipelines.config import Config, VerifyRoot
-from pipelines.shard import shard
-from pipelines.tasks.verification import verify as check_run
-from pipelines.tracking.registry import Registry
-from services.models.loaded_labeller import LabellerLoader
-from services.models.registry import Registry as Served
+from dragoman.conf import compose
+from dragoman.model.bundles.labelled import load_label_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_answers
+from dragoman.model.inference.labeller import Labeller, Words
+from dragoman.pipelines import entries, evaluate, promote, train
+from dragoman.pipelines.config import Config, VerifyRoot
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks.verification import verify as check_run
+from dragoman.pipelines.tracking.registry import Registry
+from dragoman.services.models.loaded_labeller import LabellerLoader
+from dragoman.services.models.registry import Registry as Served
 
 PEOPLE, BEASTS = ("anna", "ben", "carl", "dora", "emil"), ("cat", "dog", "bird", "fish", "horse", "cow")
 LINES = [

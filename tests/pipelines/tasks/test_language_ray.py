@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import entries
+from dragoman.pipelines import entries
 from tests.pipelines.processes import kill_tree, reached, start_verb, steps, wait_for
 from tests.pipelines.ray_cluster import RayCluster
 

@@ -10,19 +10,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conf import compose
-from model.bundles.directory import bundle_kind, describe
-from model.bundles.language import load_text_bundle
-from model.errors import UserError
-from pipelines import entries, evaluate, train
-from pipelines.config import Config
-from pipelines.shard import shard
-from pipelines.tasks import launch
-from pipelines.tasks.language_release import judge
-from pipelines.tracking.promotion import PromoteConfig
-from pipelines.tracking.registry import Version
-from pipelines.word_vectors.settings import EvaluateVectors
-from services.commands.contents import contents
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import bundle_kind, describe
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.errors import UserError
+from dragoman.pipelines import entries, evaluate, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.language_release import judge
+from dragoman.pipelines.tracking.promotion import PromoteConfig
+from dragoman.pipelines.tracking.registry import Version
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.services.commands.contents import contents
 from tests.pipelines.training.test_loop import flip_last_bit
 
 PEOPLE, DEEDS = ("anna", "ben", "carl", "dora"), ("sees", "hears", "likes", "calls")
@@ -142,7 +142,7 @@ def test_a_release_hashes_each_file_of_its_bundle_when_it_is_written_and_when_it
         hashed[path.name] += 1
         return describe(path)
 
-    monkeypatch.setattr("model.bundles.directory.describe", counted)
+    monkeypatch.setattr("dragoman.model.bundles.directory.describe", counted)
     settings = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=once"]
     assert train.task(config(home, *settings)) == 0
     assert set(hashed) == {"model.safetensors", "tokenizer.json"}
@@ -214,7 +214,7 @@ def test_a_cluster_that_refuses_leaves_no_run(home: Path, monkeypatch: pytest.Mo
     def refusing(_config: object) -> None:
         raise UserError("cluster.workers=2: the cluster has 1 CPU")
 
-    monkeypatch.setattr("pipelines.cluster.ray_train.connect_ray", refusing)
+    monkeypatch.setattr("dragoman.pipelines.cluster.ray_train.connect_ray", refusing)
     with pytest.raises(UserError, match="the cluster has 1 CPU"):
         words = ["model=rnnlm_lstm", *MODELS["rnnlm_lstm"], "name=refused", "cluster.backend=ray", "loader.lanes=2"]
         train.task(config(home, *words))

@@ -7,15 +7,15 @@ from unittest.mock import Mock
 import pytest
 import torch
 
-from conf.interrupts import Interrupted
-from model.errors import UserError
-from model.memory import PRODUCTS
-from model.runs.spool import Spool
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config, PathsConfig
-from pipelines.tasks import launch
-from pipelines.tasks.run import Run
-from pipelines.tracking.server import TrackingConfig
+from dragoman.conf.interrupts import Interrupted
+from dragoman.model.errors import UserError
+from dragoman.model.memory import PRODUCTS
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 
 @pytest.fixture

@@ -7,24 +7,24 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.bundles.directory import read_facts
-from model.bundles.translation import fill, load_bundle
-from model.errors import UserError
-from model.inference.translator import network_translator
-from model.layers.low_rank import LowRank
-from model.networks.architectures import any_network, model_config
-from model.networks.network import TranslationNetwork
-from model.runs import checkpoints
-from model.settings import DecodeConfig
-from model.shards.manifest import read_manifest
-from model.text.tokenizer import BOS
-from model.text.tokenizers import load_pair
-from pipelines import entries, train
-from pipelines.config import Config
-from pipelines.shard import shard
-from pipelines.tasks import launch, lora
-from pipelines.tasks.parts import share
-from pipelines.tasks.translation import fresh_network
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.bundles.translation import fill, load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import network_translator
+from dragoman.model.layers.low_rank import LowRank
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.runs import checkpoints
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizer import BOS
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines import entries, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch, lora
+from dragoman.pipelines.tasks.parts import share
+from dragoman.pipelines.tasks.translation import fresh_network
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 
 LORA = ["train.init_from=first", "train.lora.rank=2", "train.optimizer.lr=0.05", "train.final_weights=last"]

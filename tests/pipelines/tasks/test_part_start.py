@@ -7,19 +7,19 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.bundles.directory import read_facts
-from model.errors import UserError
-from model.networks.architectures import ARCHITECTURES, any_network, model_config
-from model.networks.part_names import PARTS, parameters
-from model.shards.manifest import read_manifest
-from model.text.tokenizers import load_pair
-from pipelines import entries, train
-from pipelines.config import Config
-from pipelines.settings import OptimizerConfig
-from pipelines.shard import shard
-from pipelines.tasks import launch
-from pipelines.tasks.part_start import common
-from pipelines.training.optimizer import make_optimizer
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import ARCHITECTURES, any_network, model_config
+from dragoman.model.networks.part_names import PARTS, parameters
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines import entries, train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.settings import OptimizerConfig
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.part_start import common
+from dragoman.pipelines.training.optimizer import make_optimizer
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 
 STACK = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.layers=1", "model.norm=post"]

@@ -11,17 +11,17 @@ import pytest
 import torch
 from torch import nn
 
-from model.errors import UserError
-from model.precision import Decision
-from model.settings import Precision
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config, PathsConfig
-from pipelines.settings import OptimizerConfig, TrainConfig
-from pipelines.tasks import precision
-from pipelines.tasks.identity import claim_run_dir
-from pipelines.tasks.precision import refuse_unrunnable, settle_precision
-from pipelines.tasks.schedule import warn_of_warmup
-from pipelines.tracking.run import TrackedRun
+from dragoman.model.errors import UserError
+from dragoman.model.precision import Decision
+from dragoman.model.settings import Precision
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.settings import OptimizerConfig, TrainConfig
+from dragoman.pipelines.tasks import precision
+from dragoman.pipelines.tasks.identity import claim_run_dir
+from dragoman.pipelines.tasks.precision import refuse_unrunnable, settle_precision
+from dragoman.pipelines.tasks.schedule import warn_of_warmup
+from dragoman.pipelines.tracking.run import TrackedRun
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 NETWORK = nn.Linear(2, 2)

@@ -12,29 +12,29 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from model.bundles.vectors import load_vectors, save_vectors
-from model.errors import UserError
-from model.networks.architectures import architecture
-from model.networks.network import TranslationNetwork
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.ports import free_ports
-from model.runs import checkpoints, journal, paths
-from model.shards.reader import ShardReader
-from model.text.subword_training import train_subwords
-from model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
-from model.text.words import CharacterTokenizer, WordRules, WordTokenizer
-from model.word_vectors.word2vec import Word2VecConfig
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config, PathsConfig
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.tasks import pretrained_embeddings
-from pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
-from pipelines.tracking.registry import RegistryConfig, Version
-from pipelines.training import checkpoint
-from pipelines.training.final_weights import final_weights
-from pipelines.training.loop import Trainer
+from dragoman.model.bundles.vectors import load_vectors, save_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import architecture
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.ports import free_ports
+from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.subword_training import train_subwords
+from dragoman.model.text.tokenizer import SPECIAL, SPECIAL_PIECES, Tokenizer, TokenizerConfig, TokenizerPair
+from dragoman.model.text.words import CharacterTokenizer, WordRules, WordTokenizer
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config, PathsConfig
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import EmbeddingsConfig, LoaderConfig, OptimizerConfig, TrainConfig
+from dragoman.pipelines.tasks import pretrained_embeddings
+from dragoman.pipelines.tasks.pretrained_embeddings import identity, initialise, keep, kept_rows, matches
+from dragoman.pipelines.tracking.registry import RegistryConfig, Version
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.training.final_weights import final_weights
+from dragoman.pipelines.training.loop import Trainer
 from tests.warm import start_ranks
 
 WIDTH, VOCABULARY = 16, 50  # of the shards that `make_shards` makes: words w0 to w43
@@ -238,7 +238,7 @@ def test_a_registry_reference_is_looked_up(
             assert version.number == "3"
             return path
 
-    monkeypatch.setattr("pipelines.tracking.locate.Registry", Shelf)
+    monkeypatch.setattr("dragoman.pipelines.tracking.locate.Registry", Shelf)
     keep(config(source=reference))
     rows = kept_rows(config(source=reference))
     assert rows is not None

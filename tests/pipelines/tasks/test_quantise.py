@@ -7,17 +7,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.bundles.directory import read_facts
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.layers.int8 import Int8Linear
-from model.runs import checkpoints
-from model.shards.manifest import read_manifest
-from model.text.tokenizers import load_pair
-from pipelines import entries, train
-from pipelines.shard import shard
-from pipelines.tasks import launch
-from pipelines.tasks.translation import fresh_network
+from dragoman.model.bundles.directory import read_facts
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.layers.int8 import Int8Linear
+from dragoman.model.runs import checkpoints
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines import entries, train
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.translation import fresh_network
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, weights
 
 INT8 = ["train.init_from=first", "train.quantize=int8", "train.final_weights=last"]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from model.runs import journal, paths
-from model.runs.spool import Spool
-from pipelines import train
-from pipelines.shard import shard
-from pipelines.tasks import launch
+from dragoman.model.runs import journal, paths
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines import train
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
 from tests.pipelines.tasks.test_language_train import LINES, MODELS, config
 
 FIRST = ["train.max_steps=8", "train.optimizer.lr=0.01"]

@@ -7,17 +7,17 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.bundles.directory import bundle_hash, read_facts
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from pipelines import train
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import LoaderConfig
-from pipelines.shard import shard
-from pipelines.tasks import launch
-from pipelines.tasks.teachers import FILE, KEPT, TaughtLoader
+from dragoman.model.bundles.directory import bundle_hash, read_facts
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.pipelines import train
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import LoaderConfig
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.teachers import FILE, KEPT, TaughtLoader
 from tests.pipelines.tasks.test_warm_start import config, corpus, same, tags, weights
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.translation import TranslationBundle, load_bundle, save_bundle
-from model.networks.network import TranslationNetwork
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines.evaluation.metrics import Sample
-from pipelines.tasks.translation_pictures import samples_picture, save_pictures
+from dragoman.model.bundles.translation import TranslationBundle, load_bundle, save_bundle
+from dragoman.model.networks.network import TranslationNetwork
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.evaluation.metrics import Sample
+from dragoman.pipelines.tasks.translation_pictures import samples_picture, save_pictures
 
 LINES = ["the dog sees the man .", "a house is old .", "der hund sieht den mann .", "ja , gut !"]
 SAMPLES = [

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from pipelines.cluster.ranks import Ranks
-from pipelines.config import Config
-from pipelines.evaluation.metrics import score
-from pipelines.settings import EvaluateConfig
-from pipelines.tasks import translation
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.metrics import score
+from dragoman.pipelines.settings import EvaluateConfig
+from dragoman.pipelines.tasks import translation
 
 LINES = {
     "ja": (["猫が好きです。", "私は毎日電車で会社に行きます。"], ["犬が好きです。", "私は毎日電車で会社に行きます。"]),

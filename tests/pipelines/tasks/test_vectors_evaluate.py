@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import eye
 
-from model.bundles.vectors import save_vectors
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
-from model.word_vectors.counting import OneHotConfig
-from model.word_vectors.word2vec import Word2VecConfig
-from pipelines import entries
+from dragoman.model.bundles.vectors import save_vectors
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordTokenizer
+from dragoman.model.word_vectors.counting import OneHotConfig
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.pipelines import entries
 
 WORDS = ["east", "north", "west", "northeast", "southwest"]
 PLANE = np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6], [-0.7, -0.7]], np.float32)

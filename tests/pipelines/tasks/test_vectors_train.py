@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from model.bundles.vectors import load_vectors
-from model.runs import checkpoints, journal, paths
-from pipelines import entries
-from pipelines.cluster.embedded_ray import AT_IMPORT
-from pipelines.training import checkpoint
+from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.pipelines import entries
+from dragoman.pipelines.cluster.embedded_ray import AT_IMPORT
+from dragoman.pipelines.training import checkpoint
 from tests.pipelines.processes import finish, kill_tree, start_verb, wait_for
 from tests.pipelines.ray_cluster import RayCluster
 from tests.warm import Command

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from model.files import file_sha256
-from model.ports import free_ports
-from model.runs import checkpoints, journal, paths
-from model.shards.manifest import manifest_hash
-from pipelines import entries
-from pipelines.loaders.pairs import OF_PAIRS
+from dragoman.model.files import file_sha256
+from dragoman.model.ports import free_ports
+from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.model.shards.manifest import manifest_hash
+from dragoman.pipelines import entries
+from dragoman.pipelines.loaders.pairs import OF_PAIRS
 from tests.pipelines.training.test_loop import CONFIG, LOADER, NETWORKS, flip_last_bit, rank_process, train
 from tests.warm import start_ranks
 

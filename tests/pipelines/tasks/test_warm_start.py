@@ -9,18 +9,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from conf import compose
-from model.bundles.directory import bundle_hash, read_facts
-from model.errors import UserError
-from model.runs.spool import Spool
-from model.shards.manifest import read_manifest
-from model.text.tokenizers import load_pair
-from pipelines import train
-from pipelines.config import Config
-from pipelines.shard import shard
-from pipelines.tasks import launch
-from pipelines.tasks.translation import fresh_network
-from pipelines.tasks.warm_start import FILE, vocabularies
+from dragoman.conf import compose
+from dragoman.model.bundles.directory import bundle_hash, read_facts
+from dragoman.model.errors import UserError
+from dragoman.model.runs.spool import Spool
+from dragoman.model.shards.manifest import read_manifest
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines import train
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.shard import shard
+from dragoman.pipelines.tasks import launch
+from dragoman.pipelines.tasks.translation import fresh_network
+from dragoman.pipelines.tasks.warm_start import FILE, vocabularies
 from tests.pipelines.conftest import make_pairs
 
 SMALL = ["model.width=16", "model.heads=2", "model.feed_forward=16", "model.encoder_layers=1", "model.decoder_layers=1"]

@@ -13,22 +13,22 @@ from typing import Any, Literal
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from model.bundles.directory import WEIGHTS, Bundle, new_bundle, read_record
-from model.inference.kinds import Kind
-from model.inference.translator import Translation
-from model.networks.architectures import Architecture, model_config
-from model.settings import DecodeConfig
-from model.shards.manifest import manifest_hash, read_manifest
-from model.shards.reader import ShardReader
-from model.text.tokenizer import SPECIAL, TokenizerPair
-from model.text.tokenizers import load_pair
-from pipelines.config import Config
-from pipelines.evaluation.metrics import paired_bootstrap, quick_bleu
-from pipelines.evaluation.translation import gate_split, held_out
-from pipelines.tasks.base import Measured, Task
-from pipelines.tasks.identity import check_shards
-from pipelines.tracking.promotion import Comparison, PromoteConfig
-from pipelines.tracking.registry import Registry, Version
+from dragoman.model.bundles.directory import WEIGHTS, Bundle, new_bundle, read_record
+from dragoman.model.inference.kinds import Kind
+from dragoman.model.inference.translator import Translation
+from dragoman.model.networks.architectures import Architecture, model_config
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.tokenizer import SPECIAL, TokenizerPair
+from dragoman.model.text.tokenizers import load_pair
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.metrics import paired_bootstrap, quick_bleu
+from dragoman.pipelines.evaluation.translation import gate_split, held_out
+from dragoman.pipelines.tasks.base import Measured, Task
+from dragoman.pipelines.tasks.identity import check_shards
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, Version
 
 
 @dataclass

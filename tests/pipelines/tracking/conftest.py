@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from model.ports import free_ports
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.model.ports import free_ports
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_a_process_that_is_killed_while_it_makes_the_database_leaves_none(tmp_path: Path) -> None:
     database = tmp_path / "mlflow" / "mlflow.db"
     config = TrackingConfig(uri=f"sqlite:///{database}")
-    script = f"from pipelines.tracking.server import TrackingConfig, connect\nconnect({config!r}).search_experiments()"
+    server = "dragoman.pipelines.tracking.server"
+    script = f"from {server} import TrackingConfig, connect\nconnect({config!r}).search_experiments()"
     process = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
     while not any(path.stat().st_size for path in tmp_path.rglob("*mlflow.db*")):  # its first tables are there
         assert process.poll() is None

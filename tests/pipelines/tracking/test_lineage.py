@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model.runs.spool import Spool
-from model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
-from pipelines.tracking.author import user
-from pipelines.tracking.changed_values import shown_values
-from pipelines.tracking.commit import git_commit
-from pipelines.tracking.descriptions import with_lines
-from pipelines.tracking.lineage import log_sharding, log_training, record_sharding, without_secrets
-from pipelines.tracking.plots import curves
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.conf import compose
+from dragoman.model.runs.spool import Spool
+from dragoman.model.shards.manifest import LENGTH_BOUNDS, Manifest, Split, manifest_hash, write_manifest
+from dragoman.pipelines.tracking.author import user
+from dragoman.pipelines.tracking.changed_values import shown_values
+from dragoman.pipelines.tracking.commit import git_commit
+from dragoman.pipelines.tracking.descriptions import with_lines
+from dragoman.pipelines.tracking.lineage import log_sharding, log_training, record_sharding, without_secrets
+from dragoman.pipelines.tracking.plots import curves
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
 HASH = "cd" * 32
 CONFIG = {"name": "a", "seed": 1, "model": {"width": 64}, "paths": {"root": "here"}, "tracking": {"uri": "secret"}}

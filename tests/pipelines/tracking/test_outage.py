@@ -9,8 +9,8 @@ import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
 
 class Server:

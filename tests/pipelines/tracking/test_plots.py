@@ -4,7 +4,7 @@ from io import BytesIO
 
 from matplotlib.figure import Figure
 
-from pipelines.tracking import plots
+from dragoman.pipelines.tracking import plots
 
 
 def drawn(figure: Figure) -> bytes:

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from model.bundles.directory import bundle_hash
-from model.errors import UserError
-from model.files import file_sha256
-from model.shards.manifest import Manifest, read_manifest, write_manifest
-from pipelines import entries
-from pipelines.evaluation.translation import gate_split
-from pipelines.promote import promote_version
-from pipelines.settings import CheckName
-from pipelines.tracking import history
-from pipelines.tracking.hypotheses import file_name
-from pipelines.tracking.promotion import PromoteConfig, rollback
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.bundles.directory import bundle_hash
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.shards.manifest import Manifest, read_manifest, write_manifest
+from dragoman.pipelines import entries
+from dragoman.pipelines.evaluation.translation import gate_split
+from dragoman.pipelines.promote import promote_version
+from dragoman.pipelines.settings import CheckName
+from dragoman.pipelines.tracking import history
+from dragoman.pipelines.tracking.hypotheses import file_name
+from dragoman.pipelines.tracking.promotion import PromoteConfig, rollback
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 REGISTRY = RegistryConfig(name="demo-en-de")
 REFERENCES = [f"der {word} Hund sieht {number} Katzen im Garten ." for word in "abcdefghij" for number in range(10)]
@@ -64,7 +64,7 @@ class Translators:
 @pytest.fixture
 def translators(monkeypatch: pytest.MonkeyPatch) -> Translators:
     translators = Translators()
-    monkeypatch.setattr("pipelines.tasks.translation_release.translate", translators)
+    monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translators)
     return translators
 
 
@@ -120,7 +120,7 @@ def test_a_version_that_forgets_another_domain_is_refused(
         right = json.loads((bundle / "config.json").read_text())["right"]
         return Translators.known(100 - right if lines[0].startswith("before") else right)
 
-    monkeypatch.setattr("pipelines.tasks.translation_release.translate", translate)
+    monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translate)
     for right in (40, 80):
         register(tracking, tmp_path, right)
     promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path, also=[old])
@@ -149,7 +149,7 @@ def test_a_version_with_more_faults_of_meaning_is_refused(
         right = json.loads((bundle / "config.json").read_text())["right"]
         return [*Translators.known(right)[:92], *([""] * 8 if right == 80 else Translators.known(right)[92:])]
 
-    monkeypatch.setattr("pipelines.tasks.translation_release.translate", translate)
+    monkeypatch.setattr("dragoman.pipelines.tasks.translation_release.translate", translate)
     for right in (40, 80):
         register(tracking, tmp_path, right)
     promote_version(tracking, REGISTRY, PromoteConfig(version="1"), shards, tmp_path)
@@ -215,7 +215,7 @@ def test_the_policy_is_set_and_shown_by_the_verb(
     assert "the policy of this model allows 0.01 at most" in capsys.readouterr().err
     assert entries.main(["promote", *common, "--policy", "p_value=0.9"]) == 2
     assert "promote.policy.p_value=0.9" in capsys.readouterr().err
-    monkeypatch.setattr("pipelines.tracking.policy.new_owner", lambda: "somebody")
+    monkeypatch.setattr("dragoman.pipelines.tracking.policy.new_owner", lambda: "somebody")
     assert entries.main(["promote", *common, "--policy", "p_value=0.2"]) == 2
     assert "the policy is set by the model's owner" in capsys.readouterr().err
     registry = Registry(tracking, REGISTRY)

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from pipelines.tracking import gate, history
-from pipelines.tracking.author import user
-from pipelines.tracking.gate import Question
-from pipelines.tracking.history import Event, former_champions
-from pipelines.tracking.owner import OWNER_TAG, expected_owner, new_owner
-from pipelines.tracking.promotion import (
+from dragoman.model.errors import UserError
+from dragoman.pipelines.tracking import gate, history
+from dragoman.pipelines.tracking.author import user
+from dragoman.pipelines.tracking.gate import Question
+from dragoman.pipelines.tracking.history import Event, former_champions
+from dragoman.pipelines.tracking.owner import OWNER_TAG, expected_owner, new_owner
+from dragoman.pipelines.tracking.promotion import (
     Compare,
     Comparison,
     Outcome,
@@ -25,8 +25,8 @@ from pipelines.tracking.promotion import (
     promote,
     rollback,
 )
-from pipelines.tracking.registry import Registry, RegistryConfig, Version
-from pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, Version
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.runs.spool import Mark, Spool
-from pipelines.tracking import plots
-from pipelines.tracking.background import BackgroundSender
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.sender import Sender
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.model.errors import UserError
+from dragoman.model.runs.spool import Mark, Spool
+from dragoman.pipelines.tracking import plots
+from dragoman.pipelines.tracking.background import BackgroundSender
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.sender import Sender
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -105,7 +105,7 @@ def test_the_way_a_run_ends_is_its_status(
     status: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pipelines.tracking.run.INTERRUPTED_FLUSH", 60.0)
+    monkeypatch.setattr("dragoman.pipelines.tracking.run.INTERRUPTED_FLUSH", 60.0)
     with pytest.raises(error), TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         raise error from cause
     assert connect(tracking).get_run(run.run_id).info.status == status
@@ -248,7 +248,8 @@ def test_a_killed_process_is_resumed_into_the_same_run(tracking: TrackingConfig,
     code = (
         "import sys, time; from pathlib import Path; from dataclasses import replace\n"
         "import warnings; warnings.simplefilter('ignore')\n"
-        "from pipelines.tracking.run import TrackedRun; from pipelines.tracking.server import TrackingConfig\n"
+        "from dragoman.pipelines.tracking.run import TrackedRun\n"
+        "from dragoman.pipelines.tracking.server import TrackingConfig\n"
         "config = TrackingConfig(uri=sys.argv[1], artifacts=None, flush_seconds=0.01, system_metrics=False)\n"
         "run = TrackedRun(config, Path(sys.argv[2]), 'a'); step = 0\n"
         "while True: step += 1; run.metrics(step, {'loss': 1.0 / step}); time.sleep(0.002)"

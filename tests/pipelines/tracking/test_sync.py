@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.runs.spool import Spool
-from pipelines.sync import sync
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig, connect
+from dragoman.model.errors import UserError
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines.sync import sync
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -56,7 +56,7 @@ def test_one_run_by_name(tracking: TrackingConfig, tmp_path: Path) -> None:
 def test_a_killed_run_is_settled_and_a_living_one_is_not(tracking: TrackingConfig, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     code = (
-        "import sys, time; from pathlib import Path; from model.runs.spool import Spool\n"
+        "import sys, time; from pathlib import Path; from dragoman.model.runs.spool import Spool\n"
         "spool = Spool(Path(sys.argv[1])); spool.open(); spool.append('status', status='RUNNING')\n"
         "print('ready', flush=True); time.sleep(60)"
     )

@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.language import TextKind, load_text_bundle, save_text_bundle
-from model.decoding.fill_mask import fill_masks
-from model.decoding.generation import generate
-from model.errors import UserError
-from model.networks.architectures import any_network, model_config
-from model.settings import GenerateConfig
-from model.shards.manifest import Manifest, write_manifest
-from model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
-from model.text.tokenizers import train
-from pipelines.promote import promote_version
-from pipelines.tracking.cards import card_of
-from pipelines.tracking.promotion import PromoteConfig
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.bundles.language import TextKind, load_text_bundle, save_text_bundle
+from dragoman.model.decoding.fill_mask import fill_masks
+from dragoman.model.decoding.generation import generate
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.settings import GenerateConfig
+from dragoman.model.shards.manifest import Manifest, write_manifest
+from dragoman.model.text.tokenizer import BOS, MASK, PAD, SEP, UNK, TokenizerConfig
+from dragoman.model.text.tokenizers import train
+from dragoman.pipelines.promote import promote_version
+from dragoman.pipelines.tracking.cards import card_of
+from dragoman.pipelines.tracking.promotion import PromoteConfig
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 REGISTRY = RegistryConfig(name="toy-en-language")
 TEXT = ["the cat sat on the mat", "a dog sat on the cat", "the mat was the dog's"] * 5

@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.bundles.vectors import load_vectors, save_vectors
-from model.errors import UserError
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.word2vec import Word2VecConfig
-from pipelines import entries
-from pipelines.promote import promote_version
-from pipelines.tracking import history
-from pipelines.tracking.promotion import PromoteConfig, rollback
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.bundles.vectors import load_vectors, save_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordTokenizer
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.pipelines import entries
+from dragoman.pipelines.promote import promote_version
+from dragoman.pipelines.tracking import history
+from dragoman.pipelines.tracking.promotion import PromoteConfig, rollback
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 REGISTRY = RegistryConfig(name="demo-en-vectors")
 WORDS = [f"w{i}" for i in range(40)]

@@ -16,18 +16,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.bundles.directory import bundle_hash
-from model.bundles.translation import save_bundle
-from model.errors import ServiceError, UserError
-from model.inference.translator import open_translator
-from model.networks.architectures import build_network, model_config
-from model.runs.spool import Spool
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.sender import Sender, find_registration
-from pipelines.tracking.server import TrackingConfig
+from dragoman.model.bundles.directory import bundle_hash
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.networks.architectures import build_network, model_config
+from dragoman.model.runs.spool import Spool
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.sender import Sender, find_registration
+from dragoman.pipelines.tracking.server import TrackingConfig
 
 LINES = ["a man sees the dog .", "", "the woman reads ."]
 REGISTRY = RegistryConfig(name="demo-en-de")

@@ -9,11 +9,17 @@ from typing import Any
 import pytest
 import torch
 
-from model.errors import UserError
-from model.runs import checkpoints
-from pipelines.settings import EarlyStopping, TrainConfig
-from pipelines.training import checkpoint
-from pipelines.training.final_weights import final_weights, kept_weights, not_too_old, round_best, weights_facts
+from dragoman.model.errors import UserError
+from dragoman.model.runs import checkpoints
+from dragoman.pipelines.settings import EarlyStopping, TrainConfig
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.training.final_weights import (
+    final_weights,
+    kept_weights,
+    not_too_old,
+    round_best,
+    weights_facts,
+)
 from tests.pipelines.training.test_loop import CONFIG, train
 
 SCORES = [10.0, 12.0, 30.0, 11.5, 12.5, 13.0, 14.0]  # BLEU after 2, 4, 6 ... steps: step 6 is the best
@@ -56,7 +62,7 @@ def test_without_early_stopping_the_validation_loss_tells_the_best(
     shards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losses = iter([3.0, float("nan"), 2.0, 2.5, 2.0, 4.0, 5.0])
-    monkeypatch.setattr("pipelines.training.loop.validation_loss", lambda *_: (next(losses), 1))
+    monkeypatch.setattr("dragoman.pipelines.training.loop.validation_loss", lambda *_: (next(losses), 1))
     config = replace(WATCHED, final_weights="best", early_stopping=EarlyStopping("none"))
     train(shards, tmp_path / "run", config)
     assert final_weights(tmp_path / "run", config)[1] == [6]

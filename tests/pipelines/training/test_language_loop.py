@@ -10,25 +10,25 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from model.networks.architectures import any_network, architecture, model_config
-from model.networks.language_network import LanguageNetwork
-from model.ports import free_ports
-from model.runs import checkpoints, journal, paths
-from model.settings import LossConfig
-from model.shards.reader import ShardReader
-from model.text.labels import DIGITS, FIRST, GAP, LabelTokenizer
-from model.text.tokenizer import SPECIAL_PIECES, Ids
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.blocks import WindowLoader
-from pipelines.loaders.labelled import LabelledLoader
-from pipelines.loaders.masked import MaskedLoader
-from pipelines.loaders.masking import Masking
-from pipelines.loaders.prefetch import Lanes
-from pipelines.loaders.streams import StreamLoader
-from pipelines.loaders.text import SplitText
-from pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint
-from pipelines.training.loop import Report, Trainer
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.networks.language_network import LanguageNetwork
+from dragoman.model.ports import free_ports
+from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.model.settings import LossConfig
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.labels import DIGITS, FIRST, GAP, LabelTokenizer
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, Ids
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.blocks import WindowLoader
+from dragoman.pipelines.loaders.labelled import LabelledLoader
+from dragoman.pipelines.loaders.masked import MaskedLoader
+from dragoman.pipelines.loaders.masking import Masking
+from dragoman.pipelines.loaders.prefetch import Lanes
+from dragoman.pipelines.loaders.streams import StreamLoader
+from dragoman.pipelines.loaders.text import SplitText
+from dragoman.pipelines.settings import LoaderConfig, OptimizerConfig, TrainConfig
+from dragoman.pipelines.training import checkpoint
+from dragoman.pipelines.training.loop import Report, Trainer
 from tests.random_shards import VOCABULARY, random_records
 from tests.warm import start_ranks
 

@@ -10,21 +10,21 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from model.errors import UserError
-from model.networks.architectures import architecture, build_network, model_config
-from model.networks.transformer import Transformer, TransformerConfig
-from model.ports import free_ports
-from model.runs import attempts, checkpoints, journal, paths
-from model.settings import LossConfig
-from model.shards.reader import ShardReader
-from model.text.batch import TranslationBatch
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.pairs import LaneLoader
-from pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
-from pipelines.training import checkpoint, loop
-from pipelines.training.final_weights import final_weights
-from pipelines.training.loop import Report, Trainer
-from pipelines.training.validation import validation_loss
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import architecture, build_network, model_config
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.ports import free_ports
+from dragoman.model.runs import attempts, checkpoints, journal, paths
+from dragoman.model.settings import LossConfig
+from dragoman.model.shards.reader import ShardReader
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.pairs import LaneLoader
+from dragoman.pipelines.settings import EarlyStopping, LoaderConfig, OptimizerConfig, TrainConfig
+from dragoman.pipelines.training import checkpoint, loop
+from dragoman.pipelines.training.final_weights import final_weights
+from dragoman.pipelines.training.loop import Report, Trainer
+from dragoman.pipelines.training.validation import validation_loss
 from tests.warm import start_ranks
 
 LOADER = LoaderConfig(lanes=2, batch_tokens=120, window_chunks=2)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-from model.networks.architectures import build_network, model_config
-from pipelines.settings import OptimizerConfig
-from pipelines.training.muon import ADAMS_LENGTH, MOMENTUM, Muon, orthogonal
-from pipelines.training.optimizer import make_optimizer, packed_rows
+from dragoman.model.networks.architectures import build_network, model_config
+from dragoman.pipelines.settings import OptimizerConfig
+from dragoman.pipelines.training.muon import ADAMS_LENGTH, MOMENTUM, Muon, orthogonal
+from dragoman.pipelines.training.optimizer import make_optimizer, packed_rows
 from tests.pipelines.training.test_loop import CONFIG, NETWORKS, nothing, shards, steps, train, weights
 
 __all__ = ["shards"]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pipelines.settings import OptimizerConfig
-from pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
+from dragoman.pipelines.settings import OptimizerConfig
+from dragoman.pipelines.training.optimizer import LossScale, MovingAverage, clip, learning_rate, make_optimizer
 
 
 def test_inverse_square_root_is_the_papers_curve() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.training import progress
+from dragoman.pipelines.training import progress
 
 
 def write_steps(run: Path, first: int, last: int) -> None:

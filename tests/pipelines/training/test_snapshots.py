@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from bench.s3_server import Proxy
-from model.errors import ServiceError
-from model.runs import attempts, checkpoints
-from model.storage import remote
-from model.storage.mirror import Remote, keep_limits, local_folder, remote_of
-from pipelines.cluster.ranks import Ranks
-from pipelines.training import checkpoint, publishing, snapshots
+from dragoman.model.errors import ServiceError
+from dragoman.model.runs import attempts, checkpoints
+from dragoman.model.storage import remote
+from dragoman.model.storage.mirror import Remote, keep_limits, local_folder, remote_of
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.training import checkpoint, publishing, snapshots
 
 ALONE = Ranks(0, 1, torch.device("cpu"))
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from conf.interrupts import Interrupted
-from model.ports import free_ports
-from model.runs import attempts, checkpoints, paths
-from pipelines.cluster.ranks import Ranks
-from pipelines.training import stopping
-from pipelines.training.loop import Report
+from dragoman.conf.interrupts import Interrupted
+from dragoman.model.ports import free_ports
+from dragoman.model.runs import attempts, checkpoints, paths
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.training import stopping
+from dragoman.pipelines.training.loop import Report
 from tests.pipelines.training.test_loop import CONFIG, CPU, steps, train, weights
 from tests.random_shards import MakeShards
 from tests.warm import start_ranks

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.cluster.ranks import Ranks
-from pipelines.word_vectors.averaging import Averaging, finite, rate_factor, rows_due
-from pipelines.word_vectors.settings import VectorsConfig
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.word_vectors.averaging import Averaging, finite, rate_factor, rows_due
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
 
 def test_frequent_rows_are_averaged_more_often() -> None:

@@ -10,17 +10,17 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from model.errors import UserError
-from model.ports import free_ports
-from model.runs import checkpoints, journal, paths
-from model.word_vectors.learner import Text
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.segments import ShardText, shard_vocabulary
-from pipelines.training import checkpoint, stopping
-from pipelines.training.verification import Check, check_steps
-from pipelines.word_vectors.averaging import Averaging
-from pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
-from pipelines.word_vectors.settings import VectorsConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ports import free_ports
+from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.model.word_vectors.learner import Text
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.segments import ShardText, shard_vocabulary
+from dragoman.pipelines.training import checkpoint, stopping
+from dragoman.pipelines.training.verification import Check, check_steps
+from dragoman.pipelines.word_vectors.averaging import Averaging
+from dragoman.pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
+from dragoman.pipelines.word_vectors.settings import VectorsConfig
 from tests.random_shards import MakeShards, random_records
 from tests.warm import start_ranks
 

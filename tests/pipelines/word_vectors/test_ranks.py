@@ -8,16 +8,16 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from model.ports import free_ports
-from model.shards.writer import Record
-from model.text.tokenizer import SPECIAL
-from model.word_vectors.learner import Learner
-from model.word_vectors.word2vec import Word2Vec, Word2VecConfig
-from pipelines.cluster.ranks import Ranks
-from pipelines.loaders.segments import ShardText, shard_vocabulary
-from pipelines.word_vectors.loop import Decay, train_tables
-from pipelines.word_vectors.settings import Backend, VectorsConfig
-from pipelines.word_vectors.synchronous import SynchronousWord2Vec
+from dragoman.model.ports import free_ports
+from dragoman.model.shards.writer import Record
+from dragoman.model.text.tokenizer import SPECIAL
+from dragoman.model.word_vectors.learner import Learner
+from dragoman.model.word_vectors.word2vec import Word2Vec, Word2VecConfig
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.loaders.segments import ShardText, shard_vocabulary
+from dragoman.pipelines.word_vectors.loop import Decay, train_tables
+from dragoman.pipelines.word_vectors.settings import Backend, VectorsConfig
+from dragoman.pipelines.word_vectors.synchronous import SynchronousWord2Vec
 from tests.random_shards import MakeShards
 from tests.warm import start_ranks
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from model.errors import UserError
-from model.ports import free_ports
-from model.word_vectors.batched import BatchedWord2Vec
-from model.word_vectors.learner import Text
-from model.word_vectors.word2vec import Word2VecConfig
-from pipelines.cluster.ranks import Ranks
-from pipelines.word_vectors.synchronous import SynchronousWord2Vec
+from dragoman.model.errors import UserError
+from dragoman.model.ports import free_ports
+from dragoman.model.word_vectors.batched import BatchedWord2Vec
+from dragoman.model.word_vectors.learner import Text
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.pipelines.cluster.ranks import Ranks
+from dragoman.pipelines.word_vectors.synchronous import SynchronousWord2Vec
 from tests.warm import start_ranks
 
 WORDS = 40

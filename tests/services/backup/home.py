@@ -3,12 +3,12 @@
 import sqlite3
 from pathlib import Path
 
-from services.backup.settings import BackupConfig
-from services.endpoint.key_store import KeyStore
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.states import State
+from dragoman.services.backup.settings import BackupConfig
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.states import State
 
 
 def config_of(home: Path, **more: object) -> BackupConfig:

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from model.errors import ServiceError, UserError
-from model.storage import remote
-from services import cli
-from services.backup.archive import Archive, objects
-from services.backup.making import make
-from services.backup.restoring import check, restore
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.storage import remote
+from dragoman.services import cli
+from dragoman.services.backup.archive import Archive, objects
+from dragoman.services.backup.making import make
+from dragoman.services.backup.restoring import check, restore
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
 from tests.services.backup.home import config_of, contents, fill_ledger, make_home
 from tests.services.jobs.conftest import Postgres, new_database, postgres
 

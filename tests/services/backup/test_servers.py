@@ -9,9 +9,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric
 
 from bench.s3_server import Proxy
-from model.storage import remote
-from services import cli
-from services.store.copying import with_driver
+from dragoman.model.storage import remote
+from dragoman.services import cli
+from dragoman.services.store.copying import with_driver
 from tests.services.backup.home import contents, fill_ledger, make_home
 from tests.services.backup.test_backup import jobs_of
 from tests.services.jobs.conftest import Postgres, new_database, postgres

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import uvicorn
 
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.documents.documents import Documents
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.key_store import KeyStore
-from services.http.listening import bind
-from services.models.loaded_encoder import LoadedEncoder
-from services.models.origin import Origin
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.glossaries import Glossaries
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.http.listening import bind
+from dragoman.services.models.loaded_encoder import LoadedEncoder
+from dragoman.services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.conftest import stage as stage  # a fixture
 from tests.services.endpoint.test_label_routes import label_queue

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import ServiceError, UserError
-from services.clients import clients
-from services.clients.checks import Outcome, Server, judge
-from services.clients.clients import ClientsConfig, find_server, show
-from services.clients.node_clients import SCRIPTS, ask_node_clients
-from services.clients.python_clients import CLIENTS, ask_python_clients
-from services.models.catalogue import Catalogue
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.clients import clients
+from dragoman.services.clients.checks import Outcome, Server, judge
+from dragoman.services.clients.clients import ClientsConfig, find_server, show
+from dragoman.services.clients.node_clients import SCRIPTS, ask_node_clients
+from dragoman.services.clients.python_clients import CLIENTS, ask_python_clients
+from dragoman.services.models.catalogue import Catalogue
 from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.test_models import served
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.clients.python_clients import quiet
+from dragoman.services.clients.python_clients import quiet
 
 PAGE = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)

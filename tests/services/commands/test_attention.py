@@ -10,21 +10,21 @@ import httpx
 import pytest
 import torch
 
-from model.alignment.attention_map import END, AlignmentConfig
-from model.bundles.translation import save_bundle
-from model.errors import UserError
-from model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
-from model.networks.rnnsearch import RNNSearch, RNNSearchConfig
-from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerPair
-from services.commands.attention import MOST_MAPS
-from services.commands.translate import translate
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.models.loaded_model import LoadedModel, load_model
-from services.settings import Limits, TranslateConfig
+from dragoman.model.alignment.attention_map import END, AlignmentConfig
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.rnnenc import EncoderDecoder, EncoderDecoderConfig
+from dragoman.model.networks.rnnsearch import RNNSearch, RNNSearchConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.services.commands.attention import MOST_MAPS
+from dragoman.services.commands.translate import translate
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.loaded_model import LoadedModel, load_model
+from dragoman.services.settings import Limits, TranslateConfig
 
 LINES = b"the dog sees\n\nja , gut !\n"
 

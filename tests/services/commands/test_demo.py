@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from bench.s3_server import Proxy
-from model.shards.manifest import Manifest, write_manifest
-from model.storage import remote
-from model.storage.mirror import local_folder
-from services.commands import demo as verb
-from services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
+from dragoman.model.shards.manifest import Manifest, write_manifest
+from dragoman.model.storage import remote
+from dragoman.model.storage.mirror import local_folder
+from dragoman.services.commands import demo as verb
+from dragoman.services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVER = """
@@ -152,8 +152,8 @@ def test_a_killed_demo_lets_its_step_end_in_order(tmp_path: Path) -> None:
     )
     script = f"""
 import sys
-from services import cli
-from services.commands import demo
+from dragoman.services import cli
+from dragoman.services.commands import demo
 demo.command = lambda name, words: [sys.executable, "-c", {step!r}]
 sys.exit(cli.main(["demo"]))
 """

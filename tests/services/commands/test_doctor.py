@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from bench.busy import busy_core
-from conf.showing import as_json
-from model import precision
-from model.precision import Rates
-from services.commands import doctor as verb
-from services.commands import machine
-from services.commands.doctor import DoctorRoot, Finding, agent, doctor, mlflow, port, ray
+from dragoman.conf.showing import as_json
+from dragoman.model import precision
+from dragoman.model.precision import Rates
+from dragoman.services.commands import doctor as verb
+from dragoman.services.commands import machine
+from dragoman.services.commands.doctor import DoctorRoot, Finding, agent, doctor, mlflow, port, ray
 
 
 def root(**changes: object) -> DoctorRoot:

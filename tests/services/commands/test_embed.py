@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.inference.sentence_vectors import load_any_bundle, network_vectors, open_sentence_vectors
-from services.commands.embed import embed
-from services.entries import main
-from services.settings import EmbedConfig
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors, open_sentence_vectors
+from dragoman.services.commands.embed import embed
+from dragoman.services.entries import main
+from dragoman.services.settings import EmbedConfig
 
 TEXTS = b"the dog sees the man .\n\nwhere is z ?\n"
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.bundles.vectors import load_vectors
-from model.errors import UserError
-from model.word_vectors.formats import PLACES
-from services.commands.export import FORMATS, ExportConfig, export, main
+from dragoman.model.bundles.vectors import load_vectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.formats import PLACES
+from dragoman.services.commands.export import FORMATS, ExportConfig, export, main
 from tests import vector_files
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.language import save_text_bundle
-from model.inference.sentence_vectors import open_sentence_vectors
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train
-from services.commands import vectors
-from services.commands.export import main
+from dragoman.model.bundles.language import save_text_bundle
+from dragoman.model.inference.sentence_vectors import open_sentence_vectors
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train
+from dragoman.services.commands import vectors
+from dragoman.services.commands.export import main
 
 LINES = [
     f"{name} {verb} {thing}"
@@ -63,8 +63,8 @@ def test_model2vec_reads_the_static_table(tmp_path: Path) -> None:
     model = library.StaticModel.from_pretrained(tmp_path / "model2vec")
     found = model.encode(LINES)
     assert found.shape == (len(LINES), 16)
-    from model.bundles.language import load_text_bundle
-    from model.bundles.static_table import static_table
+    from dragoman.model.bundles.language import load_text_bundle
+    from dragoman.model.bundles.static_table import static_table
 
     loaded = load_text_bundle(source)
     network = loaded.network

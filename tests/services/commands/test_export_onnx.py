@@ -10,21 +10,21 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from model.bundles import onnx_graphs
-from model.bundles.labelled import load_label_bundle, save_label_bundle
-from model.bundles.language import load_text_bundle, save_text_bundle
-from model.bundles.translation import load_bundle, save_bundle
-from model.inference.sentence_vectors import open_sentence_vectors
-from model.networks.bert import EncoderOnly, EncoderOnlyConfig
-from model.networks.heads import TransformerHead, TransformerHeadConfig, probabilities
-from model.networks.network import Network
-from model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.batch import TranslationBatch
-from model.text.labels import LabelTokenizer
-from model.text.tokenizer import BOS, EOS, PAD, TokenizerConfig, TokenizerPair
-from model.text.tokenizers import train, train_pair
-from services.commands.export import main
+from dragoman.model.bundles import onnx_graphs
+from dragoman.model.bundles.labelled import load_label_bundle, save_label_bundle
+from dragoman.model.bundles.language import load_text_bundle, save_text_bundle
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.inference.sentence_vectors import open_sentence_vectors
+from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
+from dragoman.model.networks.heads import TransformerHead, TransformerHeadConfig, probabilities
+from dragoman.model.networks.network import Network
+from dragoman.model.networks.rnnlm import RecurrentLanguage, RecurrentLanguageConfig
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.batch import TranslationBatch
+from dragoman.model.text.labels import LabelTokenizer
+from dragoman.model.text.tokenizer import BOS, EOS, PAD, TokenizerConfig, TokenizerPair
+from dragoman.model.text.tokenizers import train, train_pair
+from dragoman.services.commands.export import main
 
 runtime = pytest.importorskip("onnxruntime", reason="requirements-dev.lock has it")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the exporter

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from conf import compose
-from model.bundles.language import load_text_bundle
-from model.decoding.generation import generate
-from model.errors import UserError
-from model.settings import GenerateConfig
-from services.commands.generate import continue_texts
-from services.config import Config
-from services.entries import main, verbatim
-from services.settings import ContinueConfig
+from dragoman.conf import compose
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.decoding.generation import generate
+from dragoman.model.errors import UserError
+from dragoman.model.settings import GenerateConfig
+from dragoman.services.commands.generate import continue_texts
+from dragoman.services.config import Config
+from dragoman.services.entries import main, verbatim
+from dragoman.services.settings import ContinueConfig
 
 PROMPTS = ["the dog", "", "where is my", "ЖЖ"]
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from model.bundles.language import load_text_bundle
-from model.decoding.fill_mask import fill_masks
-from model.decoding.likely import likely_path
-from model.errors import UserError
-from services.commands.guess import fill, next_tokens
-from services.entries import main
-from services.settings import GuessConfig
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.decoding.fill_mask import fill_masks
+from dragoman.model.decoding.likely import likely_path
+from dragoman.model.errors import UserError
+from dragoman.services.commands.guess import fill, next_tokens
+from dragoman.services.entries import main
+from dragoman.services.settings import GuessConfig
 
 
 def test_next_prints_each_step_and_draws_it(

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.language import load_text_bundle
-from model.errors import UserError
-from model.networks.parts import BOTH, FORWARD
-from model.runs import attempts
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.writer import write_shard
-from model.text.tokenizer import TokenizerPair
-from pipelines.training import checkpoint
-from services.commands.contents import check, contents
-from services.commands.inspect import InspectConfig, as_text, inspect, main
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.parts import BOTH, FORWARD
+from dragoman.model.runs import attempts
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.tokenizer import TokenizerPair
+from dragoman.pipelines.training import checkpoint
+from dragoman.services.commands.contents import check, contents
+from dragoman.services.commands.inspect import InspectConfig, as_text, inspect, main
 
 WORDS = [("the dog", "der hund"), ("a house", "ja"), ("where", "gut")]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from services.cli import main
-from services.commands.keys import KeysConfig, keys
+from dragoman.model.errors import UserError
+from dragoman.services.cli import main
+from dragoman.services.commands.keys import KeysConfig, keys
 
 
 @pytest.fixture

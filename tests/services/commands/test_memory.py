@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from model.errors import UserError
-from model.inputs.units import units_of
-from services.commands.memory import MemoryConfig, memory
-from services.endpoint.key_store import KeyStore
-from services.endpoint.memory_store import MemoryStore, Unit
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.units import units_of
+from dragoman.services.commands.memory import MemoryConfig, memory
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.memory_store import MemoryStore, Unit
 
 TMX = """<?xml version="1.0" encoding="UTF-8"?>
 <tmx version="1.4"><header srclang="en-US" datatype="plaintext" segtype="sentence" adminlang="en" o-tmf="x"

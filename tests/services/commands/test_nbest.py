@@ -2,8 +2,8 @@
 
 import pytest
 
-from model.errors import UserError
-from services.commands.nbest import read_entry, read_features, read_nbest
+from dragoman.model.errors import UserError
+from dragoman.services.commands.nbest import read_entry, read_features, read_nbest
 
 LINES = [
     "0 ||| the dog ||| LM0= -12.5 TM0= -1 -2 ||| -3.25 ||| 0-0 1-1",

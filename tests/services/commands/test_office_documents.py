@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.settings import DecodeConfig
-from services.commands.translate import translate
-from services.settings import TranslateConfig
+from dragoman.model.errors import UserError
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.commands.translate import translate
+from dragoman.services.settings import TranslateConfig
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 WORD = f'<w:document xmlns:w="{W}"><w:body><w:p><w:r><w:t>the dog sees</w:t></w:r></w:p></w:body></w:document>'

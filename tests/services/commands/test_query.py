@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.inference.sentence_vectors import load_any_bundle, network_vectors
-from model.inference.uses_picture import uses_picture
-from model.inference.words_in_context import uses_in
-from services.commands import context
-from services.commands.query import main, positional, query
-from services.commands.query_settings import QueryConfig
+from dragoman.model.errors import UserError
+from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
+from dragoman.model.inference.uses_picture import uses_picture
+from dragoman.model.inference.words_in_context import uses_in
+from dragoman.services.commands import context
+from dragoman.services.commands.query import main, positional, query
+from dragoman.services.commands.query_settings import QueryConfig
 
 
 def run(vectors: Path, capsys: pytest.CaptureFixture[str], verb: Any, *words: str, **settings: Any) -> str:

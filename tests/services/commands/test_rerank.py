@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.inference.scoring import open_scorer
-from model.settings import DecodeConfig
-from services.commands.nbest import read_nbest
-from services.commands.rerank import rerank
-from services.commands.translate import translate
-from services.commands.weights import Weights, load_weights
-from services.settings import RerankConfig, TranslateConfig
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.scoring import open_scorer
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.commands.nbest import read_nbest
+from dragoman.services.commands.rerank import rerank
+from dragoman.services.commands.translate import translate
+from dragoman.services.commands.weights import Weights, load_weights
+from dragoman.services.settings import RerankConfig, TranslateConfig
 
 REFERENCES = ["the dog sees the old man .", "a house is old and small .", "where is my good old friend ?"] * 4
 SOURCES = ["der hund", "ein haus", "wo ist"] * 4

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from model.runs.paths import BUNDLE
-from services.verbs import run_verb
+from dragoman.model.runs.paths import BUNDLE
+from dragoman.services.verbs import run_verb
 
 TEXT, PAIR, LIST = "the dog sees", "the dog\tder hund", "0 ||| der hund ||| Other= -1.0 ||| -1.0"
 # verb, words, standard input, kind of the model, key that names it

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from model.runs.spool import Spool
-from pipelines.tracking.server import TrackingConfig
-from services.commands import clean, models, runs
-from services.commands.run_folders import age, headline
-from services.models.registry import Registry
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.services.commands import clean, models, runs
+from dragoman.services.commands.run_folders import age, headline
+from dragoman.services.models.registry import Registry
 
 DAY = 86400.0
 

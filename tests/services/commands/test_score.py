@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from model.bundles.language import load_text_bundle
-from model.bundles.translation import load_bundle
-from model.errors import UserError
-from model.inference.scoring import open_scorer
-from model.inference.text_scoring import open_text_scorer
-from services.commands.score import score
-from services.settings import ScoreConfig
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.bundles.translation import load_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.scoring import open_scorer
+from dragoman.model.inference.text_scoring import open_text_scorer
+from dragoman.services.commands.score import score
+from dragoman.services.settings import ScoreConfig
 
 PAIRS = b"the dog\tder hund\na house is old .\tein haus\nja\t\n\tgut !\nwhere is z ?\tzzz\n"
 

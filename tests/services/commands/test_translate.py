@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.inference.translator import Alternative, Translation
-from model.settings import DecodeConfig
-from services.commands import translate as verb
-from services.commands.translate import format_translation, translate, translate_lines
-from services.settings import TranslateConfig
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.commands import translate as verb
+from dragoman.services.commands.translate import format_translation, translate, translate_lines
+from dragoman.services.settings import TranslateConfig
 
 
 def run(tmp_path: Path, bundle: Path, content: bytes, **settings: Any) -> str:

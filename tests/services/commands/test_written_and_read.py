@@ -12,23 +12,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.errors import UserError
-from model.inference.translator import Alternative, Translation
-from model.shards.manifest import Manifest, Split, write_manifest
-from model.shards.writer import write_shard
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.formats import write_binary, write_numpy, write_projector, write_text
-from pipelines.comparison.page import Report, render
-from pipelines.comparison.table import Table
-from pipelines.config import PathsConfig
-from pipelines.unpack import UnpackConfig, UnpackRoot
-from pipelines.unpack import task as unpack
-from services.commands.lines import ESCAPED_BAR, flat, read_lines
-from services.commands.nbest import Entry, read_nbest
-from services.commands.output import open_output
-from services.commands.translate import format_translation
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.shards.manifest import Manifest, Split, write_manifest
+from dragoman.model.shards.writer import write_shard
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.formats import write_binary, write_numpy, write_projector, write_text
+from dragoman.pipelines.comparison.page import Report, render
+from dragoman.pipelines.comparison.table import Table
+from dragoman.pipelines.config import PathsConfig
+from dragoman.pipelines.unpack import UnpackConfig, UnpackRoot
+from dragoman.pipelines.unpack import task as unpack
+from dragoman.services.commands.lines import ESCAPED_BAR, flat, read_lines
+from dragoman.services.commands.nbest import Entry, read_nbest
+from dragoman.services.commands.output import open_output
+from dragoman.services.commands.translate import format_translation
 from tests import vector_files
 
 HARD = st.sampled_from(

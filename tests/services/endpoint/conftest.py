@@ -10,17 +10,17 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from model.inference.translator import Alternative, Translation
-from model.settings import DecodeConfig
-from services.endpoint.app import create_app, create_lean_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.detection import Detector
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.http.connections import LEAVING
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
-from services.settings import Limits
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.app import create_app, create_lean_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.detection import Detector
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.http.connections import LEAVING
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
+from dragoman.services.settings import Limits
 
 DETECTOR = Detector()  # one for all tests: its model takes a second to load, and 74 MB
 

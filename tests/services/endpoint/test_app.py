@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Client, Shouting, Stage, served
 
 

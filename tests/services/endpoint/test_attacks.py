@@ -14,10 +14,10 @@ import psutil
 import pytest
 import uvloop
 
-from services.endpoint.app import create_lean_app
-from services.endpoint.documents.documents import Documents
-from services.http.listening import Server, bind
-from services.texts.documents.archive import MOST_BYTES
+from dragoman.services.endpoint.app import create_lean_app
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.http.listening import Server, bind
+from dragoman.services.texts.documents.archive import MOST_BYTES
 
 PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
 MIB = 1 << 20

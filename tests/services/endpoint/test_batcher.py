@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 
 import pytest
 
-from services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
+from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError
 
 
 class Gate:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.endpoint.detection import UNKNOWN, Detector
+from dragoman.services.endpoint.detection import UNKNOWN, Detector
 
 DETECTOR = Detector()
 

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from starlette.exceptions import HTTPException
 
-from services.endpoint.app import create_app
-from services.endpoint.documents.documents import Documents
-from services.endpoint.documents.jobs import KEPT, Handle
-from services.endpoint.documents.patient_queue import pieces
-from services.endpoint.documents.worker import GROUP, groups
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import ASKING, NOBODY, Key
-from services.endpoint.memory import Memory
-from services.endpoint.memory_store import MemoryStore, Unit
-from services.endpoint.translation import Question
-from services.texts.documents.document import Passage
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.documents.jobs import KEPT, Handle
+from dragoman.services.endpoint.documents.patient_queue import pieces
+from dragoman.services.endpoint.documents.worker import GROUP, groups
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import ASKING, NOBODY, Key
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.memory_store import MemoryStore, Unit
+from dragoman.services.endpoint.translation import Question
+from dragoman.services.texts.documents.document import Passage
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"
 QUESTION = Question((), "en", "de")

@@ -6,9 +6,9 @@ import statistics
 
 import pytest
 
-from model.text.sentences import split
-from services.endpoint.batcher import QUIET
-from services.endpoint.fair_queue import Lane, Request, is_long, tokens_of
+from dragoman.model.text.sentences import split
+from dragoman.services.endpoint.batcher import QUIET
+from dragoman.services.endpoint.fair_queue import Lane, Request, is_long, tokens_of
 
 TURN, LINES, TOKENS = 512, 64, 4096
 STRAIN = random.Random(1)

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from services.endpoint.app import create_app
-from services.settings import Limits
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.settings import Limits
 from tests.services.endpoint.conftest import Client, Stage
 from tests.services.texts.test_generated import COUNT, check_placeholders, markup, tags_of, text_with_placeholders
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from services.endpoint.glossaries import (
+from dragoman.services.endpoint.glossaries import (
     Dictionary,
     Glossaries,
     GlossaryNotFoundError,
     TooManyGlossariesError,
 )
-from services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.key_store import KeyStore
 
 TERMS = Dictionary("en", "de", {"dog": "Hund"})
 

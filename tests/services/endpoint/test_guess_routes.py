@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from model.bundles.language import load_text_bundle
-from model.decoding.likely import fill_steps, likely_path
-from model.errors import UserError
-from services.endpoint.app import create_app
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.queues import guesser
-from services.settings import Limits, ServeConfig
+from dragoman.model.bundles.language import load_text_bundle
+from dragoman.model.decoding.likely import fill_steps, likely_path
+from dragoman.model.errors import UserError
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.queues import guesser
+from dragoman.services.settings import Limits, ServeConfig
 
 
 def ask(bundle: Path | None, path: str, **values: Any) -> httpx.Response:

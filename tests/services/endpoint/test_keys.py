@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from model.errors import UserError
-from services.endpoint.app import create_app
-from services.endpoint.key_store import KeyStore, StoredKey, digest_of
-from services.endpoint.keys import NOBODY, KeyRefusedError, Keys
+from dragoman.model.errors import UserError
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.key_store import KeyStore, StoredKey, digest_of
+from dragoman.services.endpoint.keys import NOBODY, KeyRefusedError, Keys
 from tests.services.endpoint.conftest import Client, Stage
 
 NOON = 1_790_000_000.0 - 1_790_000_000.0 % 60  # the beginning of a minute of 2026-09

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from services.endpoint.app import create_app
-from services.endpoint.endpoint import Endpoint
-from services.http.listening import bind
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.http.listening import bind
 from tests.services.endpoint.test_label_routes import label_queue
 
 hub = pytest.importorskip("huggingface_hub", reason="pip install -r requirements-dev.lock")

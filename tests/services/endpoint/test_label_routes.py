@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from model.inference.labeller import Label, TaggedWord, Words
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.label_routes import LabelsQueue
-from services.models.loaded_labeller import LoadedLabeller
-from services.models.origin import Origin
-from services.settings import Limits
+from dragoman.model.inference.labeller import Label, TaggedWord, Words
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.label_routes import LabelsQueue
+from dragoman.services.models.loaded_labeller import LoadedLabeller
+from dragoman.services.models.origin import Origin
+from dragoman.services.settings import Limits
 from tests.services.endpoint.conftest import Client
 
 TAGS = {"Peter": "B-PER", "Blackburn": "I-PER", "Berlin": "B-LOC"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.endpoint.languages import language_name
+from dragoman.services.endpoint.languages import language_name
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from services.endpoint.app import create_lean_app
-from services.http.connections import LEAVING
+from dragoman.services.endpoint.app import create_lean_app
+from dragoman.services.http.connections import LEAVING
 from tests.services.endpoint.conftest import Client, Stage, lean_app
 
 ASKED = {"source": "en", "target": "de"}

@@ -7,11 +7,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
-from services.endpoint.memory import Memory
-from services.endpoint.memory_store import MemoryStore, Unit
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.memory_store import MemoryStore, Unit
 from tests.services.endpoint.conftest import Client, Stage
 
 HELLO = Unit("en", "de", "Good morning, everybody!", "Guten Morgen zusammen!")

@@ -7,18 +7,18 @@ import httpx
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from model.errors import UserError
-from model.settings import DecodeConfig
-from services.endpoint import queues
-from services.endpoint.app import create_app
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.keys import Keys
-from services.endpoint.metrics import Metrics
-from services.http.connections import Connection, connection_class
-from services.models.follower import Follower
-from services.models.registry import ModelVersion
-from services.settings import Limits, ServeConfig
-from services.telemetry.telemetry import Telemetry
+from dragoman.model.errors import UserError
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint import queues
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.http.connections import Connection, connection_class
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.registry import ModelVersion
+from dragoman.services.settings import Limits, ServeConfig
+from dragoman.services.telemetry.telemetry import Telemetry
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

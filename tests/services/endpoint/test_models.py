@@ -16,22 +16,22 @@ import httpx
 import pytest
 from mlflow.exceptions import INVALID_PARAMETER_VALUE, MlflowException
 
-from model.errors import UserError
-from model.inference.translator import Alternative, Translation
-from model.settings import DecodeConfig
-from services.endpoint import hooks
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.models import registry
-from services.models.catalogue import Catalogue
-from services.models.follower import Follower
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
-from services.models.registry import ModelVersion
-from services.models.served import Served
-from services.texts.report import merge_reports
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint import hooks
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models import registry
+from dragoman.services.models.catalogue import Catalogue
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import ModelVersion
+from dragoman.services.models.served import Served
+from dragoman.services.texts.report import merge_reports
 from tests.services.endpoint.conftest import Client
 
 ENGLISH = "The dog sleeps in the house of my friend."

@@ -15,18 +15,18 @@ from hypothesis import HealthCheck
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from model.inference.translator import Alternative, Translation
-from model.settings import DecodeConfig
-from services.endpoint import queues
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.documents.documents import Documents
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.models.loaded_labeller import LoadedLabeller
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
-from services.settings import Limits, ServeConfig
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint import queues
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.loaded_labeller import LoadedLabeller
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
+from dragoman.services.settings import Limits, ServeConfig
 from tests.services.endpoint.test_label_routes import ByRule
 
 # Schemathesis asks by way of Starlette's client, which would rather have the next httpx.

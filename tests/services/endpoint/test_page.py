@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.keys import Keys
-from services.endpoint.page.routes import FOLDER
-from services.http.static_files import SHARED
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.page.routes import FOLDER
+from dragoman.services.http.static_files import SHARED
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.endpoint.conftest import Client, Stage
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 import uvicorn
 
-from model.alignment.attention_map import AttentionMap
-from model.inference.translator import Translation
-from model.settings import DecodeConfig
-from services.endpoint.app import create_app
-from services.endpoint.glossaries import Dictionary, Glossaries
-from services.endpoint.key_store import KeyStore
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
+from dragoman.model.alignment.attention_map import AttentionMap
+from dragoman.model.inference.translator import Translation
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

@@ -13,16 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from model.errors import UserError
-from services.endpoint.serve import check
-from services.settings import ServeConfig
+from dragoman.model.errors import UserError
+from dragoman.services.endpoint.serve import check
+from dragoman.services.settings import ServeConfig
 
 PATIENCE = 60  # seconds; a busy machine takes its time to start a process
 REPOSITORY = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import contextlib, os, sys
-from services.endpoint.processes import Processes
-from services.http.listening import bind
+from dragoman.services.endpoint.processes import Processes
+from dragoman.services.http.listening import bind
 
 def serving(listening, ready, metrics):
     if len(sys.argv) > 1 and metrics.place == int(sys.argv[1]):

@@ -15,12 +15,12 @@ import httpx
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from model.alignment.attention_map import AlignmentConfig
-from model.errors import UserError
-from model.ports import free_ports
-from model.settings import DecodeConfig
-from services.endpoint.ray_serve import Lasting, Plan
-from services.settings import ServeConfig
+from dragoman.model.alignment.attention_map import AlignmentConfig
+from dragoman.model.errors import UserError
+from dragoman.model.ports import free_ports
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint.ray_serve import Lasting, Plan
+from dragoman.services.settings import ServeConfig
 from tests.services.endpoint.test_serve import PATIENCE, REPOSITORY, serving
 from tests.services.jobs.processes import end_trees
 

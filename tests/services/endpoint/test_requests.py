@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.endpoint.keys import Keys
-from services.endpoint.requests import TranslationRequest, validate
-from services.settings import Limits
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.requests import TranslationRequest, validate
+from dragoman.services.settings import Limits
 from tests.services.endpoint.conftest import Stage
 
 

@@ -14,16 +14,16 @@ import httpx
 import pytest
 from libretranslatepy import LibreTranslateAPI
 
-from model.errors import UserError
-from model.settings import DecodeConfig
-from pipelines.tracking.registry import Registry, RegistryConfig
-from pipelines.tracking.server import TrackingConfig, connect
-from services.endpoint.opening import read_keys
-from services.endpoint.queues import translation_models, translations
-from services.endpoint.serve import check
-from services.http.listening import bind
-from services.models.loaded_model import load_model
-from services.settings import ServeConfig
+from dragoman.model.errors import UserError
+from dragoman.model.settings import DecodeConfig
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig
+from dragoman.pipelines.tracking.server import TrackingConfig, connect
+from dragoman.services.endpoint.opening import read_keys
+from dragoman.services.endpoint.queues import translation_models, translations
+from dragoman.services.endpoint.serve import check
+from dragoman.services.http.listening import bind
+from dragoman.services.models.loaded_model import load_model
+from dragoman.services.settings import ServeConfig
 
 PATIENCE = 120  # seconds; a busy machine takes its time to start a process
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -38,7 +38,7 @@ def listening_to_interrupts() -> None:
 def serving(*words: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """`dragoman serve` on a free port: its address, once it answers, and its process."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "services.cli", "serve", "serve.port=0", *words],
+        [sys.executable, "-m", "dragoman.services.cli", "serve", "serve.port=0", *words],
         cwd=REPOSITORY,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,14 +9,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import text
 
-from model.errors import UserError
-from services.endpoint.glossaries import Dictionary, Glossaries
-from services.endpoint.key_store import KeyStore, Period, Tables, digest_of
-from services.endpoint.keys import Keys, month_of
-from services.endpoint.memory import Memory
-from services.endpoint.memory_store import MemoryStore, Unit
-from services.jobs.ledger.database import Database
-from services.store import database as store
+from dragoman.model.errors import UserError
+from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
+from dragoman.services.endpoint.key_store import KeyStore, Period, Tables, digest_of
+from dragoman.services.endpoint.keys import Keys, month_of
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.memory_store import MemoryStore, Unit
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.store import database as store
 from tests.services.endpoint.conftest import Client, Stage, lean_app
 from tests.services.jobs.conftest import postgres, url
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.endpoint.glossaries import Dictionary, Glossaries
-from services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
+from dragoman.services.endpoint.key_store import KeyStore
 from tests.services.endpoint.conftest import Stage
 
 

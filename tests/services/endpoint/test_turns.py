@@ -10,14 +10,14 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
-from services.models.loaded_model import LoadedModel
-from services.settings import Limits
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.settings import Limits
 from tests.services.endpoint.conftest import Shouting, served
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -12,19 +12,19 @@ import httpx
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.settings import DecodeConfig
-from services.endpoint import queues, serve
-from services.endpoint.app import create_app
-from services.endpoint.batcher import Batcher
-from services.endpoint.endpoint import Endpoint
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.keys import Keys
-from services.endpoint.vector_routes import VectorsQueue
-from services.models.loaded_vectors import LoadedVectors, Refused, load_vectors_model
-from services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
-from services.models.registry import ModelVersion
-from services.settings import Limits, ServeConfig
+from dragoman.model.errors import UserError
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.endpoint import queues, serve
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.vector_routes import VectorsQueue
+from dragoman.services.models.loaded_vectors import LoadedVectors, Refused, load_vectors_model
+from dragoman.services.models.questions import AnalogyOf, NeighboursOf, Question, VectorOf
+from dragoman.services.models.registry import ModelVersion
+from dragoman.services.settings import Limits, ServeConfig
 
 NAMES = ("X-Model-Name", "X-Model-Version", "X-Run-Id", "X-Manifest-Hash")
 

@@ -11,10 +11,10 @@ import pytest
 import uvloop
 from starlette.types import Receive, Scope, Send
 
-from model.errors import UserError
-from services.http import connections
-from services.http.connections import RETRY_AFTER, Connection
-from services.http.listening import QuietAccept, Server, bind, reserve_descriptors
+from dragoman.model.errors import UserError
+from dragoman.services.http import connections
+from dragoman.services.http.connections import RETRY_AFTER, Connection
+from dragoman.services.http.listening import QuietAccept, Server, bind, reserve_descriptors
 
 PATIENCE = 60  # seconds; nothing here takes long, but the machine may be busy
 REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"

@@ -4,11 +4,11 @@ import contextlib
 import os
 from collections.abc import Iterator
 
-from services.http.listening import bind
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.service.loop import Loop
-from services.jobs.up.app import create_app
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import PROCESSES
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine, text
 
-from services.jobs.client import entries, verbs
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.service import intake
-from services.jobs.service.loop import Loop
+from dragoman.services.jobs.client import entries, verbs
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.service import intake
+from dragoman.services.jobs.service.loop import Loop
 from tests.services.jobs.processes import make_loop
 
 

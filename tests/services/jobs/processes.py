@@ -10,23 +10,23 @@ from typing import Any
 
 import psutil
 
-from model.errors import ServiceError, UserError
-from services.jobs.executors.base import Observation, Start
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.records import Request, attempt_of
-from services.jobs.scheduling.entries import Capacity
-from services.jobs.scheduling.room import Node
-from services.jobs.service.intake import Intake
-from services.jobs.service.loop import Loop
-from services.jobs.settings import ServiceConfig
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.executors.base import Observation, Start
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.records import Request, attempt_of
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.settings import ServiceConfig
 
 STUB = Path(__file__).with_name("stub_job.py")
 PROCESSES: list["subprocess.Popen[bytes]"] = []  # to be waited for when a test is over
 REPOSITORY = Path(__file__).resolve().parents[3]
 RUNNER = (
-    "import sys, services.jobs.runner as runner\n"
+    "import sys, dragoman.services.jobs.runner as runner\n"
     "real = runner._run\n"
     "runner._run = lambda a, command, *more: real(a, [sys.executable, sys.argv[1], *command[4:]], *more)\n"
     "sys.exit(runner.main(sys.argv[2:]))\n"
@@ -171,7 +171,7 @@ def main() -> None:
         written: list[object] = []
     else:
         setattr(loop.executor, mode.replace("-", "_"), die)
-    from services.jobs.states import ENDED
+    from dragoman.services.jobs.states import ENDED
 
     while any(job.state not in ENDED for job in loop.ledger.jobs()):
         loop._take()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-COMMAND = [sys.executable, "-m", "services.cli"]
+COMMAND = [sys.executable, "-m", "dragoman.services.cli"]
 PATIENCE = 600.0  # seconds: a busy machine takes its time to start processes
 
 

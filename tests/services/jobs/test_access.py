@@ -7,18 +7,18 @@ from typing import Any
 import httpx
 import pytest
 
-from model.errors import UserError
-from services.jobs.client.admin import bill, quota, token
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.service.loop import Loop
-from services.jobs.service.schemas import ChangeView
-from services.jobs.states import State
-from services.jobs.up.app import create_app
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client.admin import bill, quota, token
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.schemas import ChangeView
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.

@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from services.jobs.drill.drill import CORPUS, TRAINING
+from dragoman.services.jobs.drill.drill import CORPUS, TRAINING
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE = 240  # seconds; a busy machine takes its time to start a process
@@ -48,7 +48,7 @@ class Alone:
 
     def dragoman(self, *words: str, codes: tuple[int, ...] = (0,)) -> str:
         """The last line that it prints."""
-        command = [sys.executable, "-m", "services.cli", *words]
+        command = [sys.executable, "-m", "dragoman.services.cli", *words]
         done = subprocess.run(
             command,
             cwd=REPOSITORY,
@@ -78,7 +78,7 @@ def start(home: Path, words: list[str], environment: dict[str, str]) -> "subproc
     """An `up` that is ready."""
     said = home.with_name("said")
     with said.open("wb") as file:
-        command = [sys.executable, "-m", "services.cli", "up", *words]
+        command = [sys.executable, "-m", "dragoman.services.cli", "up", *words]
         up = subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=file, stderr=subprocess.STDOUT)
     deadline = time.monotonic() + PATIENCE
     while "ready" not in said.read_text():

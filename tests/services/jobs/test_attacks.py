@@ -15,15 +15,15 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from model.errors import UserError
-from model.networks.architectures import ARCHITECTURES
-from pipelines.config import Config, SynthesizeRoot
-from pipelines.places import KINDS
-from pipelines.unpack import UnpackRoot
-from services.jobs.http.parts import Parts
-from services.jobs.planning.plan import make_plan
-from services.jobs.planning.planner import Planner
-from services.jobs.up.app import create_app
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import ARCHITECTURES
+from dragoman.pipelines.config import Config, SynthesizeRoot
+from dragoman.pipelines.places import KINDS
+from dragoman.pipelines.unpack import UnpackRoot
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.planning.planner import Planner
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
 
 SECRET = "dgm_the_secret_itself"

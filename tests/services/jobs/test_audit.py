@@ -14,16 +14,16 @@ import pytest
 from sqlalchemy import text, update
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from model.errors import UserError
-from services.jobs.client.audit import audit
-from services.jobs.client.settings import JobsConfig
-from services.jobs.http import audit as middleware
-from services.jobs.keep_settings import KeepConfig
-from services.jobs.ledger.audit import Audit, AuditFilter
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import AuditRow
-from services.jobs.service.retention import DAY, PAGE, Retention
-from services.jobs.states import State
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client.audit import audit
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.http import audit as middleware
+from dragoman.services.jobs.keep_settings import KeepConfig
+from dragoman.services.jobs.ledger.audit import Audit, AuditFilter
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import AuditRow
+from dragoman.services.jobs.service.retention import DAY, PAGE, Retention
+from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.jobs.conftest import ledger, postgres, url
 from tests.services.jobs.processes import words

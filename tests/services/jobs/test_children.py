@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.jobs.up.children import Child, Children, end_left_behind, marked
-from services.jobs.up.permissions import close_to_others
+from dragoman.services.jobs.up.children import Child, Children, end_left_behind, marked
+from dragoman.services.jobs.up.permissions import close_to_others
 from tests.services.jobs.processes import REPOSITORY
 
 # A program whose own child stays when the program is killed, as MLflow's.
@@ -23,7 +23,7 @@ time.sleep(600)
 UP = f"""
 import sys, time
 from pathlib import Path
-from services.jobs.up.children import Child, Children
+from dragoman.services.jobs.up.children import Child, Children
 
 folder = Path(sys.argv[1])
 children = Children(folder / "children.json")
@@ -68,7 +68,7 @@ def test_a_program_that_is_killed_is_started_again_without_what_it_left(tmp_path
 def test_a_program_gets_another_command_also_where_the_one_before_does_not_end_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.jobs.up.children.PATIENCE", 0.5)
+    monkeypatch.setattr("dragoman.services.jobs.up.children.PATIENCE", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
     log = tmp_path / "log"
     children = Children(tmp_path / "children.json")
@@ -119,7 +119,9 @@ def test_what_a_killed_service_and_its_guard_leave_is_ended_by_the_next_service(
     with _up(tmp_path) as up:
         mark, folder = _said(up)
         found = wait_for(mark, 2)
-        (guard,) = [one for one in psutil.Process(up.pid).children() if "services.jobs.up.child_guard" in one.cmdline()]
+        (guard,) = [
+            one for one in psutil.Process(up.pid).children() if "dragoman.services.jobs.up.child_guard" in one.cmdline()
+        ]
         guard.kill()
         up.kill()
     assert len(marked(mark)) == 2 and folder.exists()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from conf import compose
-from model.errors import UserError
-from services.jobs.client import entries
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client import entries
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from model.confinement import VARIABLE, Grant
-from model.errors import UserError
-from services.jobs.confined import ADDRESS, check_again, keep_token
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.places import Places
-from services.jobs.planning.plan import make_plan
+from dragoman.model.confinement import VARIABLE, Grant
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.confined import ADDRESS, check_again, keep_token
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.planning.plan import make_plan
 
 TEXT = ["corpus=text", "pair=en", "tokenizer=characters"]
 
@@ -96,7 +96,7 @@ def run(
     user.mkdir(exist_ok=True)
     variables = {VARIABLE: json.dumps(grant), "TMPDIR": str(folder), "HOME": str(user)}
     return subprocess.run(
-        [sys.executable, "-m", "services.jobs.confined", verb, *words],
+        [sys.executable, "-m", "dragoman.services.jobs.confined", verb, *words],
         env={**os.environ, **variables, "DRAGOMAN_CACHE": str(user / "cache")},
         **{"capture_output": True, "text": True, "cwd": Path(__file__).resolve().parents[3]},
     )

@@ -17,20 +17,20 @@ from typing import Any
 import httpx
 import pytest
 
-from model.errors import ServiceError
-from model.runs.lines import JOURNAL, JournalReader
-from model.runs.spool import pending
-from model.untrusted import read_object
-from services.commands.contents import read_run
-from services.commands.run_folders import run_folders
-from services.jobs.executors.base import Start
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.tables import Job
-from services.jobs.records import attempt_of
-from services.jobs.service.loop import Loop
-from services.jobs.service.progress import Progress, progress
-from services.jobs.states import ENDED, State
-from services.jobs.up.app import create_app
+from dragoman.model.errors import ServiceError
+from dragoman.model.runs.lines import JOURNAL, JournalReader
+from dragoman.model.runs.spool import pending
+from dragoman.model.untrusted import read_object
+from dragoman.services.commands.contents import read_run
+from dragoman.services.commands.run_folders import run_folders
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.progress import Progress, progress
+from dragoman.services.jobs.states import ENDED, State
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
 
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

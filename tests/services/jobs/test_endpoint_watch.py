@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from conf import showing
-from services.jobs.service.endpoint_view import endpoint_view
-from services.jobs.service.endpoint_watch import EVERY, HOUR, EndpointWatch, quantile
-from services.jobs.service.loop import Loop
+from dragoman.conf import showing
+from dragoman.services.jobs.service.endpoint_view import endpoint_view
+from dragoman.services.jobs.service.endpoint_watch import EVERY, HOUR, EndpointWatch, quantile
+from dragoman.services.jobs.service.loop import Loop
 from tests.services.jobs.test_notifier import Clock
 from tests.services.jobs.test_service import client
 
@@ -159,9 +159,9 @@ def test_page_rest_and_command_line_show_the_endpoint(
 
 def test_a_real_endpoint_is_understood(stage: Stage) -> None:
     """Its metrics have the names that the watch reads."""
-    from services.endpoint.app import create_app
-    from services.endpoint.endpoint import Endpoint
-    from services.jobs.service import endpoint_watch
+    from dragoman.services.endpoint.app import create_app
+    from dragoman.services.endpoint.endpoint import Endpoint
+    from dragoman.services.jobs.service import endpoint_watch
 
     app = create_app(Endpoint(None))
     from fastapi.testclient import TestClient

@@ -13,16 +13,16 @@ from typing import Any
 import httpx
 
 from bench.s3_server import proxy_before
-from model.errors import ServiceError
-from model.ports import free_ports
-from services.jobs.client.client import JobClient
-from services.jobs.executors.base import Start
-from services.jobs.records import attempt_of
-from services.jobs.service.loop import Loop
-from services.jobs.service.outbox import Outbox, pending
-from services.jobs.states import ENDED, State
-from services.jobs.up import subprocesses
-from services.jobs.up.children import Children
+from dragoman.model.errors import ServiceError
+from dragoman.model.ports import free_ports
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.outbox import Outbox, pending
+from dragoman.services.jobs.states import ENDED, State
+from dragoman.services.jobs.up import subprocesses
+from dragoman.services.jobs.up.children import Children
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.conftest import Postgres, new_database
 from tests.services.jobs.processes import ProcessExecutor, make_loop, words

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from conf import showing
-from model.errors import UserError
-from services.jobs.client import entries, selecting, verbs
-from services.jobs.client.client import JobClient
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.database import MIGRATIONS, Database
-from services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.notes import Notes
-from services.jobs.service.loop import Loop
-from services.jobs.states import PRIORITIES, State
-from services.jobs.up.app import create_app
-from services.store import database as store
-from services.store.upgrade import upgrade
+from dragoman.conf import showing
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client import entries, selecting, verbs
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.database import MIGRATIONS, Database
+from dragoman.services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.notes import Notes
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import PRIORITIES, State
+from dragoman.services.jobs.up.app import create_app
+from dragoman.services.store import database as store
+from dragoman.services.store.upgrade import upgrade
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -199,7 +199,7 @@ def test_wrong_filters_are_named(loop: Loop, line: str, message: str, capsys: py
 
 
 def test_the_client_has_the_same_filters_as_the_command_line(loop: Loop) -> None:
-    from services.jobs.service.schemas import JobQuery
+    from dragoman.services.jobs.service.schemas import JobQuery
 
     assert set(JobQuery.model_fields) == set(selecting.FILTERS)
     with verbs.JobClient("http://127.0.0.1:8300", owner="anna") as service:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from bench import forecast_baseline, forecasts
-from services.jobs.planning.estimate import estimate
-from services.jobs.planning.regression import Fit, Point, Prior
-from services.jobs.service.metrics import Metrics
-from services.jobs.service.progress import Progress
-from services.jobs.states import State
+from dragoman.services.jobs.planning.estimate import estimate
+from dragoman.services.jobs.planning.regression import Fit, Point, Prior
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.progress import Progress
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import make_loop
 
 # The default training, as its plan says it; on two cores it takes some 55 minutes.

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from conf import showing
-from model.usage import gpus as nvml
-from model.usage.recorder import Order, Recorder
-from services.jobs.idle_settings import IdleConfig
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.notify_settings import NotifyConfig
-from services.jobs.records import attempt_of
-from services.jobs.service.idle import idle_spell
-from services.jobs.service.loop import Loop
-from services.jobs.service.notifier import Notifier
-from services.jobs.states import State
+from dragoman.conf import showing
+from dragoman.model.usage import gpus as nvml
+from dragoman.model.usage.recorder import Order, Recorder
+from dragoman.services.jobs.idle_settings import IdleConfig
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.notify_settings import NotifyConfig
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.idle import idle_spell
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.notifier import Notifier
+from dragoman.services.jobs.states import State
 from tests.services.jobs.test_notifier import Clock, Received, clock, config, looked, received, started  # noqa: F401
 from tests.services.jobs.test_service import client
 

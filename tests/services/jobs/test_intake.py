@@ -12,23 +12,23 @@ import pytest
 from sqlalchemy import insert
 from sqlalchemy.orm import Mapped
 
-from model.errors import ServiceError, UserError
-from services.jobs import views
-from services.jobs.executors.ray import RayExecutor
-from services.jobs.executors.ray_client import Head
-from services.jobs.ledger import tables
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Measurement
-from services.jobs.planning.plan import make_plan
-from services.jobs.scheduling.decide import decide
-from services.jobs.scheduling.entries import Capacity
-from services.jobs.scheduling.entries import Start as Decision
-from services.jobs.scheduling.room import Node
-from services.jobs.service.attempts import describe_attempt
-from services.jobs.service.entries import entry
-from services.jobs.service.intake import Intake
-from services.jobs.states import State
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs import views
+from dragoman.services.jobs.executors.ray import RayExecutor
+from dragoman.services.jobs.executors.ray_client import Head
+from dragoman.services.jobs.ledger import tables
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Measurement
+from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.scheduling.decide import decide
+from dragoman.services.jobs.scheduling.entries import Capacity
+from dragoman.services.jobs.scheduling.entries import Start as Decision
+from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.service.attempts import describe_attempt
+from dragoman.services.jobs.service.entries import entry
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.states import State
 
 NOW = 1000.0
 SMALL = Capacity((Node("a", 4),))
@@ -282,7 +282,7 @@ def test_a_head_that_cannot_say_what_it_has_is_a_cluster_that_is_silent(
 def test_a_thousand_submissions_of_one_owner_do_not_keep_anothers_from_being_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.jobs.service.intake.BESIDE", 2.0)  # two of ben's plans do not end
+    monkeypatch.setattr("dragoman.services.jobs.service.intake.BESIDE", 2.0)  # two of ben's plans do not end
     over = threading.Event()
 
     class Slow:

@@ -9,21 +9,21 @@ from typing import Any
 import jsonschema
 import pytest
 
-from model.errors import ServiceError
-from services.jobs.executors.base import Start
-from services.jobs.executors.kueue import KueueExecutor, quantity
-from services.jobs.kueue_settings import KueueConfig
-from services.jobs.ledger.access import Access, Person
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.records import YIELDED, attempt_of
-from services.jobs.service.forecaster import Forecaster
-from services.jobs.service.intake import Intake
-from services.jobs.service.loop import Loop
-from services.jobs.service.operations import Operations
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.executors.kueue import KueueExecutor, quantity
+from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.records import YIELDED, attempt_of
+from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.intake import Intake
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
 from tests.services.jobs.fake_kubernetes import TOKEN, Cluster, closed, definition, serving
 from tests.services.jobs.processes import StubPlanner, words
 
@@ -72,7 +72,7 @@ def test_what_is_made_is_a_rayjob_by_kuberays_own_definition(
     assert labels["kueue.x-k8s.io/queue-name"] == "dragoman"
     assert labels["kueue.x-k8s.io/priority-class"] == "dragoman-high"
     assert spec["suspend"] is True and spec["backoffLimit"] == 0 and spec["shutdownAfterJobFinishes"] is True
-    runner = f"exec python -m services.jobs.runner {executor.home} jab12-7 2 train 'name=a b' model=rnn"
+    runner = f"exec python -m dragoman.services.jobs.runner {executor.home} jab12-7 2 train 'name=a b' model=rnn"
     assert spec["entrypoint"] == runner + (" cluster.address=auto" if spreads else "")
     groups = spec["rayClusterSpec"].get("workerGroupSpecs", [])
     assert [group["replicas"] for group in groups] == ([3] if spreads else [])

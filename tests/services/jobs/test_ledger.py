@@ -12,12 +12,12 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm.exc import DetachedInstanceError
 
-from model.errors import UserError
-from services.jobs.ledger.access import Access, Person
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from services.jobs.ledger.tables import Base, Change, Job, Token
-from services.jobs.states import ENDED, MOVES, State
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
+from dragoman.services.jobs.ledger.tables import Base, Change, Job, Token
+from dragoman.services.jobs.states import ENDED, MOVES, State
 
 
 def waiting(ledger: Ledger, **values: Any) -> Job:

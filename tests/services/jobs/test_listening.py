@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx
 
-from services.http.listening import reserve_descriptors
+from dragoman.services.http.listening import reserve_descriptors
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.processes import REPOSITORY, make_loop
 

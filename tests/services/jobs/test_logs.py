@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from services.jobs import log_times
-from services.jobs.log_times import Stamps, read_times
-from services.jobs.service import log_index, log_search
-from services.jobs.service.log_colours import coloured
-from services.jobs.service.log_index import FirstError, LogIndex
-from services.jobs.service.log_search import search
+from dragoman.services.jobs import log_times
+from dragoman.services.jobs.log_times import Stamps, read_times
+from dragoman.services.jobs.service import log_index, log_search
+from dragoman.services.jobs.service.log_colours import coloured
+from dragoman.services.jobs.service.log_index import FirstError, LogIndex
+from dragoman.services.jobs.service.log_search import search
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ from typing import Any
 import psutil
 import pytest
 
-from services.jobs.ledger.access import Person
-from services.jobs.ledger.tables import Job
-from services.jobs.records import attempt_of
-from services.jobs.service.forecaster import Forecaster
-from services.jobs.service.loop import Loop
-from services.jobs.service.operations import Operations
-from services.jobs.service.verdict import judge_exit, judge_vanishing
-from services.jobs.states import ENDED, State
+from dragoman.services.jobs.ledger.access import Person
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.operations import Operations
+from dragoman.services.jobs.service.verdict import judge_exit, judge_vanishing
+from dragoman.services.jobs.states import ENDED, State
 from tests.services.jobs.processes import PROCESSES, REPOSITORY, ProcessExecutor, make_loop, words
 
 PATIENCE = 120.0
@@ -193,7 +193,7 @@ def test_a_stopped_job_ends_in_order_and_one_that_is_deaf_is_killed(loop: Loop, 
 def test_time_that_is_over_ends_a_job_and_a_clock_that_jumps_does_not(
     loop: Loop, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from services.jobs.service.clock import SteadyClock
+    from dragoman.services.jobs.service.clock import SteadyClock
 
     loop.ledger.now = SteadyClock()
     bounded = submit(loop, home, "bounded", steps=10_000, max_seconds=1.0)

@@ -8,18 +8,18 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.jobs.executors.base import Start
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Attempt
-from services.jobs.service.attempts import describe_attempt
-from services.jobs.service.loop import Loop
-from services.jobs.service.metrics import Metrics
-from services.jobs.service.observer import Observer
-from services.jobs.states import State
-from services.jobs.up.app import create_app
-from services.telemetry.telemetry import Telemetry
-from services.telemetry.traceparent import parse
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Attempt
+from dragoman.services.jobs.service.attempts import describe_attempt
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.observer import Observer
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
+from dragoman.services.telemetry.telemetry import Telemetry
+from dragoman.services.telemetry.traceparent import parse
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.

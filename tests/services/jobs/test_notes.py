@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from conf import showing
-from services.jobs.ledger.notes import MOST
-from services.jobs.ledger.tables import Note
-from services.jobs.service.loop import Loop
-from services.jobs.states import State
+from dragoman.conf import showing
+from dragoman.services.jobs.ledger.notes import MOST
+from dragoman.services.jobs.ledger.tables import Note
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import words
 from tests.services.jobs.test_service import client
 

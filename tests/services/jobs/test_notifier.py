@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import ServiceError, UserError
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.notify_settings import MailConfig, NotifyConfig
-from services.jobs.service import targets
-from services.jobs.service.notifier import CHECK_EVERY, PAUSES, Notifier
-from services.jobs.service.targets import RefusedError, check_settings, check_target, shown, signature
-from services.jobs.states import State
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.notify_settings import MailConfig, NotifyConfig
+from dragoman.services.jobs.service import targets
+from dragoman.services.jobs.service.notifier import CHECK_EVERY, PAUSES, Notifier
+from dragoman.services.jobs.service.targets import RefusedError, check_settings, check_target, shown, signature
+from dragoman.services.jobs.states import State
 from tests.services.jobs.receivers import KEY, Received, receiving, write_key
 
 

@@ -17,21 +17,21 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
-from model.errors import UserError
-from services.http.listening import bind
-from services.jobs.client import saved, sign_in, verbs
-from services.jobs.client.admin import people
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.audit import Audit, AuditFilter
-from services.jobs.ledger.own_tokens import SESSION
-from services.jobs.oidc_settings import OidcConfig
-from services.jobs.pages.sign_in import inside
-from services.jobs.service import devices, issuer
-from services.jobs.settings import ServiceConfig
-from services.jobs.up.app import create_app
+from dragoman.model.errors import UserError
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.client import saved, sign_in, verbs
+from dragoman.services.jobs.client.admin import people
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.audit import Audit, AuditFilter
+from dragoman.services.jobs.ledger.own_tokens import SESSION
+from dragoman.services.jobs.oidc_settings import OidcConfig
+from dragoman.services.jobs.pages.sign_in import inside
+from dragoman.services.jobs.service import devices, issuer
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.oidc_server import CLIENT, SECRET, Issuer, unsigned
 from tests.services.jobs.processes import make_loop, words
 
@@ -400,7 +400,7 @@ def test_claims_that_the_token_lacks_come_from_userinfo(scene: Scene) -> None:
 def test_the_command_line_is_let_in_by_a_code(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("services.jobs.http.sign_in.PAUSE", 0.05)
+    monkeypatch.setattr("dragoman.services.jobs.http.sign_in.PAUSE", 0.05)
     browser, _ = scene.sign_in()
     with JobClient(scene.address) as service:
         asked: list[dict[str, Any]] = []

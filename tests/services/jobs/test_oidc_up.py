@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from services.jobs.client import saved
+from dragoman.services.jobs.client import saved
 from tests.services.jobs.oidc_server import CLIENT, SECRET, Issuer
 from tests.services.jobs.team import User, serving, state, wait
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from model.errors import UserError
-from services.http.listening import bind
-from services.jobs.client.client import JobClient
-from services.jobs.client.own_tokens import tokens
-from services.jobs.client.settings import JobsConfig
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.service.loop import Loop
-from services.jobs.up.app import create_app
+from dragoman.model.errors import UserError
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.own_tokens import tokens
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.up.app import create_app
 from tests.markup import HOSTILE, check_nothing_runs
 from tests.services.jobs.processes import make_loop, words
 
@@ -150,7 +150,7 @@ def test_a_revoked_token_lets_in_no_more_at_once(served: Served, capsys: pytest.
 
 
 def test_a_stream_ends_with_its_readers_token(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    from services.jobs.http import streams
+    from dragoman.services.jobs.http import streams
 
     monkeypatch.setattr(streams, "LOOK", 0.2)
     made = served.client(served.anna).make_token("short", ends="1d")

@@ -8,21 +8,21 @@ from typing import Any
 import httpx
 import pytest
 
-from model.errors import ServiceError, UserError
-from services.jobs.client.admin import owner as owner_verb
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.executors.rayjob import rayjob
-from services.jobs.http.parts import Parts
-from services.jobs.kueue_settings import KueueConfig
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.models import shown
-from services.jobs.planning.plan import make_plan
-from services.jobs.service.attempts import describe_attempt
-from services.jobs.service.loop import Loop
-from services.jobs.service.tracking import Model, Move, Tracking, Version
-from services.jobs.states import State
-from services.jobs.up.app import create_app
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.services.jobs.client.admin import owner as owner_verb
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.executors.rayjob import rayjob
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.kueue_settings import KueueConfig
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.models import shown
+from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.service.attempts import describe_attempt
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.tracking import Model, Move, Tracking, Version
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import StubPlanner, make_loop
 
 # Starlette's client would rather have the next httpx.
@@ -194,7 +194,7 @@ def test_a_plan_names_the_model_that_the_job_writes_to(tmp_path: Path, monkeypat
 
 
 def test_a_models_page_names_no_owner_that_the_visitor_may_not_see(loop: Loop) -> None:
-    from services.jobs.ledger.access import Person
+    from dragoman.services.jobs.ledger.access import Person
 
     moves = [Move("forced", "2", "1", "why", f"{name}@host", "2030-01-01") for name in ("anna", "ben")]
     model = Model("m", {}, moves, owner="ben")

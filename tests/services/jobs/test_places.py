@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from model.shards.manifest import MANIFEST
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.places import Places
-from services.jobs.service.verdict import Verdict
-from services.jobs.states import State
+from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import MANIFEST
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.service.verdict import Verdict
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import make_loop
 
 

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 import torch
 
-from conf import compose, groups
-from model.errors import ServiceError, UserError
-from model.networks.architectures import ARCHITECTURES, any_network, model_config
-from pipelines.config import Config
-from pipelines.tasks import lora
-from pipelines.tasks.parts import freeze
-from services.jobs.planning import planner as planners
-from services.jobs.planning import work, worker
-from services.jobs.planning.planner import Planner
-from services.jobs.planning.stamps import stamp_of
-from services.jobs.service import intake
-from services.jobs.states import State
+from dragoman.conf import compose, groups
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.networks.architectures import ARCHITECTURES, any_network, model_config
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks import lora
+from dragoman.pipelines.tasks.parts import freeze
+from dragoman.services.jobs.planning import planner as planners
+from dragoman.services.jobs.planning import work, worker
+from dragoman.services.jobs.planning.planner import Planner
+from dragoman.services.jobs.planning.stamps import stamp_of
+from dragoman.services.jobs.service import intake
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import REPOSITORY, make_loop, words
 
 STUB = """
@@ -128,7 +128,7 @@ def test_a_plan_that_needs_too_much_memory_is_refused(monkeypatch: pytest.Monkey
     asked = {"verb": "train", "words": [], "roots": [], "secrets": [], "gpus": 0.0, "early": True}
     found = worker.answer(asked)
     assert "more than 2 GiB of memory" in found["refused"] and found["spent"]
-    code = "import services.jobs.planning.worker as w; w._limit_memory(); bytearray(3 << 30)"
+    code = "import dragoman.services.jobs.planning.worker as w; w._limit_memory(); bytearray(3 << 30)"
     said = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert said.stderr.strip().endswith("MemoryError")
 

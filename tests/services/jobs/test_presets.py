@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.saved import MOST, SavedItems
-from services.jobs.options import MOST_RUNS, merge_words
-from services.jobs.service.loop import Loop
-from services.jobs.states import State
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.saved import MOST, SavedItems
+from dragoman.services.jobs.options import MOST_RUNS, merge_words
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import words
 from tests.services.jobs.test_service import client
 
@@ -30,7 +30,7 @@ def plan_all(loop: Loop) -> None:
 @pytest.fixture
 def planned(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
     """A submission is planned while its client waits."""
-    from services.jobs.client.client import JobClient
+    from dragoman.services.jobs.client.client import JobClient
 
     real = JobClient.planned
 

@@ -12,28 +12,28 @@ from typing import Any
 import httpx
 import pytest
 
-from conf import showing
-from model.errors import UserError
-from services.http.listening import bind
-from services.jobs.client import admin, entries, schedules, verbs
-from services.jobs.client.client import JobClient
-from services.jobs.client.projects import projects
-from services.jobs.client.settings import JobsConfig
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import MIGRATIONS, Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Job
-from services.jobs.scheduling.decide import decide
-from services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.room import Needs, Node
-from services.jobs.scheduling.why import explain
-from services.jobs.states import State
-from services.jobs.up.app import create_app
-from services.store import database as store
-from services.store.upgrade import upgrade
+from dragoman.conf import showing
+from dragoman.model.errors import UserError
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.client import admin, entries, schedules, verbs
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.projects import projects
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import MIGRATIONS, Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.scheduling.decide import decide
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.room import Needs, Node
+from dragoman.services.jobs.scheduling.why import explain
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
+from dragoman.services.store import database as store
+from dragoman.services.store.upgrade import upgrade
 from tests.markup import check_nothing_runs
 from tests.services.jobs.processes import make_loop, words
 from tests.services.jobs.test_oidc import Scene

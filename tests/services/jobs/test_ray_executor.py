@@ -15,11 +15,11 @@ from typing import Any
 import psutil
 import pytest
 
-from model.errors import ServiceError, UserError
-from model.ports import free_ports
-from services.jobs.executors.base import Start
-from services.jobs.executors.ray import RayExecutor
-from services.jobs.executors.ray_client import Head
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.ports import free_ports
+from dragoman.services.jobs.executors.base import Start
+from dragoman.services.jobs.executors.ray import RayExecutor
+from dragoman.services.jobs.executors.ray_client import Head
 from tests.pipelines.processes import finish, start_verb, steps
 from tests.pipelines.test_train import SETTINGS
 

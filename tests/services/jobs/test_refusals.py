@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from services.jobs.planning.plan import make_plan
-from services.jobs.planning.refusals import check_words, shipped_words
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.planning.plan import make_plan
+from dragoman.services.jobs.planning.refusals import check_words, shipped_words
 
 ATTACKS = [
     ("name=${oc.env:RAY_AUTH_TOKEN}", "resolved on the service"),

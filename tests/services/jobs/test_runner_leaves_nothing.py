@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from model.confinement import VARIABLE
-from services.jobs.log_times import read_times
+from dragoman.model.confinement import VARIABLE
+from dragoman.services.jobs.log_times import read_times
 
 
 def test_folders_of_workers_and_empty_ones_are_gone_after_a_job(tmp_path: Path) -> None:
@@ -18,7 +18,7 @@ def test_folders_of_workers_and_empty_ones_are_gone_after_a_job(tmp_path: Path) 
     (full / "run.json").write_text("{}")
     grant = {"roots": [str(home)], "write": [str(full), str(empty)]}
     done = subprocess.run(
-        [sys.executable, "-m", "services.jobs.runner", str(home), "j1", "1", "doctor", "no_such_key=1"],
+        [sys.executable, "-m", "dragoman.services.jobs.runner", str(home), "j1", "1", "doctor", "no_such_key=1"],
         env={
             **os.environ,
             **{VARIABLE: json.dumps(grant), "TMPDIR": str(temporary), "DRAGOMAN_JOB": "j1", "DRAGOMAN_ATTEMPT": "1"},
@@ -36,7 +36,7 @@ def test_folders_of_workers_and_empty_ones_are_gone_after_a_job(tmp_path: Path) 
 def test_a_signal_while_a_runner_takes_away_what_is_left_does_not_lose_the_record(tmp_path: Path) -> None:
     script = """
 import os, shutil, signal, sys
-from services.jobs import runner
+from dragoman.services.jobs import runner
 runner._run = lambda *_: 7
 shutil.rmtree = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)
 sys.exit(runner.main([sys.argv[1], "j1", "1", "doctor"]))

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.scheduling.entries import Capacity, Entry
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.room import Node
-from services.jobs.scheduling.rules import Rules, Usage
-from services.jobs.service import scheduler
-from services.jobs.service.scheduler import Scheduler
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.scheduling.entries import Capacity, Entry
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.room import Node
+from dragoman.services.jobs.scheduling.rules import Rules, Usage
+from dragoman.services.jobs.service import scheduler
+from dragoman.services.jobs.service.scheduler import Scheduler
+from dragoman.services.jobs.states import State
 
 
 def test_a_queue_that_follows_the_audit_trail_is_that_of_the_ledger(ledger: Ledger) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from model.errors import UserError
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.tables import Schedule
-from services.jobs.service.loop import Loop
-from services.jobs.service.schedules import MOST, Schedules, next_time
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.tables import Schedule
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.schedules import MOST, Schedules, next_time
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import words
 from tests.services.jobs.test_service import client
 

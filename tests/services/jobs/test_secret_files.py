@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from conf import compose
-from model.errors import UserError
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
-from services.jobs.up.settings import UpRoot
-from services.jobs.up.subprocesses import choose_places, endpoint, environment
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from dragoman.services.jobs.up.settings import UpRoot
+from dragoman.services.jobs.up.subprocesses import choose_places, endpoint, environment
 
 
 def test_tokens_of_files_let_in_and_a_new_one_takes_the_old_ones_place(ledger: Ledger, tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from services.jobs.client.client import JobClient
-from services.jobs.http.guard import Rate
-from services.jobs.http.parts import Parts
-from services.jobs.records import attempt_of
-from services.jobs.service.loop import Loop
-from services.jobs.states import State
-from services.jobs.up.app import create_app
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.http.guard import Rate
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.
@@ -227,7 +227,7 @@ def test_curves_are_thinned_and_steps_trained_again_count_once(loop: Loop) -> No
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("services.jobs.http.guard.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dragoman.services.jobs.http.guard.time.monotonic", lambda: now[0])
     rate = Rate(rate=2.0, burst=2)
     assert [rate.take("a") for _ in range(3)] == [0, 0, 0.5]
     now[0] = 0.5

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from model.ports import free_ports
-from services.jobs.up import serving
-from services.jobs.up.mlflow_logins import keep_admitting, logins
+from dragoman.model.ports import free_ports
+from dragoman.services.jobs.up import serving
+from dragoman.services.jobs.up.mlflow_logins import keep_admitting, logins
 
 
 def test_a_child_that_answers_late_is_told_and_waited_for(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import dragoman
-from services.jobs.client import verbs
-from services.jobs.client.client import Detail, JobClient
-from services.jobs.http.parts import Parts
-from services.jobs.up.app import create_app
+from dragoman.services.jobs.client import verbs
+from dragoman.services.jobs.client.client import Detail, JobClient
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop, words
 
 # Starlette's client would rather have the next httpx.

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from services.jobs.service.targets import signature
+from dragoman.services.jobs.service.targets import signature
 from tests.services.jobs.receivers import KEY, Received, receiving, write_key
 from tests.services.jobs.team import COMMAND, REPOSITORY, User, environment, read, serving, state, wait
 

@@ -13,14 +13,14 @@ import httpx
 import psutil
 import pytest
 
-from model.runs.spool import Spool
-from pipelines.tracking.author import user
-from pipelines.tracking.promotion import Comparison, PromoteConfig, promote, rollback
-from pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
-from pipelines.tracking.run import TrackedRun
-from pipelines.tracking.server import TrackingConfig
-from services.jobs.client.client import JobClient
-from services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
+from dragoman.model.runs.spool import Spool
+from dragoman.pipelines.tracking.author import user
+from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig, promote, rollback
+from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
+from dragoman.pipelines.tracking.run import TrackedRun
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, JOBS, Login, read_login
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 QUIET = ["service.endpoint=false", "service.tracking=false", "service.port=0", "service.ports=0", "service.cpus=1"]
@@ -33,7 +33,7 @@ def test_a_job_of_the_service_runs_on_ray_and_nothing_is_left_behind(tmp_path: P
         environment.pop(name, None)
 
     def dragoman(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "services.cli", *words]
+        command = [sys.executable, "-m", "dragoman.services.cli", *words]
         return subprocess.run(
             command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=300, check=False
         )
@@ -41,7 +41,7 @@ def test_a_job_of_the_service_runs_on_ray_and_nothing_is_left_behind(tmp_path: P
     said = tmp_path / "said"
     with said.open("w") as file:
         up = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "up", *QUIET],
+            [sys.executable, "-m", "dragoman.services.cli", "up", *QUIET],
             cwd=REPOSITORY,
             env=environment,
             stdout=file,
@@ -86,7 +86,7 @@ def test_mlflow_asks_for_a_login_from_the_first_token_on_and_jobs_have_a_lesser_
     said = tmp_path / "said"
     with said.open("w") as file:
         up = subprocess.Popen(
-            [sys.executable, "-m", "services.cli", "up", *quiet, "service.auth=disabled"],
+            [sys.executable, "-m", "dragoman.services.cli", "up", *quiet, "service.auth=disabled"],
             cwd=REPOSITORY,
             env=environment,
             stdout=file,

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from model.ranges import check_ranges
-from services.backup.making import make
-from services.backup.restoring import restore
-from services.jobs.ledger.access import Access
-from services.jobs.ledger.database import Database
-from services.jobs.ledger.ledger import Ledger
-from services.jobs.ledger.models import Models
-from services.jobs.ledger.places import Places
-from services.jobs.service.notifier import Notifier
-from services.jobs.service.schedules import Schedules
-from services.jobs.settings import ServiceConfig
-from services.jobs.states import State
+from dragoman.model.ranges import check_ranges
+from dragoman.services.backup.making import make
+from dragoman.services.backup.restoring import restore
+from dragoman.services.jobs.ledger.access import Access
+from dragoman.services.jobs.ledger.database import Database
+from dragoman.services.jobs.ledger.ledger import Ledger
+from dragoman.services.jobs.ledger.models import Models
+from dragoman.services.jobs.ledger.places import Places
+from dragoman.services.jobs.service.notifier import Notifier
+from dragoman.services.jobs.service.schedules import Schedules
+from dragoman.services.jobs.settings import ServiceConfig
+from dragoman.services.jobs.states import State
 from tests.services.backup.home import config_of
 from tests.services.jobs.conftest import postgres, url
 

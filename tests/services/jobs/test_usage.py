@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from conf import showing
-from model.files import exclusive
-from model.usage.points import PointsFile
-from model.usage.recorder import VARIABLE, Order
-from services.jobs.ledger.tables import Job
-from services.jobs.records import attempt_of
-from services.jobs.service.loop import Loop
-from services.jobs.service.usage import read_machines, read_use
-from services.jobs.states import State
+from dragoman.conf import showing
+from dragoman.model.files import exclusive
+from dragoman.model.usage.points import PointsFile
+from dragoman.model.usage.recorder import VARIABLE, Order
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.usage import read_machines, read_use
+from dragoman.services.jobs.states import State
 from tests.services.jobs.processes import RUNNER, words
 
 REPOSITORY = Path(__file__).resolve().parents[3]

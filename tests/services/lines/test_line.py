@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from services.lines.entries import main
+from dragoman.services.lines.entries import main
 
 LINE = """
 vars:
@@ -156,7 +156,7 @@ def test_a_mistake_in_the_file_leaves_nothing_behind(tmp_path: Path, capfd: pyte
 def test_two_processes_do_not_work_on_one_line(line: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fcntl
 
-    from services.lines import line as module
+    from dragoman.services.lines import line as module
 
     monkeypatch.setattr(module.time, "sleep", lambda _: None)
     descriptor = os.open(home / "lines" / "tiny" / ".lock", os.O_RDWR)

@@ -5,13 +5,13 @@ from typing import Any, cast
 
 import pytest
 
-from model.errors import ServiceError
-from services.jobs.client.client import JobClient
-from services.jobs.client.settings import JobsConfig
-from services.jobs.states import State
-from services.lines.board import Board
-from services.lines.queued import run_queued
-from services.lines.recipe import Step
+from dragoman.model.errors import ServiceError
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.client.settings import JobsConfig
+from dragoman.services.jobs.states import State
+from dragoman.services.lines.board import Board
+from dragoman.services.lines.queued import run_queued
+from dragoman.services.lines.recipe import Step
 
 
 class Service:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from services.lines.recipe import RECIPES, Step, find_recipe, read_line
-from services.lines.records import Records
+from dragoman.model.errors import UserError
+from dragoman.services.lines.recipe import RECIPES, Step, find_recipe, read_line
+from dragoman.services.lines.records import Records
 
 LINE = """
 vars:

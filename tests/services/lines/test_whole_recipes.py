@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from model.files import file_sha256
+from dragoman.model.files import file_sha256
 
 pytestmark = pytest.mark.long
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from model.settings import DecodeConfig
-from services.models.catalogue import Catalogue, NotServedError
-from services.models.loaded_model import LoadedModel
-from services.models.origin import Origin
-from services.models.served import Served
+from dragoman.model.settings import DecodeConfig
+from dragoman.services.models.catalogue import Catalogue, NotServedError
+from dragoman.services.models.loaded_model import LoadedModel
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.served import Served
 
 
 @dataclass

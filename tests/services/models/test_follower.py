@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from services.models.follower import Follower
-from services.models.registry import ModelVersion
+from dragoman.model.errors import UserError
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.registry import ModelVersion
 
 
 @dataclass
@@ -159,7 +159,7 @@ def test_a_swap_forgets_the_old_model_and_returns_its_memory(shelf: Shelf, monke
     def count() -> None:
         alive.append(sum(one() is not None for one in old))
 
-    monkeypatch.setattr("services.models.follower.return_freed", count)
+    monkeypatch.setattr("dragoman.services.models.follower.return_freed", count)
     following = Follower(shelf, "m", load)
     for version in map(str, range(5)):
         shelf.version = version

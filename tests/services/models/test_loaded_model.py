@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from model.bundles.translation import save_bundle
-from model.errors import UserError
-from model.inference.translator import Translation
-from model.networks.transformer import Transformer, TransformerConfig
-from model.settings import DecodeConfig
-from model.text.tokenizer import TokenizerConfig
-from model.text.tokenizers import train_pair
-from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import InferenceQueue
-from services.models.follower import Follower
-from services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model, load_several
-from services.models.origin import Origin
-from services.models.registry import ModelVersion
+from dragoman.model.bundles.translation import save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Translation
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.settings import DecodeConfig
+from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.models.follower import Follower
+from dragoman.services.models.loaded_model import LoadedModel, check_answers, chosen_decode, load_model, load_several
+from dragoman.services.models.origin import Origin
+from dragoman.services.models.registry import ModelVersion
 
 MakeBundle = Callable[..., Path]
 

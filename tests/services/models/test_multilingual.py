@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.translation import load_bundle, save_bundle
-from model.errors import UserError
-from model.inference.translator import open_translator
-from model.networks.transformer import Transformer, TransformerConfig
-from model.text.tokenizer import EOS, TokenizerConfig
-from model.text.tokenizers import train_pair
-from services.commands.translate import into
-from services.models.catalogue import Catalogue, NotServedError
-from services.models.loaded_model import LoadedModel, load_model
-from services.models.served import Served
+from dragoman.model.bundles.translation import load_bundle, save_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import open_translator
+from dragoman.model.networks.transformer import Transformer, TransformerConfig
+from dragoman.model.text.tokenizer import EOS, TokenizerConfig
+from dragoman.model.text.tokenizers import train_pair
+from dragoman.services.commands.translate import into
+from dragoman.services.models.catalogue import Catalogue, NotServedError
+from dragoman.services.models.loaded_model import LoadedModel, load_model
+from dragoman.services.models.served import Served
 from tests.services.conftest import LINES
 from tests.services.models.test_catalogue import Shelf
 

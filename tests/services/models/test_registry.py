@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import ServiceError, UserError
-from pipelines.tracking.server import TrackingConfig
-from services.models.registry import ModelVersion, Registry, bundle_within
-from services.models.source import Loader
-from services.settings import ModelSource
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.pipelines.tracking.server import TrackingConfig
+from dragoman.services.models.registry import ModelVersion, Registry, bundle_within
+from dragoman.services.models.source import Loader
+from dragoman.services.settings import ModelSource
 
 
 def test_an_alias_is_resolved_and_its_bundle_fetched_once(tracking: TrackingConfig, tmp_path: Path) -> None:

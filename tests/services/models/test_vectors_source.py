@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from services.models.registry import ModelVersion, Registry
-from services.models.source import Loader
-from services.models.vectors_source import VectorsLoader
-from services.settings import ModelSource
+from dragoman.model.errors import UserError
+from dragoman.services.models.registry import ModelVersion, Registry
+from dragoman.services.models.source import Loader
+from dragoman.services.models.vectors_source import VectorsLoader
+from dragoman.services.settings import ModelSource
 
 
 class Shelf:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from services.models.registry import Registry
-from services.sweeps.parent import Parent
-from services.sweeps.sweep import _ensure_end
+from dragoman.model.errors import UserError
+from dragoman.services.models.registry import Registry
+from dragoman.services.sweeps.parent import Parent
+from dragoman.services.sweeps.sweep import _ensure_end
 
 RUN = "7" * 32
 

@@ -7,16 +7,16 @@ from typing import Any
 import optuna
 import pytest
 
-from model.errors import UserError
-from services.jobs.client.client import JobClient
-from services.jobs.http.parts import Parts
-from services.jobs.service.loop import Loop
-from services.jobs.up.app import create_app
-from services.sweeps.pictures import draw, importance
-from services.sweeps.search import Search
-from services.sweeps.settings import SweepConfig
-from services.sweeps.space import Space, read_space
-from services.sweeps.study import finished, most_trials, open_study, quiet_optuna, table
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.client.client import JobClient
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.up.app import create_app
+from dragoman.services.sweeps.pictures import draw, importance
+from dragoman.services.sweeps.search import Search
+from dragoman.services.sweeps.settings import SweepConfig
+from dragoman.services.sweeps.space import Space, read_space
+from dragoman.services.sweeps.study import finished, most_trials, open_study, quiet_optuna, table
 from tests.services.jobs import processes
 
 pytestmark = [

@@ -3,10 +3,10 @@
 import pytest
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from conf import compose
-from model.errors import UserError
-from services.sweeps import entries
-from services.sweeps.space import read_space
+from dragoman.conf import compose
+from dragoman.model.errors import UserError
+from dragoman.services.sweeps import entries
+from dragoman.services.sweeps.space import read_space
 
 
 def test_every_form_of_a_sweep_becomes_a_distribution() -> None:

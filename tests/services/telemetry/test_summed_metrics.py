@@ -5,7 +5,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.telemetry.summed_metrics import SummedMetrics
+from dragoman.services.telemetry.summed_metrics import SummedMetrics
 
 
 def own(asked: int, waiting: int, name: str = 'de"\n') -> bytes:

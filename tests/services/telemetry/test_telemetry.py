@@ -10,11 +10,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client.parser import text_string_to_metric_families
 
-from model.errors import UserError
-from services.telemetry.http_metrics import HttpMetrics
-from services.telemetry.spans import tell
-from services.telemetry.telemetry import Telemetry, current
-from services.telemetry.traceparent import TraceParent, check_address, parse, read_environment
+from dragoman.model.errors import UserError
+from dragoman.services.telemetry.http_metrics import HttpMetrics
+from dragoman.services.telemetry.spans import tell
+from dragoman.services.telemetry.telemetry import Telemetry, current
+from dragoman.services.telemetry.traceparent import TraceParent, check_address, parse, read_environment
 
 # Starlette's client would rather have the next httpx.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")

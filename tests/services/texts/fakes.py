@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from model.alignment.attention_map import END, AttentionMap
-from model.inference.translator import Alternative, Translation
-from services.texts.prepare import Prepared, Rebuilt, pending
-from services.texts.stand_ins import NAMES, StandIns
+from dragoman.model.alignment.attention_map import END, AttentionMap
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.services.texts.prepare import Prepared, Rebuilt, pending
+from dragoman.services.texts.stand_ins import NAMES, StandIns
 
 STAND_INS = StandIns(
     tuple((name, (name,)) for name in NAMES), (("three", ("drei",)), ("four", ("vier",)), ("five", ("fünf",)))

@@ -14,13 +14,13 @@ import pptx
 import pytest
 from lxml import etree
 
-from model.alignment.attention_map import END, AttentionMap
-from model.errors import UserError
-from model.inference.translator import Alternative, Translation
-from services.texts.documents.document import Document, DocumentError
-from services.texts.documents.kinds import KINDS, ending_of, read_document
-from services.texts.prepare import pending, prepare
-from services.texts.stand_ins import NAMES, StandIns
+from dragoman.model.alignment.attention_map import END, AttentionMap
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.services.texts.documents.document import Document, DocumentError
+from dragoman.services.texts.documents.kinds import KINDS, ending_of, read_document
+from dragoman.services.texts.prepare import pending, prepare
+from dragoman.services.texts.stand_ins import NAMES, StandIns
 
 STAND_INS = StandIns(tuple((name, (name,)) for name in NAMES), ())
 Translate = Callable[[str], str]
@@ -543,7 +543,7 @@ def test_elements_are_nested_as_deep_as_in_a_text(name: str, content: Callable[[
 
 
 def test_members_are_not_unpacked_before_their_sizes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.texts.documents.archive.MOST_BYTES", 100)
+    monkeypatch.setattr("dragoman.services.texts.documents.archive.MOST_BYTES", 100)
     with pytest.raises(DocumentError, match="bytes when unpacked; at most 100 are allowed"):
         read_document("a.docx", make_docx())
 

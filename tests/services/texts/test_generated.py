@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.errors import UserError
-from services.texts.options import FORMATS, TextOptions
-from services.texts.prepare import pending, prepare
+from dragoman.model.errors import UserError
+from dragoman.services.texts.options import FORMATS, TextOptions
+from dragoman.services.texts.prepare import pending, prepare
 from tests.services.texts.fakes import FAKES, identity, translate
 
 COUNT = 1000

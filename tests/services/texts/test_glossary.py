@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from services.texts.glossary import Glossary, read_glossary
-from services.texts.stems import stem
-from services.texts.tbx import read_tbx
+from dragoman.model.errors import UserError
+from dragoman.services.texts.glossary import Glossary, read_glossary
+from dragoman.services.texts.stems import stem
+from dragoman.services.texts.tbx import read_tbx
 from tests.services.texts.test_texts import translate
 
 TBX = """<?xml version="1.0" encoding="UTF-8"?>

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from model.errors import UserError
-from services.texts.options import TextOptions
-from services.texts.prepare import prepare
+from dragoman.model.errors import UserError
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import prepare
 
 MARKDOWN = TextOptions(format="markdown")
 

@@ -5,11 +5,11 @@ import random
 import pytest
 import regex
 
-from model.text import loops, sentences
-from services.texts import segmentation
-from services.texts.options import TextOptions
-from services.texts.protected import find_masks
-from services.texts.runs import Run
+from dragoman.model.text import loops, sentences
+from dragoman.services.texts import segmentation
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.protected import find_masks
+from dragoman.services.texts.runs import Run
 
 NEVER, ALWAYS = regex.compile(r"(?!)"), regex.compile("")
 PIECES = [

@@ -1,9 +1,9 @@
 """Texts of a few words, quotes and brackets, and stand-ins of models that copy no name."""
 
-from model.inference.translator import Alternative, Translation
-from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, pending, prepare
-from services.texts.stand_ins import find_stand_ins
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import Prepared, pending, prepare
+from dragoman.services.texts.stand_ins import find_stand_ins
 from tests.services.texts.test_texts import translate
 
 

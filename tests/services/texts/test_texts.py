@@ -5,13 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from model.alignment.attention_map import END, AttentionMap
-from model.errors import UserError
-from model.inference.translator import Alternative, Translation
-from services.texts.glossary import Glossary
-from services.texts.options import TextOptions
-from services.texts.prepare import Prepared, Rebuilt, pending, prepare
-from services.texts.stand_ins import StandIns, find_stand_ins
+from dragoman.model.alignment.attention_map import END, AttentionMap
+from dragoman.model.errors import UserError
+from dragoman.model.inference.translator import Alternative, Translation
+from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.prepare import Prepared, Rebuilt, pending, prepare
+from dragoman.services.texts.stand_ins import StandIns, find_stand_ins
 from tests.services.texts.fakes import STAND_INS, identity
 
 WORDS = {"the": "der", "dog": "hund", "sees": "sieht", "man": "mann", "sleeps": "schläft", "two": "zwei", "old": "alte"}

@@ -1,6 +1,6 @@
 """The types of the REST interface, by resource; OpenAPI and the client are made from them."""
 
-from services.jobs.service.schemas.cluster import (
+from dragoman.services.jobs.service.schemas.cluster import (
     BillRow,
     EndpointView,
     Expired,
@@ -13,7 +13,7 @@ from services.jobs.service.schemas.cluster import (
     ServedModel,
     StatusView,
 )
-from services.jobs.service.schemas.jobs import (
+from dragoman.services.jobs.service.schemas.jobs import (
     KEYS,
     AttemptView,
     ChangeView,
@@ -29,8 +29,8 @@ from services.jobs.service.schemas.jobs import (
     UsageView,
     WhyView,
 )
-from services.jobs.service.schemas.kept import PresetView, ScheduleView
-from services.jobs.service.schemas.people import (
+from dragoman.services.jobs.service.schemas.kept import PresetView, ScheduleView
+from dragoman.services.jobs.service.schemas.people import (
     AuditPage,
     AuditQuery,
     AuditView,
@@ -51,7 +51,7 @@ from services.jobs.service.schemas.people import (
     TokenRequest,
     TokenView,
 )
-from services.jobs.service.schemas.requests import (
+from dragoman.services.jobs.service.schemas.requests import (
     AfterRequest,
     ArrayRequest,
     Command,
@@ -63,7 +63,7 @@ from services.jobs.service.schemas.requests import (
     ScheduleRequest,
     Submission,
 )
-from services.jobs.service.schemas.words import (
+from dragoman.services.jobs.service.schemas.words import (
     LONGEST_NOTE,
     NAME,
     JobId,

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from services.jobs.keep_settings import KeepConfig
-from services.jobs.service.retention import Due
-from services.jobs.service.schemas.words import ProjectOrNone, Strict, View
+from dragoman.services.jobs.keep_settings import KeepConfig
+from dragoman.services.jobs.service.retention import Due
+from dragoman.services.jobs.service.schemas.words import ProjectOrNone, Strict, View
 
 
 class ModelRequest(Strict):

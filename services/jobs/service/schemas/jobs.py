@@ -6,14 +6,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 from sqlalchemy import ColumnElement
 
-from services.jobs.ledger.access import OTHERS, Person
-from services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from services.jobs.ledger.tables import Change, Note, Notice
-from services.jobs.service.schemas.words import Moment, Owner, SavedName, Strict, Tag, View
-from services.jobs.service.targets import shown
-from services.jobs.service.usage import Use
-from services.jobs.states import State
-from services.jobs.views import Job, JobHistory
+from dragoman.services.jobs.ledger.access import OTHERS, Person
+from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
+from dragoman.services.jobs.ledger.tables import Change, Note, Notice
+from dragoman.services.jobs.service.schemas.words import Moment, Owner, SavedName, Strict, Tag, View
+from dragoman.services.jobs.service.targets import shown
+from dragoman.services.jobs.service.usage import Use
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.views import Job, JobHistory
 
 
 class JobQuery(Strict):

@@ -2,9 +2,9 @@
 
 from pydantic import BaseModel
 
-from services.jobs.ledger.tables import Saved, Schedule
-from services.jobs.service.schemas.words import View
-from services.jobs.states import Priority
+from dragoman.services.jobs.ledger.tables import Saved, Schedule
+from dragoman.services.jobs.service.schemas.words import View
+from dragoman.services.jobs.states import Priority
 
 
 class ScheduleView(View):

@@ -4,11 +4,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, field_validator
 
-from services.jobs.ledger.access import Role
-from services.jobs.ledger.audit import STATUS, AuditFilter
-from services.jobs.ledger.filters import moment_of
-from services.jobs.ledger.projects import Rank
-from services.jobs.service.schemas.words import NAME, Moment, Owner, SavedName, Strict, View
+from dragoman.services.jobs.ledger.access import Role
+from dragoman.services.jobs.ledger.audit import STATUS, AuditFilter
+from dragoman.services.jobs.ledger.filters import moment_of
+from dragoman.services.jobs.ledger.projects import Rank
+from dragoman.services.jobs.service.schemas.words import NAME, Moment, Owner, SavedName, Strict, View
 
 
 class QuotaRequest(Strict):

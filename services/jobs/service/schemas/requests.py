@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from services.jobs.options import MOST_RUNS
-from services.jobs.planning.refusals import LONGEST, MOST_WORDS
-from services.jobs.service.schemas.words import LONGEST_NOTE, NAME, JobId, ProjectOrNone, Strict, Tag
-from services.jobs.states import Priority
+from dragoman.services.jobs.options import MOST_RUNS
+from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
+from dragoman.services.jobs.service.schemas.words import LONGEST_NOTE, NAME, JobId, ProjectOrNone, Strict, Tag
+from dragoman.services.jobs.states import Priority
 
 
 class Command(Strict):

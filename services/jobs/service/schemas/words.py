@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.errors import UserError
+from dragoman.model.errors import UserError
 
 LONGEST_NOTE = 2000  # characters
 NAME = r"^[\w.+-]+$"

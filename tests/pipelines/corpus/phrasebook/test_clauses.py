@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pipelines.corpus.phrasebook.clauses import (
+from dragoman.pipelines.corpus.phrasebook.clauses import (
     Clause,
     english_clause,
     german_final,
@@ -13,13 +13,13 @@ from pipelines.corpus.phrasebook.clauses import (
     imperative_clause,
     infinitive_clause,
 )
-from pipelines.corpus.phrasebook.draft import Draft, nouns_with, places_with
-from pipelines.corpus.phrasebook.function_words import MODALS, PRONOUNS
-from pipelines.corpus.phrasebook.inflection import Case
-from pipelines.corpus.phrasebook.noun_phrases import noun_phrase, pronoun_phrase, with_preposition
-from pipelines.corpus.phrasebook.statements import relative_phrase
-from pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
-from pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, fixed, text_of, tidy, tokens
+from dragoman.pipelines.corpus.phrasebook.draft import Draft, nouns_with, places_with
+from dragoman.pipelines.corpus.phrasebook.function_words import MODALS, PRONOUNS
+from dragoman.pipelines.corpus.phrasebook.inflection import Case
+from dragoman.pipelines.corpus.phrasebook.noun_phrases import noun_phrase, pronoun_phrase, with_preposition
+from dragoman.pipelines.corpus.phrasebook.statements import relative_phrase
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, Verb
+from dragoman.pipelines.corpus.phrasebook.words import Phrase, Word, alignment_of, fixed, text_of, tidy, tokens
 
 DRAFT = Draft(Random(0))
 PLACES = frozenset({"home", "inner", "outside", "stop", "town"})

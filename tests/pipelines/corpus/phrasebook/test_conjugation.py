@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipelines.corpus.phrasebook.conjugation import read_english, read_german
-from pipelines.corpus.phrasebook.verb_table import FRAMES, SPECIAL
+from dragoman.pipelines.corpus.phrasebook.conjugation import read_english, read_german
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES, SPECIAL
 
 VERBS = {verb.german.joined: verb for frame in FRAMES.values() for verb in frame} | {
     verb.german.joined: verb for verb in SPECIAL.values()

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.corpus.phrasebook.adjectives import ADJECTIVES
-from pipelines.corpus.phrasebook.function_words import MANNERS, PRONOUNS, SUBORDINATORS
-from pipelines.corpus.phrasebook.generate import (
+from dragoman.pipelines.corpus.phrasebook.adjectives import ADJECTIVES
+from dragoman.pipelines.corpus.phrasebook.function_words import MANNERS, PRONOUNS, SUBORDINATORS
+from dragoman.pipelines.corpus.phrasebook.generate import (
     Line,
     distinct_pairs,
     generate,
@@ -19,10 +19,10 @@ from pipelines.corpus.phrasebook.generate import (
     split_of,
     write_corpus,
 )
-from pipelines.corpus.phrasebook.nouns import NOUNS
-from pipelines.corpus.phrasebook.places import NAMES, PLACE_ROWS, TOWNS
-from pipelines.corpus.phrasebook.verb_table import FRAMES
-from pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.phrasebook.nouns import NOUNS
+from dragoman.pipelines.corpus.phrasebook.places import NAMES, PLACE_ROWS, TOWNS
+from dragoman.pipelines.corpus.phrasebook.verb_table import FRAMES
+from dragoman.pipelines.corpus.phrasebook.words import tokens
 
 PAIRS = 8000
 
@@ -96,7 +96,7 @@ def test_the_whole_lexicon_is_used(corpus: dict[str, list[Line]]) -> None:
 
 
 def test_same_seed_same_bytes_whatever_the_hash_seed(tmp_path: Path) -> None:
-    program = "import sys; from pathlib import Path; from pipelines.corpus.phrasebook import write_corpus; "
+    program = "import sys; from pathlib import Path; from dragoman.pipelines.corpus.phrasebook import write_corpus; "
     program += "write_corpus(Path(sys.argv[1]), 300, 9, True)"
     outputs = []
     for hash_seed in ("1", "2"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.corpus.phrasebook.inflection import (
+from dragoman.pipelines.corpus.phrasebook.inflection import (
     CONTRACTIONS,
     Case,
     Ending,
@@ -13,8 +13,8 @@ from pipelines.corpus.phrasebook.inflection import (
     noun,
     relative,
 )
-from pipelines.corpus.phrasebook.nouns import NOUNS
-from pipelines.corpus.phrasebook.places import PLACE_ROWS
+from dragoman.pipelines.corpus.phrasebook.nouns import NOUNS
+from dragoman.pipelines.corpus.phrasebook.places import PLACE_ROWS
 
 CASES: tuple[Case, ...] = ("nom", "acc", "dat", "gen")
 FORMS = "mfnp"

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from pipelines.corpus.phrasebook.sentences import Pair, sentence
-from pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.phrasebook.sentences import Pair, sentence
+from dragoman.pipelines.corpus.phrasebook.words import tokens
 
 TWO_WAY_MISTAKES = re.compile(r"\b(in dem|an dem|von dem|zu dem|zu der|in das|an das)\b")
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from pipelines.evaluation.labels.comparison import compare, mcnemar
-from pipelines.evaluation.labels.evaluation import LabelEvaluation, report
-from pipelines.evaluation.labels.plots import pictures
-from pipelines.evaluation.labels.scores import (
+from dragoman.model.errors import UserError
+from dragoman.pipelines.evaluation.labels.comparison import compare, mcnemar
+from dragoman.pipelines.evaluation.labels.evaluation import LabelEvaluation, report
+from dragoman.pipelines.evaluation.labels.plots import pictures
+from dragoman.pipelines.evaluation.labels.scores import (
     are_spans,
     calibration,
     calibration_error,

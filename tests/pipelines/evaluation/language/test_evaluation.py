@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
-from model.errors import UserError
-from model.networks.architectures import any_network, model_config
-from model.networks.language_network import BEFORE, LanguageNetwork
-from model.shards.manifest import Manifest, write_manifest
-from model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
-from model.text.tokenizers import train
-from pipelines.evaluation.language.comparison import compare, paired
-from pipelines.evaluation.language.evaluation import evaluate_text_bundle, report, write_text_evaluation
-from pipelines.evaluation.language.lines import Lines
-from pipelines.evaluation.language.plots import curves, surprise_by_line
+from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, model_config
+from dragoman.model.networks.language_network import BEFORE, LanguageNetwork
+from dragoman.model.shards.manifest import Manifest, write_manifest
+from dragoman.model.text.tokenizer import EOS, MASK, Tokenizer, TokenizerConfig
+from dragoman.model.text.tokenizers import train
+from dragoman.pipelines.evaluation.language.comparison import compare, paired
+from dragoman.pipelines.evaluation.language.evaluation import evaluate_text_bundle, report, write_text_evaluation
+from dragoman.pipelines.evaluation.language.lines import Lines
+from dragoman.pipelines.evaluation.language.plots import curves, surprise_by_line
 
 TEXT = [
     "the cat sat on the mat and looked at the dog",
@@ -169,7 +169,7 @@ def test_a_split_that_is_not_there_is_named(tmp_path: Path, shards: Path) -> Non
 
 
 def test_masks_are_filled(tmp_path: Path) -> None:
-    from model.decoding.fill_mask import fill_masks, masked_ids
+    from dragoman.model.decoding.fill_mask import fill_masks, masked_ids
 
     found = bundle(tmp_path, "bert", 1, "words")
     ids = masked_ids(found.tokenizer, "the <mask> sat on <mask>")

@@ -13,24 +13,24 @@ import numpy as np
 import pytest
 import torch
 
-from model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
-from model.errors import UserError
-from model.networks.architectures import any_network, architecture, model_config
-from model.settings import LossConfig
-from model.shards.manifest import Manifest, write_manifest
-from model.text.normalise import normalise
-from model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
-from model.text.tokenizers import train
-from model.text.words import WordRules, WordTokenizer
-from pipelines.evaluation.language.comparison import compare
-from pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle, report
-from pipelines.evaluation.language.held_out import span_batches, views
-from pipelines.evaluation.language.lines import Lines
-from pipelines.evaluation.language.spelling import END, SYMBOLS, SpacingCode, SpellingCode, spelling_nats
-from pipelines.tasks.language_release import judge
-from pipelines.tracking.promotion import PromoteConfig
-from pipelines.tracking.registry import Version
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.bundles.language import TextBundle, load_text_bundle, save_text_bundle
+from dragoman.model.errors import UserError
+from dragoman.model.networks.architectures import any_network, architecture, model_config
+from dragoman.model.settings import LossConfig
+from dragoman.model.shards.manifest import Manifest, write_manifest
+from dragoman.model.text.normalise import normalise
+from dragoman.model.text.tokenizer import Kind, Tokenizer, TokenizerConfig
+from dragoman.model.text.tokenizers import train
+from dragoman.model.text.words import WordRules, WordTokenizer
+from dragoman.pipelines.evaluation.language.comparison import compare
+from dragoman.pipelines.evaluation.language.evaluation import TextEvaluation, evaluate_text_bundle, report
+from dragoman.pipelines.evaluation.language.held_out import span_batches, views
+from dragoman.pipelines.evaluation.language.lines import Lines
+from dragoman.pipelines.evaluation.language.spelling import END, SYMBOLS, SpacingCode, SpellingCode, spelling_nats
+from dragoman.pipelines.tasks.language_release import judge
+from dragoman.pipelines.tracking.promotion import PromoteConfig
+from dragoman.pipelines.tracking.registry import Version
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 
 def rare_words(count: int, seed: int) -> list[str]:

@@ -9,10 +9,10 @@ import torch
 import yaml
 from safetensors.torch import load_file, save_file
 
-from model.errors import UserError
-from pipelines.evaluation.sets.comet import Comet, sparsemax
-from pipelines.evaluation.sets.read import HeldOutSet
-from pipelines.evaluation.sets.scores import score_set
+from dragoman.model.errors import UserError
+from dragoman.pipelines.evaluation.sets.comet import Comet, sparsemax
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
+from dragoman.pipelines.evaluation.sets.scores import score_set
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (the extra comet)")
 WORDS = ["<s>", "<pad>", "</s>", "<unk>", *["a", "dog", "runs", "der", "Hund", "rennt", "ein", "Haus", "steht", "hier"]]

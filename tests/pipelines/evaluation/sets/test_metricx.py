@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.errors import UserError
-from pipelines.evaluation.sets.metricx import TEXTS, MetricX
-from pipelines.evaluation.sets.read import HeldOutSet
-from pipelines.evaluation.sets.scores import score_set
-from pipelines.settings import MetricXForm
+from dragoman.model.errors import UserError
+from dragoman.pipelines.evaluation.sets.metricx import TEXTS, MetricX
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet
+from dragoman.pipelines.evaluation.sets.scores import score_set
+from dragoman.pipelines.settings import MetricXForm
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (the extra comet)")
 PIECES = "<pad> </s> <unk> source candidate reference : a dog runs der Hund rennt ein Haus"
@@ -80,7 +80,7 @@ def test_answers_are_bounded_and_do_not_depend_on_their_company(tmp_path: Path) 
 
 
 def test_a_long_text_loses_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.evaluation.sets import metricx
+    from dragoman.pipelines.evaluation.sets import metricx
 
     monkeypatch.setitem(metricx.LONGEST, "metricx-24", 6)
     metric = MetricX(write_folder(tmp_path), "metricx-24", CPU)

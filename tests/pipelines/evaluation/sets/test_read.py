@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from model.errors import UserError
-from model.files import file_sha256
-from model.shards.manifest import Manifest, MixedPart, write_manifest
-from pipelines.evaluation.sets.read import HeldOutSet, read_sets
+from dragoman.model.errors import UserError
+from dragoman.model.files import file_sha256
+from dragoman.model.shards.manifest import Manifest, MixedPart, write_manifest
+from dragoman.pipelines.evaluation.sets.read import HeldOutSet, read_sets
 
 LANGUAGES = ("en", "de")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.word_vectors import analogies
-from pipelines.evaluation.word_vectors.analogies import answer, read_analogies, score_analogies
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.evaluation.word_vectors import analogies
+from dragoman.pipelines.evaluation.word_vectors.analogies import answer, read_analogies, score_analogies
 
 
 def random_embeddings(size: int = 40, seed: int = 4) -> Embeddings:

@@ -5,12 +5,17 @@ import pytest
 from scipy.sparse import eye
 from scipy.stats import spearmanr
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.word_vectors.comparison import METRICS, method_table, restrict_to_shared_words, significance
-from pipelines.evaluation.word_vectors.evaluation import Sets
-from pipelines.evaluation.word_vectors.similarity import SimilaritySet
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.evaluation.word_vectors.comparison import (
+    METRICS,
+    method_table,
+    restrict_to_shared_words,
+    significance,
+)
+from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets
+from dragoman.pipelines.evaluation.word_vectors.similarity import SimilaritySet
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 WORDS = [f"w{i}" for i in range(60)]
 RNG = np.random.default_rng(6)

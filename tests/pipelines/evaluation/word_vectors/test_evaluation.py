@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.word_vectors.evaluation import evaluate_embeddings, read_sets, report
-from pipelines.word_vectors.settings import EvaluateVectors
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.evaluation.word_vectors.evaluation import evaluate_embeddings, read_sets, report
+from dragoman.pipelines.word_vectors.settings import EvaluateVectors
 
 WORDS = ["east", "north", "west", "northeast", "Rome"]
 PLANE = Embeddings(WORDS, None, np.array([[1, 0], [0, 1], [-1, 0], [0.8, 0.6], [0.1, 0.2]]))

@@ -9,14 +9,21 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.sparse import eye
 
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.labels import place_labels
-from model.word_vectors.projection import project
-from pipelines.evaluation.word_vectors.analogies import AnalogyScore
-from pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
-from pipelines.evaluation.word_vectors.plots import all_pictures, analogy_steps, losses, methods, projection, scores
-from pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms
-from pipelines.evaluation.word_vectors.similarity import SimilarityScore, SimilaritySet
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.labels import place_labels
+from dragoman.model.word_vectors.projection import project
+from dragoman.pipelines.evaluation.word_vectors.analogies import AnalogyScore
+from dragoman.pipelines.evaluation.word_vectors.evaluation import Sets, VectorsEvaluation
+from dragoman.pipelines.evaluation.word_vectors.plots import (
+    all_pictures,
+    analogy_steps,
+    losses,
+    methods,
+    projection,
+    scores,
+)
+from dragoman.pipelines.evaluation.word_vectors.projections import best_pairs, drawn_words, groups, parallelograms
+from dragoman.pipelines.evaluation.word_vectors.similarity import SimilarityScore, SimilaritySet
 
 RNG = np.random.default_rng(3)
 NO_SETS = Sets([], {})
@@ -53,7 +60,7 @@ def test_labels_do_not_overlap() -> None:
 
 
 def test_a_label_lies_away_from_the_other_end() -> None:
-    from pipelines.tracking.plots import panels
+    from dragoman.pipelines.tracking.plots import panels
 
     _, (axis,) = panels(1, 1, (5.0, 4.0), "two")
     points = np.array([[0.0, 0.0], [1.0, 0.0]])

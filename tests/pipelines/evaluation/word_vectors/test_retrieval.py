@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from model.errors import UserError
-from model.text.tokenizer import SPECIAL
-from model.word_vectors.counting import one_hot
-from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.word_vectors import retrieval as module
-from pipelines.evaluation.word_vectors.retrieval import Ranks, held_out, ranks_of, retrieval, weightings
+from dragoman.model.errors import UserError
+from dragoman.model.text.tokenizer import SPECIAL
+from dragoman.model.word_vectors.counting import one_hot
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.evaluation.word_vectors import retrieval as module
+from dragoman.pipelines.evaluation.word_vectors.retrieval import Ranks, held_out, ranks_of, retrieval, weightings
 
 WORDS = ["a", "b", "c", "d"]
 
@@ -42,7 +42,7 @@ def test_many_queries_go_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, candidates = rng.normal(size=(2, 50, 6)).astype(np.float32)
     right = rng.permutation(50)
     whole = ranks_of(queries, candidates, right)
-    monkeypatch.setattr("model.word_vectors.search.BLOCK_BYTES", 8 * 50 * 7)
+    monkeypatch.setattr("dragoman.model.word_vectors.search.BLOCK_BYTES", 8 * 50 * 7)
     np.testing.assert_array_equal(ranks_of(queries, candidates, right), whole)
 
 

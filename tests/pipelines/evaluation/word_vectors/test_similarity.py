@@ -13,10 +13,15 @@ import pyarrow.parquet
 import pytest
 from scipy.stats import spearmanr
 
-from model.errors import UserError
-from model.word_vectors.embeddings import Embeddings
-from pipelines.evaluation.word_vectors.analogies import read_analogies
-from pipelines.evaluation.word_vectors.similarity import read_similarity, score_similarity, spearman, weighted_spearman
+from dragoman.model.errors import UserError
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.pipelines.evaluation.word_vectors.analogies import read_analogies
+from dragoman.pipelines.evaluation.word_vectors.similarity import (
+    read_similarity,
+    score_similarity,
+    spearman,
+    weighted_spearman,
+)
 
 PAIRS = {
     "EN-MC-30": 30, "EN-MEN-TR-3k": 3000, "EN-MTurk-287": 287, "EN-MTurk-771": 771, "EN-RG-65": 65,

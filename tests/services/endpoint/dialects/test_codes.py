@@ -7,13 +7,13 @@ from typing import Any
 import httpx
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.documents.documents import Documents
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
-from services.endpoint.memory import Memory
-from services.endpoint.memory_store import MemoryStore
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.glossaries import Glossaries
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.endpoint.memory import Memory
+from dragoman.services.endpoint.memory_store import MemoryStore
 from tests.services.endpoint.conftest import Stage
 
 ENGLISH = ("EN", "EN-us", "en_GB", "eng", "en-Latn-US")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 KEY = "0" * 8

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.documents.documents import Documents
-from services.endpoint.glossaries import Dictionary, Glossaries
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.glossaries import Dictionary, Glossaries
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 TEXT = b"The dog sees.\n\nThe man reads.\n"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.glossaries import Glossaries
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 UNKNOWN = "96ab91fd-e715-41a1-adeb-5d701f84a483"

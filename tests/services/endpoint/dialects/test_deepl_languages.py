@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.endpoint.app import create_app
-from services.endpoint.documents.documents import Documents
+from dragoman.services.endpoint.app import create_app
+from dragoman.services.endpoint.documents.documents import Documents
 from tests.services.endpoint.conftest import Stage
 
 REST = ["glossary", "tag_handling"]  # no formality: no model here has it

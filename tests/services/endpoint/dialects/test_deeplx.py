@@ -1,6 +1,6 @@
 """DeepLX's route, which is LibreTranslate's: POST /translate."""
 
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 

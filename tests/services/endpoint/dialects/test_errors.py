@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.endpoint.answer import OVER_QUOTA, refusal
+from dragoman.services.endpoint.answer import OVER_QUOTA, refusal
 from tests.services.endpoint.conftest import Stage
 
 

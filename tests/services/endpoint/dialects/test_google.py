@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 V2 = "/language/translate/v2"

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.endpoint.batcher import Batcher
-from services.endpoint.inference_queue import InferenceQueue
-from services.endpoint.keys import Keys
-from services.models.loaded_encoder import LoadedEncoder
-from services.models.origin import Origin
+from dragoman.services.endpoint.batcher import Batcher
+from dragoman.services.endpoint.inference_queue import InferenceQueue
+from dragoman.services.endpoint.keys import Keys
+from dragoman.services.models.loaded_encoder import LoadedEncoder
+from dragoman.services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
 
 

@@ -5,9 +5,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from services.endpoint.glossaries import Glossaries
-from services.endpoint.key_store import KeyStore
-from services.endpoint.keys import Keys
+from dragoman.services.endpoint.glossaries import Glossaries
+from dragoman.services.endpoint.key_store import KeyStore
+from dragoman.services.endpoint.keys import Keys
 from tests.services.endpoint.conftest import Stage
 
 KEY = "k" * 8

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.jobs.ledger.audit import Audit
-from services.jobs.ledger.notes import Notes
-from services.jobs.ledger.saved import SavedItems
-from services.jobs.ledger.tables import Job, Notice
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.audit import Audit
+from dragoman.services.jobs.ledger.notes import Notes
+from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.tables import Job, Notice
+from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_wordmap import ROYAL, bundle
 from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
 from tests.text_shards import write_text_shards

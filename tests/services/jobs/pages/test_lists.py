@@ -10,10 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from model.errors import UserError
-from services.jobs.ledger.tables import Job, Notice
-from services.jobs.pages.search import Search, read_search
-from services.jobs.states import State
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.ledger.tables import Job, Notice
+from dragoman.services.jobs.pages.search import Search, read_search
+from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_pages import names
 from tests.services.jobs.pages.world import World, csrf
 

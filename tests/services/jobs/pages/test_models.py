@@ -7,10 +7,10 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from services.jobs.ledger.tables import Job
-from services.jobs.pages import evaluated
-from services.jobs.service.tracking import Model, Move
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages import evaluated
+from dragoman.services.jobs.service.tracking import Model, Move
+from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_shards import SPLITS, change, made_by, plain
 from tests.services.jobs.pages.world import HOSTILE, PIXEL, World, csrf
 from tests.text_shards import write_text_shards

@@ -5,8 +5,8 @@ import re
 import httpx
 import pytest
 
-from services.jobs.ledger.tables import Job
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_pages import names
 from tests.services.jobs.pages.world import HOSTILE, World, csrf
 

@@ -11,14 +11,14 @@ import httpx
 import pytest
 from sqlalchemy import insert, update
 
-from conf import compose
-from services.jobs.client import table
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.curves import Journal, charts, time_chart
-from services.jobs.pages.words import between, rounded, span
-from services.jobs.records import attempt_of
-from services.jobs.service.logs import clean, cut
-from services.jobs.states import State
+from dragoman.conf import compose
+from dragoman.services.jobs.client import table
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.curves import Journal, charts, time_chart
+from dragoman.services.jobs.pages.words import between, rounded, span
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.logs import clean, cut
+from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
 from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World, csrf

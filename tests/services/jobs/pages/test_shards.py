@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from model.shards.verify import verify_once
-from services.jobs.ledger.tables import Job, Place
-from services.jobs.service import shard_records
-from services.jobs.states import State
+from dragoman.model.shards.verify import verify_once
+from dragoman.services.jobs.ledger.tables import Job, Place
+from dragoman.services.jobs.service import shard_records
+from dragoman.services.jobs.states import State
 from tests.markup import HOSTILE as HOSTILE_TEXTS
 from tests.markup import check_nothing_runs
 from tests.services.jobs.pages.world import HOSTILE, World
@@ -243,9 +243,9 @@ def test_the_pages_load_no_torch(tmp_path: Path) -> None:
     made = write_text_shards(tmp_path / "shards", SPLITS)
     script = (
         "import sys, pathlib\n"
-        "from services.jobs.pages import routes\n"
-        "from services.jobs.service.shard_folders import Folder\n"
-        "from services.jobs.service.shard_records import search_records\n"
+        "from dragoman.services.jobs.pages import routes\n"
+        "from dragoman.services.jobs.service.shard_folders import Folder\n"
+        "from dragoman.services.jobs.service.shard_records import search_records\n"
         "hits = search_records(Folder('x', pathlib.Path(sys.argv[1]), 0.0), 'train', 'giraffe', 0)\n"
         "assert len(hits.records) == 1\n"
         "print(sorted({'torch', 'mlflow', 'ray', 'webdataset'} & set(sys.modules)))\n"

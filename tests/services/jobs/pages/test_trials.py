@@ -15,11 +15,11 @@ import httpx
 import pytest
 from sqlalchemy import insert, update
 
-from services.jobs.ledger.tables import Job
-from services.jobs.pages.trial_pictures import Axis, over_time, pictures
-from services.jobs.pages.trial_shares import compute_shares
-from services.jobs.pages.trials import Trial, read_measures
-from services.jobs.states import State
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages.trial_pictures import Axis, over_time, pictures
+from dragoman.services.jobs.pages.trial_shares import compute_shares
+from dragoman.services.jobs.pages.trials import Trial, read_measures
+from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import World
 
 RUN = "5" * 32

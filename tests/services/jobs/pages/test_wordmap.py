@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from model.bundles.directory import bundle_hash
-from model.bundles.vectors import save_vectors
-from model.errors import ServiceError, UserError
-from model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
-from model.text.words import WordTokenizer
-from model.word_vectors.embeddings import Embeddings
-from model.word_vectors.word2vec import Word2VecConfig
-from services.jobs.ledger.tables import Job
-from services.jobs.pages import models
-from services.jobs.pages.wordmap import LETTER, LINE, _uncovered
-from services.jobs.service import vectors, vectors_worker
-from services.jobs.states import State
+from dragoman.model.bundles.directory import bundle_hash
+from dragoman.model.bundles.vectors import save_vectors
+from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.text.tokenizer import SPECIAL_PIECES, TokenizerPair
+from dragoman.model.text.words import WordTokenizer
+from dragoman.model.word_vectors.embeddings import Embeddings
+from dragoman.model.word_vectors.word2vec import Word2VecConfig
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.pages import models
+from dragoman.services.jobs.pages.wordmap import LETTER, LINE, _uncovered
+from dragoman.services.jobs.service import vectors, vectors_worker
+from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.world import HOSTILE, World
 
 ROYAL = ["man", "woman", "king", "queen", "apple", "pear", HOSTILE, "الكلمة"]
@@ -212,7 +212,7 @@ def test_the_process_comes_again_after_it_has_gone_and_refuses_a_crowd(
 
 def test_torch_is_not_loaded(tmp_path: Path) -> None:
     code = (
-        "import sys; from services.jobs.service.vectors_worker import Worker; "
+        "import sys; from dragoman.services.jobs.service.vectors_worker import Worker; "
         f"Worker().answer({{'folder': {str(bundle(tmp_path / 'b'))!r}, 'word': 'king', 'analogy': [], 'map': 'pca'}}); "
         "sys.exit('torch' in sys.modules)"
     )

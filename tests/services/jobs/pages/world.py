@@ -16,18 +16,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from model.usage.points import PointsFile
-from services.http.listening import bind
-from services.jobs.http.listening import serving
-from services.jobs.http.parts import Parts
-from services.jobs.ledger.tables import Job
-from services.jobs.planning.planner import Planner
-from services.jobs.records import attempt_of
-from services.jobs.service.endpoint_watch import EndpointWatch
-from services.jobs.service.loop import Loop
-from services.jobs.service.vectors import VectorsProcess
-from services.jobs.states import State
-from services.jobs.up.app import create_app
+from dragoman.model.usage.points import PointsFile
+from dragoman.services.http.listening import bind
+from dragoman.services.jobs.http.listening import serving
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.tables import Job
+from dragoman.services.jobs.planning.planner import Planner
+from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.vectors import VectorsProcess
+from dragoman.services.jobs.states import State
+from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
 
 LONG = "a-very-long-name-" * 11 + "that-ends-here"  # 201 characters

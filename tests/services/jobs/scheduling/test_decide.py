@@ -8,14 +8,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from services.jobs.scheduling.decide import decide, decide_queue, order
-from services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Start, Stop, Yield
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.room import Needs, Node
-from services.jobs.scheduling.rules import Rules, Usage
-from services.jobs.scheduling.simulate import Simulation, forecast
-from services.jobs.scheduling.why import FAR, explain
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.decide import decide, decide_queue, order
+from dragoman.services.jobs.scheduling.entries import UNKNOWN, Capacity, Entry, Quota, Start, Stop, Yield
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.room import Needs, Node
+from dragoman.services.jobs.scheduling.rules import Rules, Usage
+from dragoman.services.jobs.scheduling.simulate import Simulation, forecast
+from dragoman.services.jobs.scheduling.why import FAR, explain
+from dragoman.services.jobs.states import State
 
 FOUR = Capacity((Node("a", 2), Node("b", 2)))
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.jobs.scheduling.decide import YIELD_SECONDS, decide, order
-from services.jobs.scheduling.entries import START_UP, Capacity, Entry, Quota, Start, Yield
-from services.jobs.scheduling.queue import Queue
-from services.jobs.scheduling.room import Needs, Node
-from services.jobs.scheduling.rules import Rules, Usage
-from services.jobs.scheduling.simulate import Simulation
-from services.jobs.scheduling.why import explain
-from services.jobs.states import State
+from dragoman.services.jobs.scheduling.decide import YIELD_SECONDS, decide, order
+from dragoman.services.jobs.scheduling.entries import START_UP, Capacity, Entry, Quota, Start, Yield
+from dragoman.services.jobs.scheduling.queue import Queue
+from dragoman.services.jobs.scheduling.room import Needs, Node
+from dragoman.services.jobs.scheduling.rules import Rules, Usage
+from dragoman.services.jobs.scheduling.simulate import Simulation
+from dragoman.services.jobs.scheduling.why import explain
+from dragoman.services.jobs.states import State
 
 EIGHT = Capacity((Node("a", 8),))
 DAY = 86_400.0
