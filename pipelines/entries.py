@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
         if verb in READERS:
             refuse_without_shards(config)
         with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
-            code: int = importlib.import_module(f"pipelines.{verb}").task(config)
+            code: int = importlib.import_module(f"dragoman.pipelines.{verb}").task(config)
         if code == compose.OK and (after := next_command(verb, config)) is not None:
             logger.info("next: %s", after)
         return code
@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
         if verb in READERS:
             if config.paths.visible:
                 refuse_without_shards(config)
-            importlib.import_module(f"pipelines.{verb}").check(config)
+            importlib.import_module(f"dragoman.pipelines.{verb}").check(config)
 
     return compose.run(
         task, ROOTS.get(verb, Config), words, verb, check, as_sharded if verb in READERS else None, model_ranges

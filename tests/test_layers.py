@@ -276,7 +276,8 @@ def wrong(found: Iterable[Import]) -> str:
 def test_nothing_imports_ours_by_the_names_of_the_folders() -> None:
     """`import model` is somebody else's package, or a second copy of ours."""
     names = "|".join(LINKED)
-    bare = re.compile(rf"^[^#\n]*(?<![\w.])(from ({names})(\.[\w.]+)? import|import ({names})\b)", re.MULTILINE)
+    statement = rf"(?<![\w.])(from ({names})(\.[\w.]+)? import|import ({names})\b)"
+    bare = re.compile(rf"^[^#\n]*({statement}|[\"'](pipelines|services)\.(\w|{{))", re.MULTILINE)
     files = [path for folder in (*ALLOWED, "bench", "deploy", "tests") for path in (ROOT / folder).rglob("*.py")]
     found = {
         f"{path.relative_to(ROOT)}: {match[0].strip()}"

@@ -1,8 +1,8 @@
 """A tokenizer of ours as `tokenizer.json`, the file that Hugging Face's libraries read.
 
 The file holds the ids of `Tokenizer.encode` for every text, with two exceptions. Joiners and marks of emoji stay where
-they are (`model/text/normalise.py` removes those without a meaning), and with `special` a text that spells `</s>` gets the
-special id, as is the custom there.
+they are (`model/text/normalise.py` removes those without a meaning), and with `special` a text that spells `</s>` gets
+the special id, as is the custom there.
 """
 
 import json

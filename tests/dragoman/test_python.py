@@ -59,7 +59,7 @@ def test_a_run_tells_what_came_out_and_the_same_call_finds_it(
     assert 0 <= run.scores["bleu"] <= 100
     assert dragoman.train(name="tiny", **WORDS, **TINY_RUN) == run
     assert capfd.readouterr().out == ""
-    assert not logging.getLogger("pipelines").handlers
+    assert not logging.getLogger("dragoman.pipelines").handlers
 
 
 def test_what_is_evaluated_is_what_the_training_said(run: dragoman.Run) -> None:

@@ -213,7 +213,7 @@ def test_no_log_holds_what_a_user_sent(stage: Stage, caplog: pytest.LogCaptureFi
     stage.queue.current = broken  # type: ignore[assignment]
     answer = client.post("/detect", json={"q": "secret"})
     assert (answer.status_code, answer.json()) == (500, {"error": "Internal error"})
-    lines = [record.getMessage() for record in caplog.records if record.name.startswith("services.")]
+    lines = [record.getMessage() for record in caplog.records if record.name.startswith("dragoman.services.")]
     asked = [line.rsplit(" ", 3)[0] for line in lines if line.startswith("127.0.0.1 ")]
     assert asked == [
         "127.0.0.1 POST /translate",
