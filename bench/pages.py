@@ -4,7 +4,7 @@
 
 A real server over sqlite in a temporary folder, its loop at work, the cluster pretended (as in `jobs`). The figure is
 the 95th percentile of the slowest list in milliseconds, against the 200 that each should stay below; the pages of
-the trials, of a job and of a log of 100,000 lines, CSV and others are printed.
+a job and of a log of 100,000 lines, CSV and others are printed.
 """
 
 import tempfile
@@ -50,7 +50,6 @@ def run(quick: bool, args: Sequence[str]) -> Result:
             newest = browser.get("/v1/jobs", params={"limit": 1, "state": "waiting"}).json()["jobs"][0]["id"]
             lists = measure(browser, LISTS, times)
             others = {
-                "trials": f"/trials?sweep={SWEEP}",
                 "job": f"/jobs/{newest}",
                 "trial": f"/jobs/{trial}",
                 "log": f"/jobs/{trial}/log",

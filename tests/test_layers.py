@@ -75,7 +75,6 @@ INSIDE = {
     ),
     "dragoman.__main__": "the command line, which sets up what it starts first",
     "services.commands.attention": "matplotlib, where a picture is asked for",
-    "services.jobs.pages.trial_shares": "Optuna, which only pages of trials need",
     "services.commands.doctor": "torch, which may be what is missing",
 }
 HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by its name
@@ -102,7 +101,7 @@ DOORS = {
         "services/jobs/service",
         "services/jobs/up/app.py",
     ],
-    "optuna": ["services/sweeps", "services/jobs/service/importance.py", "services/jobs/pages/trial_shares.py"],
+    "optuna": ["services/sweeps"],
     "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/fitted_rules.py"],
     "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": [

@@ -223,8 +223,8 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
         found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
-        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/trials?sweep={above}"))
-    found += [Link("Array", tag, f"/trials?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
+        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
+    found += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     folder = _shards(site, person, job, digest)
     maker = _maker(site, job, str(released.get("shards") or ""))

@@ -2,7 +2,7 @@
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
 /endpoint   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
-The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
+The list, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,14 +28,12 @@ from dragoman.services.jobs.pages import (
     submitting,
     tokens,
 )
-from dragoman.services.jobs.pages.compare_routes import add_comparisons
 from dragoman.services.jobs.pages.list_routes import add_list
 from dragoman.services.jobs.pages.model_routes import add_models
 from dragoman.services.jobs.pages.schedule_routes import add_schedules
 from dragoman.services.jobs.pages.sessions import Visitor
 from dragoman.services.jobs.pages.shard_routes import add_shards
 from dragoman.services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
-from dragoman.services.jobs.pages.trial_routes import add_trials
 from dragoman.services.jobs.pages.wordmap_routes import add_wordmaps
 from dragoman.services.jobs.planning.refusals import VERBS
 from dragoman.services.jobs.service import schemas
@@ -52,7 +50,7 @@ Handler = Callable[[Request, Exception], Awaitable[Response]]
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
+    adding = (sign_in.add, tokens.add, add_list, add_schedules, add_shards, add_models)
     for add in (add_wordmaps, *adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
         add(router, site)
     app.include_router(router)

@@ -97,7 +97,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        named = ("span", "when", "hour", "iso", "number", "short", "rounded", "size", "between", "priority", "plain")
+        named = ("span", "when", "hour", "iso", "number", "short", "size", "between", "priority", "plain")
         self.templates.filters |= {name: getattr(words, name) for name in named}
         self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
         self.templates.globals |= {

@@ -46,8 +46,6 @@ PAGES = (
     "/",
     "/jobs.csv",
     "/recent.json",
-    "/trials",
-    "/trials.csv",
     "/schedules",
     "/audit",
     "/projects",
@@ -57,7 +55,6 @@ PAGES = (
     "/jobs/{id}",
     "/jobs/{id}/log",
     "/jobs/{id}/report",
-    "/compare?job={id}",
 )
 
 

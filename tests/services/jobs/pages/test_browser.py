@@ -80,8 +80,6 @@ def jobs(world: World) -> dict[str, Job]:
     world.loop.schedules.set_active(one, False, "anna")
     for text in ("the first good one", f"see {LONG}"):
         Notes(world.ledger).add(found["failed"], getpass.getuser(), text)
-    compared = {"jobs": [found["succeeded"].id, found["failed"].id, "j-gone"], "note": f"{LONG}\nbetter"}
-    SavedItems(world.ledger, "comparison").put(getpass.getuser(), "dropout", compared)
     SavedItems(world.ledger, "view").put(getpass.getuser(), "failures", {"query": "?q=state%3Afailed"})
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
@@ -111,13 +109,10 @@ def jobs(world: World) -> dict[str, Job]:
 
 
 def every_page(jobs: dict[str, Job]) -> dict[str, str]:
-    both = "&".join(f"job={job.id}" for job in reversed(jobs.values()))  # the best one in the last column
     return {
         **{
             "jobs": "/",
             "none": "/?q=nothing-like-it",
-            "compare": f"/compare?{both}",
-            "kept": "/compare?kept=dropout",
             "cluster": "/cluster",
             "endpoint": "/endpoint",
         },
@@ -132,7 +127,6 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         },
         **{"found": f"/jobs/{jobs['failed'].id}/log?q=step+19", "line": f"/jobs/{jobs['failed'].id}/log?line=120#L120"},
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
-        **{"trials": f"/trials?sweep={'7' * 32}", "no trials": "/trials?q=nothing-like-it"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{
             "words": f"/jobs/{jobs['succeeded'].id}/words?a=man&b=king&c=woman",
@@ -261,7 +255,6 @@ def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(worl
     page = context.new_page()
     page.goto(f"{world.address}/?q=dialogue")
     assert page.inner_text("table.jobs .state") == "waiting"
-    page.check("input[name=job]")
     other = context.new_page()
     other.goto(f"{world.address}/jobs/{job.id}")
     other.click("text=Stop")
@@ -272,7 +265,6 @@ def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(worl
     other.click("dialog .danger")
     other.wait_for_selector(".notice.good")
     wait(page, lambda: page.inner_text("table.jobs .state") == "stopped")
-    assert page.is_checked("input[name=job]")  # what was chosen stays so
     context.close()
 
 

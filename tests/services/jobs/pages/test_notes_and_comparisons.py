@@ -35,24 +35,3 @@ def test_a_note_is_added_shown_escaped_found_and_removed(browser: httpx.Client, 
     assert browser.post(f"{path}/note", data={"text": "forged"}).status_code == 403
     gone = post("unnote", note=number[1]).text
     assert "The note is removed" in gone and "good &lt;" not in gone
-
-
-def test_a_comparison_is_kept_opened_noted_and_forgotten(world: World, browser: httpx.Client, jobs: list[Job]) -> None:
-    ids = [job.id for job in jobs]
-    page = browser.get("/compare", params={"job": ids}).text
-    sent = {"csrf": csrf(page), "job": ids, "name": "best", "note": f"as {HOSTILE}"}
-    kept = browser.post("/comparisons", data=sent, follow_redirects=True).text
-    assert "The comparison is kept" in kept and "Compare 3 jobs" in kept and "as &lt;script&gt;" in kept
-    assert 'href="/compare?kept=best"' in browser.get("/compare").text
-    browser.post("/comparisons", data={**sent, "job": ids[:2], "note": "two"}, follow_redirects=True)
-    again = browser.get("/compare?kept=best").text
-    assert "Compare 2 jobs" in again and "two" in again  # in the place of the other
-    world.ledger.remove(world.ledger.job(ids[1]), "anna")
-    assert f"Removed since: {ids[1]}" in browser.get("/compare?kept=best").text
-    for wrong in ({"name": "a b"}, {"name": ""}, {"job": []}, {"note": "x" * 2001}, {"job": ids * 3}):
-        assert browser.post("/comparisons", data={**sent, "job": ids[:1], **wrong}).status_code == 400, wrong
-    assert browser.post("/comparisons", data={**sent, "job": ["j-none"]}).status_code == 404
-    assert browser.post("/comparisons", data={**sent, "csrf": "no"}).status_code == 403
-    gone = browser.post("/comparisons/best/remove", data=sent, follow_redirects=True).text
-    assert "is removed; its jobs stay" in gone and "kept=best" not in gone
-    assert browser.get("/compare?kept=best").status_code == 400

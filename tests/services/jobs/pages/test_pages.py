@@ -15,7 +15,7 @@ from dragoman.conf import compose
 from dragoman.services.jobs.client import table
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages.curves import Journal, charts, time_chart
-from dragoman.services.jobs.pages.words import between, rounded, span
+from dragoman.services.jobs.pages.words import between, span
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.logs import clean, cut
 from dragoman.services.jobs.states import State
@@ -40,7 +40,6 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
         "/",
         f"/jobs/{job.id}",
         f"/jobs/{job.id}/log",
-        f"/compare?job={job.id}",
         "/cluster",
         "/endpoint",
         "/models",
@@ -66,7 +65,7 @@ def test_whatever_a_job_is_called_its_pages_are_strict_html(world: World, browse
     log = attempt_of(world.home, job.id, job.attempt).log
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_bytes("\n".join(HOSTILE_TEXTS).encode("utf-8", "surrogatepass"))
-    for path in ("/", f"/jobs/{job.id}", f"/jobs/{job.id}/log", f"/jobs/{job.id}/report", f"/compare?job={job.id}"):
+    for path in ("/", f"/jobs/{job.id}", f"/jobs/{job.id}/log", f"/jobs/{job.id}/report"):
         check_nothing_runs(browser.get(path).text)
     odd = "&".join(f"{key}={quote(everything, errors='surrogatepass')}" for key in ("set.name", "set.pair", "search"))
     found = f"q={quote(everything, errors='surrogatepass')}&attempt=1"
@@ -114,8 +113,6 @@ def test_what_cannot_be_done_is_said_on_a_page(world: World, browser: httpx.Clie
     assert "no job none" in browser.get("/jobs/none").text
     assert "There is no such page" in browser.get("/nothing").text
     assert browser.get("/nothing", headers={"Accept": "*/*"}).json() == {"error": "Not Found"}
-    many = "&".join(f"job={number}" for number in range(9))
-    assert "at most 8" in browser.get(f"/compare?{many}").text
     assert "priority" in browser.post(f"/jobs/{job.id}/priority", data={"csrf": word, "priority": "top"}).text
 
 
@@ -171,21 +168,6 @@ def test_the_form_is_made_of_the_typed_configuration_and_plans_before_it_submits
     again = browser.get(f"/submit?like={job.id}").text
     assert re.search(r'name="set.seed" value="7"', again)
     assert "<option selected>shard</option>" in again
-
-
-def test_compared_runs_show_what_was_set_differently_first(world: World, browser: httpx.Client) -> None:
-    one = world.job("first-run", State.SUCCEEDED, changed={"train.optimizer.lr": 0.001})
-    two = world.job("second-run", State.SUCCEEDED, changed={"model.dropout": 0.3})
-    page = browser.get(f"/compare?job={one.id}&job={two.id}").text
-    assert page.index("Set differently") < page.index("What came of it") < page.index("Curves")
-    different = page[page.index("Set differently") : page.index("What came of it")]
-    rows = re.findall(r'<th scope="row">(.*?)</th>(.*?)</tr>', different)
-    cells = {re.sub("<.*?>", "", key): re.findall(r"<bdi>(.*?)</bdi>", row) for key, row in rows}
-    assert {key: [re.sub("<.*?>", "", one) for one in values] for key, values in cells.items()} == {
-        "model.dropout": ["0.1", "0.3"],
-        "train.optimizer.lr": ["0.001", "0.0007"],
-    }
-    assert page.count("<polyline") == 2 * len(re.findall("<figure", page))
 
 
 def test_a_model_card_has_lineage_scores_history_and_a_box_to_try_it(world: World, browser: httpx.Client) -> None:
@@ -347,11 +329,6 @@ def test_times_below_curves_have_seconds_where_they_are_few() -> None:
     assert long is not None and [len(one) for one in long.ticks_x] == [5] * 5
 
 
-def test_numbers_of_many_digits_are_rounded_and_nothing_else() -> None:
-    words = ("0.006428540258342715", "5.774815454039364e-04", "0.1", "1234567890", "12:30:15.5", "transformer_base")
-    assert [rounded(text) for text in words] == ["0.006429", "0.0005775", *words[2:]]
-
-
 def test_a_copy_of_a_training_gets_a_name_that_resumes_nothing(world: World, browser: httpx.Client) -> None:
     def name(job: Job) -> str:
         page = browser.get(f"/submit?like={job.id}").text
@@ -388,15 +365,11 @@ def test_a_sweep_leads_to_its_trials_and_they_to_their_sweep(world: World, brows
     world.job("search-000", words=[f"tracking.parent={run}", "registry.register=true"])  # the best, registered
     other = world.job("elsewhere-000", words=[f"tracking.parent={others}"])
     page = browser.get(f"/jobs/{trials[1].id}").text
-    assert f'href="/trials?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
+    assert f'href="/?sweep={run}"' in page and "all trials of search" in page.replace("<wbr>", "")
     page = browser.get("/", params={"sweep": run}).text
     assert all(one.id in page for one in trials) and other.id not in page
     assert f"/#/experiments/1/runs/{run}/artifacts" in page
     assert re.findall(r"<b>(\d+)</b></a></li>", page)[:3] == ["4", "0", "4"]  # counted are these alone
-    together = re.search(r'href="(/compare[^"]*)">Compare them', page)
-    assert together is not None
-    compared = browser.get(together[1].replace("&amp;", "&")).text
-    assert "Compare 3 jobs" in compared
     assert "No job is like that" in browser.get("/", params={"sweep": "9" * 32}).text
     assert other.id in browser.get("/", params={"sweep": "%"}).text  # no id: nothing is asked for
 
@@ -447,9 +420,8 @@ def test_a_trial_of_another_owners_sweep_shows_nothing_of_that_sweep(tmp_path: P
             sweep = client.get("/", params={"sweep": run}).text
             assert bens.id in sweep and annas.id not in sweep and "anna" not in sweep
             assert re.findall(r"<b>(\d+)</b></a></li>", sweep)[:3] == ["1", "0", "1"]
-            assert f'href="/trials?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
+            assert f'href="/?sweep={run}"' in client.get(f"/jobs/{bens.id}").text
             assert client.get(f"/jobs/{annas.id}").status_code == 404
-            assert client.get("/compare", params={"job": [annas.id, bens.id]}).status_code == 404
     finally:
         world.close()
 
