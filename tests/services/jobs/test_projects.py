@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +20,6 @@ from dragoman.services.jobs.client.projects import projects
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import MIGRATIONS, Database
-from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
@@ -32,8 +28,6 @@ from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.why import explain
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
-from dragoman.services.store import database as store
-from dragoman.services.store.upgrade import upgrade
 from tests.markup import check_nothing_runs
 from tests.services.jobs.processes import make_loop, words
 from tests.services.jobs.test_oidc import Scene
@@ -473,23 +467,3 @@ def test_the_issuers_groups_make_members_and_end_what_they_made(tmp_path: Path) 
         assert mine() == {"speech": ("maintainer", False)}
         told = [one.reason for one in scene.loop.ledger.changes() if one.action == "project" and one.actor == "anna"]
         assert told[-1] == "anna is no member of project vision any more, by the issuer's groups"
-
-
-def test_a_ledger_from_before_has_no_projects_and_goes_on(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/ledger.db"
-    with contextlib.closing(store.Database(url, "service.ledger")) as old:
-        upgrade(old, MIGRATIONS, "0014")
-    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-        needed = [name for _, name, _, required, *_ in connection.execute("pragma table_info(jobs)") if required]
-        row = {name: 0 for name in needed if name != "seq"}
-        lists = {"words": "[]", "after": "[]", "choices": "[1]", "tags": "[]", "notify": "[]"}
-        row |= {"id": "j-1", "owner": "anna", "state": "succeeded", "run": "run a", **lists}
-        connection.execute(f"insert into jobs ({','.join(row)}) values ({','.join('?' * len(row))})", [*row.values()])
-        connection.execute("insert into quotas values ('anna', 8, null)")
-        connection.commit()
-    with contextlib.closing(Database(url)) as database:
-        (job,) = Ledger(database).jobs()
-        assert (job.project, job.account) == ("", "anna")
-        access = Access(Ledger(database))
-        assert access.quotas() == {"anna": (8.0, None, None)}
-        access.set_quota("project x", 1, None, "root", 3)
