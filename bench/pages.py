@@ -17,7 +17,6 @@ import httpx
 
 from bench.jobs import at, at_work, make
 from bench.result import Result
-from dragoman.services.jobs.ledger.saved import SavedItems
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages.jobpage import PARENT
 from dragoman.services.jobs.records import attempt_of
@@ -43,7 +42,6 @@ def run(quick: bool, args: Sequence[str]) -> Result:
     with tempfile.TemporaryDirectory() as name:
         loop = make(Path(name), waiting, f"sqlite:///{name}/ledger.db")
         trial = add_trials(loop, trials)
-        add_views(loop)
         headers = {"X-Dragoman-Owner": OWNER}
         with at_work(loop) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as browser:
             browser.headers.update(headers)
@@ -97,13 +95,6 @@ def add_trials(loop: Loop, count: int) -> str:
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"step {step} | loss {step % 1000 / 1000:.3f}\n" for step in range(LINES)))
     return name
-
-
-def add_views(loop: Loop) -> None:
-    """Keeps lists, which stand above every list of their owner."""
-    views = SavedItems(loop.ledger, "view")
-    for number in range(20):
-        views.put(OWNER, f"view-{number}", {"query": f"?q=name%3Atrial-{number}%2A"})
 
 
 def measure(browser: httpx.Client, pages: Mapping[str, str], times: int) -> dict[str, list[float]]:

@@ -31,7 +31,7 @@ complete -c dragoman -f -a '(__dragoman_complete)'"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
 VERB_FIRST = {"submit"}  # commands whose first word is another command
-OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "note", "report"}
+OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "report"}
 # Commands that take words without a key.
 WORDS_FIRST = {
     *TEXT_FIRST,

@@ -156,7 +156,6 @@ VERBS: dict[str, Verb] = {
     "retry": _job("queue an ended job again"),
     "priority": _job("set a job's priority", "JOB low|normal|high"),
     "rm": _job("delete an ended job"),
-    "note": _job("add a note to a job, list its notes, or remove one", "JOB [TEXT | rm ID]"),
     "report": _job("write a report of a job as one HTML page", json=""),
     "sweep": _verb(
         "dragoman.services.sweeps.entries",

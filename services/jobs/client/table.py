@@ -88,8 +88,6 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
-    if job["notes"]:
-        parts.append(notes(job["notes"]))
     if used["machines"]:
         parts.append(table(usage_rows(used)))
     if job["notices"]:
@@ -103,12 +101,6 @@ def detail(job: Mapping[str, Any]) -> str:
         for one in job["changes"]
     ]
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
-
-
-def notes(found: Sequence[Mapping[str, Any]]) -> str:
-    """Returns notes as text."""
-    rows = [(one["id"], clock(one["at"]), one["author"], " ".join(one["text"].splitlines())) for one in found]
-    return table([("NOTE", "WHEN", "BY", "TEXT"), *rows])
 
 
 def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:

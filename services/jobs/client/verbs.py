@@ -193,22 +193,6 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def note(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Adds a note to a job, or removes one: JOB TEXT, JOB rm ID. Prints the job's notes."""
-    match list(words):
-        case [name]:
-            pass
-        case [name, "rm", number] if number.isdecimal():
-            service.remove_note(name, int(number))
-        case [name, text] if not text.startswith("-") and text != "rm":
-            service.add_note(name, text)
-        case _:
-            raise UserError("say dragoman note JOB, dragoman note JOB 'TEXT', or dragoman note JOB rm ID")
-    found = service.job(name)["notes"]
-    showing.show(found, lambda: table.notes(found) if found else f"{name} has no notes")
-    return compose.OK
-
-
 def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Deletes ended jobs; of those that filters choose, the ones that have ended."""
     chosen = selecting.select("rm", service, words)
@@ -247,7 +231,7 @@ VERBS: dict[str, Verb] = {
     },
     "schedules": schedules.schedules,
     **{"tokens": own_tokens.tokens, "people": admin.people},
-    **{"presets": presets.presets, "note": note, "audit": audit.audit, "projects": projects.projects},
+    **{"presets": presets.presets, "audit": audit.audit, "projects": projects.projects},
 }
 
 

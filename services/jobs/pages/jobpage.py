@@ -34,8 +34,6 @@ DONE = {  # word of the address after an action -> its message
     "retry": "It is queued again.",
     "priority": "Its priority is changed.",
     "submit": "It is handed in.",
-    "note": "The note is added.",
-    "unnote": "The note is removed.",
     "after": "The jobs that it comes after are changed.",
 }
 

@@ -1,6 +1,6 @@
 """The routes of the pages, each a few lines.
 
-/jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /cluster
 /endpoint   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
 The list, schedules, shards and models have their own, in `list_routes` and its like.
 """
@@ -43,7 +43,7 @@ from dragoman.services.jobs.states import ENDED, PRIORITIES, QUEUED
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
 Context = dict[str, Any]
-JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "notes", "changes")
+JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
@@ -73,7 +73,6 @@ def _marked(found: Parts) -> dict[str, dict[str, str]]:
 
 def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
     found = {**jobpage.overview(site, visitor.person, name), "csrf": visitor.csrf, "person": visitor.person}
-    found["noted"] = site.operations.notes_of(visitor.person, name)
     found["changes"] = jobpage.history(site, visitor.person, name)
     return {part: site.render(f"_job_{part}.html", **found) for part in JOB_PARTS}
 
@@ -179,8 +178,6 @@ def _actions(router: APIRouter, site: Site) -> None:
             "yield": lambda: operations.make_room(person, id),
             "retry": lambda: operations.retry(person, id),
             "remove": lambda: operations.remove(person, id),
-            "note": lambda: operations.add_note(person, id, str(sent.get("text", ""))),
-            "unnote": lambda: operations.remove_note(person, id, _number(sent.get("note"))),
             "priority": lambda: operations.set_priority(person, id, _priority(sent.get("priority"))),
             "after": lambda: operations.set_after(
                 person, id, submitting.find_jobs(site, person, str(sent.get("after", "")))
@@ -197,12 +194,6 @@ def _priority(word: object) -> int:
         if name == word:
             return number
     raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
-
-
-def _number(word: object) -> int:
-    if isinstance(word, str) and word.isdecimal() and len(word) < 10:
-        return int(word)
-    raise UserError(f"{word!r} is no number")
 
 
 def _submit(router: APIRouter, site: Site) -> None:

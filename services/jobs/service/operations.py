@@ -16,8 +16,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from dragoman.services.jobs.ledger.notes import Notes
-from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
 from dragoman.services.jobs.planning.refusals import check_words
@@ -44,8 +43,7 @@ class Operations:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
         self.indexes = LogIndexes()
         self.audit = Audit(ledger)
-        self.presets, self.views = SavedItems(ledger, "preset"), SavedItems(ledger, "view")
-        self.comparisons, self.notes = SavedItems(ledger, "comparison"), Notes(ledger)
+        self.presets = Presets(ledger)
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
@@ -264,25 +262,6 @@ class Operations:
         """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.own_job(person, name), person.owner)
 
-    def notes_of(self, person: Person, name: str) -> list[schemas.NoteView]:
-        """Returns a job's notes, as the person may read them."""
-        self.job(person, name)
-        return [schemas.NoteView.shown(one, person) for one in self.notes.of(name)]
-
-    def add_note(self, person: Person, name: str, text: str) -> schemas.NoteView:
-        """Adds a note to a job. Raises UserError for an empty text, or if the job has too many."""
-        text = clean_note(text)
-        if not text:
-            raise UserError("the note is empty")
-        return schemas.NoteView.shown(self.notes.add(self.job(person, name), person.owner, text), person)
-
-    def remove_note(self, person: Person, name: str, number: int) -> None:
-        """Removes a note. Raises UserError if there is none, or if it is another author's and the person no admin."""
-        job, note = self.job(person, name), self.notes.get(name, number)
-        if note.author != person.owner and not person.may("admin"):
-            raise UserError(f"note {number} is {person.name_of(note.author)}'s: only its author or an admin removes it")
-        self.notes.remove(job, note, person.owner)
-
     def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
         """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
@@ -374,13 +353,6 @@ class Operations:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]
-
-
-def clean_note(text: str) -> str:
-    """Returns a note without control characters and without space around it. Raises UserError if it is too long."""
-    if len(text) > schemas.LONGEST_NOTE:
-        raise UserError(f"a note of {len(text):,} characters: at most {schemas.LONGEST_NOTE:,}")
-    return "\n".join("".join(one for one in line if one.isprintable()) for line in text.splitlines()).strip()
 
 
 def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:

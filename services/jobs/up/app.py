@@ -2,7 +2,6 @@
 
 GET /status, /metrics, /v1/endpoint   POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
 POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
-POST /v1/jobs/{id}/notes         DELETE /v1/jobs/{id}/notes/{note}
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate

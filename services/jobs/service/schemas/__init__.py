@@ -24,7 +24,6 @@ from dragoman.services.jobs.service.schemas.jobs import (
     JobQuery,
     ListQuery,
     MachineUse,
-    NoteView,
     NoticeView,
     UsageView,
     WhyView,
@@ -55,7 +54,6 @@ from dragoman.services.jobs.service.schemas.requests import (
     AfterRequest,
     ArrayRequest,
     Command,
-    NoteRequest,
     Options,
     PlanRequest,
     PresetRequest,
@@ -64,7 +62,6 @@ from dragoman.services.jobs.service.schemas.requests import (
     Submission,
 )
 from dragoman.services.jobs.service.schemas.words import (
-    LONGEST_NOTE,
     NAME,
     JobId,
     Moment,
@@ -82,7 +79,6 @@ from dragoman.services.jobs.service.schemas.words import (
 
 __all__ = [
     "KEYS",
-    "LONGEST_NOTE",
     "NAME",
     "AfterRequest",
     "ArrayRequest",
@@ -114,8 +110,6 @@ __all__ = [
     "ModelView",
     "Moment",
     "NodeView",
-    "NoteRequest",
-    "NoteView",
     "Nothing",
     "NoticeView",
     "Options",

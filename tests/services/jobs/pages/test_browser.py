@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from dragoman.services.jobs.ledger.audit import Audit
-from dragoman.services.jobs.ledger.notes import Notes
-from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.states import State
 from tests.services.jobs.pages.test_wordmap import ROYAL, bundle
@@ -78,11 +77,8 @@ def jobs(world: World) -> dict[str, Job]:
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
         one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
     world.loop.schedules.set_active(one, False, "anna")
-    for text in ("the first good one", f"see {LONG}"):
-        Notes(world.ledger).add(found["failed"], getpass.getuser(), text)
-    SavedItems(world.ledger, "view").put(getpass.getuser(), "failures", {"query": "?q=state%3Afailed"})
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
-    SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
+    Presets(world.ledger).put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
     sample = {"file": f"{LONG}.tsv", "line": 123_456, "source": LONG, "target": RIGHT_TO_LEFT, "score": 0.5}
     rules = {"untranslated": {"samples": [sample, {**sample, "beside": sample}], "alone": 2}}
@@ -375,7 +371,7 @@ def test_a_job_to_come_after_is_chosen_by_name_and_the_focus_stays(
     context.close()
 
 
-def test_without_script_schedules_presets_and_views_work(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
+def test_without_script_schedules_and_presets_work(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
     context = chromium.new_context(java_script_enabled=False)
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
@@ -399,14 +395,6 @@ def test_without_script_schedules_presets_and_views_work(world: World, chromium:
     page.get_by_role("button", name="Keep", exact=True).click()
     page.wait_for_url("**/submit?preset=weekly")
     assert page.input_value("[name='set.seed']") == "4"
-    page.goto(f"{world.address}/?q=tag:none")
-    page.click("text=Keep this list")
-    page.fill("[name=name]", "untagged")
-    page.get_by_role("button", name="Keep", exact=True).click()
-    assert "The list is kept" in page.inner_text(".notice.good")
-    page.goto(world.address)
-    page.click("text=untagged")
-    assert page.input_value("[name=q]") == "tag:none"
     context.close()
 
 

@@ -1,6 +1,7 @@
 """Tags, notices, schedules, presets, people's own tokens, the audit and projects: what came after version 0.2.0.
 
-The id is that of the last of ten steps, so a ledger that has made all of them has made this one.
+The id is that of the last of ten steps, so a ledger that has made all of them has made this one. Such a ledger also has a
+table of notes on jobs, which nothing reads any more.
 """
 
 import json
@@ -21,16 +22,6 @@ def upgrade() -> None:
     _make_people()
     _make_audit()
     _make_projects()
-    op.create_table(
-        "notes",
-        sa.Column("id", sa.Integer(), primary_key=True, autoincrement=True),
-        sa.Column("job", sa.String(40), sa.ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
-        sa.Column("at", sa.Double(), nullable=False),
-        sa.Column("author", sa.String(160), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
-        sqlite_autoincrement=True,
-    )
-    op.create_index("ix_notes_job", "notes", ["job"])
 
 
 def _extend_jobs() -> None:
@@ -161,7 +152,7 @@ def downgrade() -> None:
     """Removes them, with the tokens and quotas that only they allow."""
     op.execute("DELETE FROM quotas WHERE owner LIKE 'project %'")
     op.execute("DELETE FROM tokens WHERE kind <> 'issued'")
-    for table in ("notes", "members", "projects", "audit", "issuer_accounts", "saved", "schedules", "notices"):
+    for table in ("members", "projects", "audit", "issuer_accounts", "saved", "schedules", "notices"):
         op.drop_table(table)
     op.drop_column("quotas", "jobs")
     for name in ("kind", "made_with", "expires", "used"):
