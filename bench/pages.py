@@ -50,9 +50,8 @@ def run(quick: bool, args: Sequence[str]) -> Result:
             others = {
                 "job": f"/jobs/{newest}",
                 "trial": f"/jobs/{trial}",
-                "log": f"/jobs/{trial}/log",
+                "log": f"/jobs/{trial}/log.txt",
             }
-            others |= {"log, line": f"/jobs/{trial}/log?line=50000", "log, search": f"/jobs/{trial}/log?q=loss+0.999"}
             measure(browser, {**others, "cluster": "/cluster", "submit": "/submit?verb=shard"}, times)
             measure(browser, {"CSV of the sweep": f"/jobs.csv?sweep={SWEEP}", "CSV of all": "/jobs.csv"}, 5)
         loop.intake.planner.close()

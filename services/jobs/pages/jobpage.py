@@ -1,6 +1,6 @@
 """The page of one job: its state and the reason, its attempts over time, its curves, its links, its log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
         **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
         **{"links": links, "notes": notes, "may": _may(person, job), "command": command(job)},
         **{
-            "error": site.operations.first_error(job),
+            "error": site.operations.error(job),
             "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
             "told": [shown(target) for target in site.operations.targets(job)],
             "idle": site.operations.idle(job),
@@ -154,6 +154,16 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
     whole = before is not None or job.state in ENDED or attempt < job.attempt
     text, end = cut(block, start, whole and (after is None or len(block) < PIECE))
     return Piece(text, start, end, size)
+
+
+def whole_log(site: Site, job: Job, attempt: int) -> Iterator[bytes]:
+    """Yields the log as the command has written it; nothing if there is none."""
+    try:
+        with open_regular(attempt_of(site.home, job.id, attempt).log) as file:
+            while block := file.read(PIECE):
+                yield block
+    except OSError:
+        return
 
 
 def _why(site: Site, person: Person, job: Job) -> WhyView | None:

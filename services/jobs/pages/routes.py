@@ -22,7 +22,6 @@ from dragoman.services.jobs.pages import (
     endpointpage,
     jobpage,
     live,
-    logpage,
     projects,
     sign_in,
     submitting,
@@ -113,25 +112,19 @@ def _job(router: APIRouter, site: Site) -> None:
         attempt: Annotated[int, Query(ge=0, le=10**6)] = 0,
         before: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-        line: Annotated[int | None, Query(ge=1, le=2**53)] = None,
-        q: Annotated[str, Query(max_length=200)] = "",
-        begin: Annotated[int, Query(ge=1, le=2**53)] = 1,
     ) -> Response:
         visitor = site.visitor(request)
         found = site.operations.job(visitor.person, id)
         number = attempt or found.attempt
-        if request.headers.get("accept", "").startswith("application/json"):
-            return JSONResponse(vars(jobpage.log_piece(site, found, number, before, after)), headers=HEADERS)
-        more = logpage.log_page(site, found, number, line, q.strip(), begin)
-        return site.page(request, visitor, "log.html", job=found, title=jobpage.title(found), **more)
+        return JSONResponse(vars(jobpage.log_piece(site, found, number, before, after)), headers=HEADERS)
 
     @router.get("/jobs/{id}/log.txt")
     def whole_log(request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Response:
         visitor = site.visitor(request)
         found = site.operations.job(visitor.person, id)
         number = attempt or found.attempt
-        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{found.id}-a{number}.log"'}
-        source = logpage.whole_log(site, found, number)
+        headers = {**HEADERS, "Content-Disposition": f'inline; filename="{found.id}-a{number}.log"'}
+        source = jobpage.whole_log(site, found, number)
         return StreamingResponse(source, media_type="text/plain; charset=utf-8", headers=headers)
 
     @router.get("/jobs/{id}/report")

@@ -26,7 +26,7 @@ from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.idle import Spell, idle_spell
-from dragoman.services.jobs.service.log_index import FirstError, LogIndexes
+from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.targets import check_target
 from dragoman.services.jobs.settings import ServiceConfig
@@ -41,7 +41,6 @@ class Operations:
 
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
-        self.indexes = LogIndexes()
         self.audit = Audit(ledger)
         self.presets = Presets(ledger)
         ledger.changed = loop.wake
@@ -269,8 +268,8 @@ class Operations:
         if job.state == State.STARTING and pending:
             return schemas.WhyView(kind="queue", text=pending)
         if job.state != State.WAITING:
-            error = self.first_error(job)
-            where = f"; the first error is line {error.line} of its log: {error.text}" if error else ""
+            error = self.error(job)
+            where = f"; its log says: {error}" if error else ""
             return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
@@ -284,11 +283,11 @@ class Operations:
             holder.owner = person.name_of(holder.owner)
         return view
 
-    def first_error(self, job: Job) -> FirstError | None:
-        """Returns the first error in the log of a job that has failed; None if there is none."""
+    def error(self, job: Job) -> str:
+        """Returns the error in the log of a job that has failed; empty: there is none."""
         if job.state not in (State.FAILED, State.LOST) or not job.attempt:
-            return None
-        return self.indexes.of(attempt_of(self.loop.home, job.id, job.attempt).log).first_error()
+            return ""
+        return error_of(attempt_of(self.loop.home, job.id, job.attempt).log)
 
     def idle(self, job: Job) -> Spell | None:
         """Returns the spell in which GPUs of a running job idle; None if they work."""

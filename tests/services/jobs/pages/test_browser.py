@@ -113,7 +113,7 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "endpoint": "/endpoint",
         },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
-        **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
+        "ask": f"/jobs/{jobs['running'].id}/stop",
         **{
             "search": "/?q=state:failed",
             "wrong": "/?q=fruit:pear",
@@ -121,7 +121,6 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "asks": "/schedules/1/remove",
             "preset": "/submit?preset=nightly",
         },
-        **{"found": f"/jobs/{jobs['failed'].id}/log?q=step+19", "line": f"/jobs/{jobs['failed'].id}/log?line=120#L120"},
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
         "like": f"/submit?like={jobs['succeeded'].id}",
         **{

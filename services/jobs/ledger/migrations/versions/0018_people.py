@@ -1,7 +1,7 @@
 """Tags, notices, schedules, presets, people's own tokens, the audit and projects: what came after version 0.2.0.
 
-The id is that of the last of ten steps, so a ledger that has made all of them has made this one. Such a ledger also has a
-table of notes on jobs, which nothing reads any more.
+The id is that of the last of ten steps, so a ledger that has made all of them has made this one. Such a ledger
+also has a table of notes on jobs, which nothing reads any more.
 """
 
 import json
