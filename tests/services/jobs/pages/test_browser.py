@@ -80,12 +80,9 @@ def jobs(world: World) -> dict[str, Job]:
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
     Presets(world.ledger).put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
-    sample = {"file": f"{LONG}.tsv", "line": 123_456, "source": LONG, "target": RIGHT_TO_LEFT, "score": 0.5}
-    rules = {"untranslated": {"samples": [sample, {**sample, "beside": sample}], "alone": 2}}
     write_text_shards(
         world.home / "shards" / LONG,
         {"train": [(f"the dog {number} {LONG}", RIGHT_TO_LEFT * 9) for number in range(30)]},
-        cleaning={"kept": {"samples": [sample]}, "rules": rules},
         dropped={"train": {"untranslated": 3}},
         sources=[{"name": LONG, "split": "train", "sha256": "ab" * 32, "lines": 33, "bytes": 9999}],
         warnings=["a warning"],
@@ -131,7 +128,6 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
         **{
             "shards": "/shards",
             "shard": f"/shards/{LONG}",
-            "searched": f"/shards/{LONG}?q=dog",
             "damaged": "/shards/damaged",
         },
         **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
