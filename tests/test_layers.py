@@ -130,7 +130,6 @@ BY_STRING = {
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields
     "services.jobs.runner": {"services.jobs.confined"},  # a process
     "services.jobs.service.outbox": {"services.cli"},  # a process
-    "services.jobs.service.vectors": {"services.jobs.service.vectors_worker"},  # a process
     "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli"},  # a process

@@ -26,7 +26,6 @@ from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.people import Door
 from dragoman.services.jobs.service.retention import Retention
 from dragoman.services.jobs.service.sharing import Sharing
-from dragoman.services.jobs.service.vectors import VectorsProcess
 from dragoman.services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -77,10 +76,6 @@ class Parts:
     @cached_property
     def sharing(self) -> Sharing:
         return Sharing(self.access, self.projects)
-
-    @cached_property
-    def vectors(self) -> VectorsProcess:
-        return VectorsProcess()
 
     @cached_property
     def devices(self) -> Devices:

@@ -15,7 +15,6 @@ from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.curves import EDGE, charts
 from dragoman.services.jobs.pages.site import Link, Site
 from dragoman.services.jobs.pages.usecharts import JOB_CHARTS, use_charts
-from dragoman.services.jobs.pages.wordmap import bundle_of
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
@@ -251,8 +250,6 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
         )
     elif job.model and job.verb != "train":  # promote, rollback
         found.append(Link("Model", job.model, f"/models/{job.model}"))
-    if bundle_of(job) is not None:
-        found.append(Link("Word vectors", "map, neighbours, analogies", f"/jobs/{job.id}/words"))
     if released.get("bleu"):
         signature, _, value = str(released["bleu"]).partition(" = ")
         found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))

@@ -33,7 +33,6 @@ from dragoman.services.jobs.pages.schedule_routes import add_schedules
 from dragoman.services.jobs.pages.sessions import Visitor
 from dragoman.services.jobs.pages.shard_routes import add_shards
 from dragoman.services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
-from dragoman.services.jobs.pages.wordmap_routes import add_wordmaps
 from dragoman.services.jobs.planning.refusals import VERBS
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.report import report
@@ -50,7 +49,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (sign_in.add, tokens.add, add_list, add_schedules, add_shards, add_models)
-    for add in (add_wordmaps, *adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
+    for add in (*adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))

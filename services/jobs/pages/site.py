@@ -33,7 +33,6 @@ from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders
 from dragoman.services.jobs.service.sharing import Sharing
 from dragoman.services.jobs.service.tracking import Tracking
-from dragoman.services.jobs.service.vectors import VectorsProcess
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
 from dragoman.services.version import version
 
@@ -80,7 +79,6 @@ class Site:
     endpoint: str  # its address; empty: there is none
     home: Path
     devices: Devices  # command lines that wait to be let in
-    vectors: VectorsProcess
     endpoint_watch: EndpointWatch
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)

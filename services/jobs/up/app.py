@@ -66,6 +66,6 @@ def create_app(parts: Parts) -> FastAPI:
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
-    around = (tracking, parts.endpoint, parts.home, parts.devices, parts.vectors, parts.endpoint_watch)
+    around = (tracking, parts.endpoint, parts.home, parts.devices, parts.endpoint_watch)
     add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
     return app

@@ -145,7 +145,6 @@ def _run(
         notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"], parts.operations.idle)
         notifier.start()
         stack.callback(notifier.stop)
-        stack.callback(parts.vectors.close)
         parts.retention.start()
         stack.callback(parts.retention.stop)
         parts.endpoint_watch.start()

@@ -25,7 +25,6 @@ from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.vectors import VectorsProcess
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
@@ -80,7 +79,6 @@ class World:
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
         self.others.serves = {"name": "demo-en-de", "version": "2"}  # type: ignore[attr-defined]  # the endpoint's model
         self.port, self.keys = 0, False
-        self.vectors: VectorsProcess | None = None
         self._serving = contextlib.ExitStack()
 
     @property
@@ -93,7 +91,6 @@ class World:
             *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
             **{"tracking": other, "tracking_pages": other, "endpoint": other},
         )
-        self.vectors = parts.vectors
         parts.__dict__["endpoint_watch"] = self.watched(other)
         listening = bind("127.0.0.1", self.port, "service")
         self.port = listening.getsockname()[1]
@@ -101,8 +98,6 @@ class World:
 
     def stop(self) -> None:
         self._serving.close()
-        if self.vectors is not None:
-            self.vectors.close()
 
     def close(self) -> None:
         self.stop()
@@ -223,9 +218,7 @@ class Others(BaseHTTPRequestHandler):
                 tags = getattr(self.server, "tags", TAGS)
                 self._answer({"model_versions": [_version("1", tags), _version("2", tags)]})
             case "runs/get":
-                metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
-                params = [{"key": "metric", "value": metric}] if metric else []
-                self._answer({"run": {"info": {"experiment_id": "1"}, "data": {"params": params}}})
+                self._answer({"run": {"info": {"experiment_id": "1"}}})
             case "artifacts/list":
                 names = {None: ["samples.json", "attention.png", "alignment"], "alignment": ["alignment/maps.png"]}
                 self._answer({"files": [{"path": name} for name in names[asked.get("path")]]})
@@ -262,16 +255,6 @@ class Others(BaseHTTPRequestHandler):
             refused.labels("queue_full").inc(1)
             characters.labels("in").inc(1200 + 300 * (number % 5))
         self._send(generate_latest(registry), 200, {"Content-Type": "text/plain"})
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if asked["q"] == "no":
-            self._answer({"error": "Invalid request: no"}, 400)
-        else:
-            self._answer(
-                {"translatedText": f"<b>{asked['q'].upper()}</b>"},
-                **{"X-Model-Name": "demo-en-de", "X-Model-Version": "2"},
-            )
 
     def _answer(self, found: Any, code: int = 200, **headers: str) -> None:
         self._send(json.dumps(found).encode(), code, {"Content-Type": "application/json", **headers})
