@@ -178,7 +178,6 @@ VERBS: dict[str, Verb] = {
         "[FAULT...]",
         json=ROWS,
     ),
-    "endpoint": _job("show what the endpoint serves, and how it has fared in the last hour", ""),
     "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
     "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER|project=NAME]"),

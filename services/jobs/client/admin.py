@@ -116,15 +116,6 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def endpoint(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Prints what the endpoint serves, and how it has fared in the last hour."""
-    if words:
-        raise UserError(f"dragoman endpoint takes no words: {words[0]}")
-    found = service.endpoint()
-    showing.show([found], lambda: table.endpoint(found))
-    return compose.OK
-
-
 def retention(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Lists what `service.keep` would delete now, or other rules: succeeded=90 newest=10. Deletes nothing."""
     names, rules = split("retention", words, RULES)

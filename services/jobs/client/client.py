@@ -174,10 +174,6 @@ class JobClient(Administration):
         """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
         return self._json("GET", f"/v1/jobs/{path_part(name)}/usage", params={"attempt": attempt})
 
-    def endpoint(self) -> dict[str, Any]:
-        """Returns what the endpoint serves, and its requests, latencies, refusals and losses of the last hour."""
-        return self._json("GET", "/v1/endpoint")
-
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""
         found: Job = self._ask("POST", f"/v1/jobs/{path_part(name)}/{action}", json=body).json()

@@ -120,26 +120,6 @@ def _mean(curve: Sequence[tuple[float, float]]) -> float:
     return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
 
 
-def endpoint(found: Mapping[str, Any]) -> str:
-    """Returns the text of `dragoman endpoint`."""
-    if found["state"] == "none":
-        return "no endpoint is known: service.endpoint_url names one"
-    facts = [("endpoint", found["address"]), ("state", ": ".join(filter(None, (found["state"], found["trouble"]))))]
-    facts += [("serves", f"{one['name']} {one['version']} ({one['kind']})") for one in found["models"]]
-    facts += [("last answer", clock(found["answered"])), ("seen for", duration(found["seconds"]))]
-    rows: list[Sequence[object]] = [("ROUTE", "REQUESTS", "BY STATUS", "P50", "P95", "P99")]
-    for one in found["requests"]:
-        statuses = ", ".join(f"{status or 'left'}: {count:.0f}" for status, count in one["statuses"].items())
-        times = (
-            f"{1000 * value:.3g} ms" if value is not None else "-" for value in (one["p50"], one["p95"], one["p99"])
-        )
-        rows.append((one["route"], f"{one['count']:.0f}", statuses, *times))
-    counts: list[Sequence[object]] = [("LAST HOUR", "", "NUMBER")]
-    for title in ("refused", "not_kept", "characters"):
-        counts += [(title.replace("_", " "), what, f"{number:,.0f}") for what, number in found[title].items()]
-    return "\n\n".join([table(facts), table(rows), table(counts)])
-
-
 def plan(found: Mapping[str, Any]) -> str:
     """Returns a plan as text."""
     rows = [("run", found["run"])]

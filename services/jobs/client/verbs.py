@@ -227,7 +227,6 @@ VERBS: dict[str, Verb] = {
         "token": admin.token,
         "bill": admin.bill,
         "retention": admin.retention,
-        "endpoint": admin.endpoint,
     },
     "schedules": schedules.schedules,
     **{"tokens": own_tokens.tokens, "people": admin.people},

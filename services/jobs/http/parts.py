@@ -16,7 +16,6 @@ from dragoman.services.jobs.ledger.own_tokens import OwnTokens
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.devices import Devices
-from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.issuer import Issuer
 from dragoman.services.jobs.service.loop import Loop
@@ -80,10 +79,6 @@ class Parts:
     @cached_property
     def devices(self) -> Devices:
         return Devices(self.own_tokens, self.config.oidc.session)
-
-    @cached_property
-    def endpoint_watch(self) -> EndpointWatch:
-        return EndpointWatch(self.endpoint, self.ledger.now)
 
     @cached_property
     def observer(self) -> Observer:

@@ -1,7 +1,7 @@
 """The routes of the pages, each a few lines.
 
 /jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /cluster
-/endpoint   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
+/login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
 The list, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
@@ -19,7 +19,6 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.pages import (
     audit,
     cluster,
-    endpointpage,
     jobpage,
     live,
     projects,
@@ -49,7 +48,7 @@ def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
     adding = (sign_in.add, tokens.add, add_list, add_schedules, add_shards, add_models)
-    for add in (*adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
+    for add in (*adding, audit.add, projects.add, _job, _actions, _submit, _cluster):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -265,18 +264,3 @@ def _cluster(router: APIRouter, site: Site) -> None:
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
-
-
-def _endpoint(router: APIRouter, site: Site) -> None:
-    def shown() -> Parts:
-        return {"endpoint": site.render("_endpoint.html", **endpointpage.overview(site))}
-
-    @router.get("/endpoint")
-    def page(request: Request) -> Response:
-        visitor = site.visitor(request)
-        return site.page(request, visitor, "endpoint.html", parts=_marked(shown()), stream="/live/endpoint")
-
-    @router.get("/live/endpoint")
-    async def live_endpoint(request: Request) -> StreamingResponse:
-        visitor = await run_in_threadpool(site.visitor, request)
-        return live.answer(site, visitor, live.parts(site.newest, shown))

@@ -27,7 +27,6 @@ from dragoman.services.jobs.pages import words
 from dragoman.services.jobs.pages.curves import Journals
 from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from dragoman.services.jobs.service.devices import Devices
-from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders
@@ -79,7 +78,6 @@ class Site:
     endpoint: str  # its address; empty: there is none
     home: Path
     devices: Devices  # command lines that wait to be let in
-    endpoint_watch: EndpointWatch
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
     shards: ShardFolders = field(init=False)

@@ -1,6 +1,6 @@
 """Puts the job service's application together: the REST interface and the pages.
 
-GET /status, /metrics, /v1/endpoint   POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+GET /status, /metrics                 POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
 POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
@@ -66,6 +66,6 @@ def create_app(parts: Parts) -> FastAPI:
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
-    around = (tracking, parts.endpoint, parts.home, parts.devices, parts.endpoint_watch)
+    around = (tracking, parts.endpoint, parts.home, parts.devices)
     add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
     return app

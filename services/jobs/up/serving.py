@@ -147,8 +147,6 @@ def _run(
         stack.callback(notifier.stop)
         parts.retention.start()
         stack.callback(parts.retention.stop)
-        parts.endpoint_watch.start()
-        stack.callback(parts.endpoint_watch.stop)
         parts.observer.start()
         stack.callback(parts.observer.stop)
         loop.start()

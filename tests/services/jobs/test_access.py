@@ -50,7 +50,6 @@ PAGES = (
     "/projects",
     "/audit.csv",
     "/cluster",
-    "/endpoint",
     "/jobs/{id}",
     "/jobs/{id}/log",
     "/jobs/{id}/report",

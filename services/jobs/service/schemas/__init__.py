@@ -2,15 +2,12 @@
 
 from dragoman.services.jobs.service.schemas.cluster import (
     BillRow,
-    EndpointView,
     Expired,
     ModelRequest,
     ModelView,
     NodeView,
     RetentionQuery,
     RetentionView,
-    RouteRequests,
-    ServedModel,
     StatusView,
 )
 from dragoman.services.jobs.service.schemas.jobs import (
@@ -90,7 +87,6 @@ __all__ = [
     "ChangeView",
     "Command",
     "CurvesView",
-    "EndpointView",
     "Expired",
     "HolderView",
     "IssuedToken",
@@ -129,11 +125,9 @@ __all__ = [
     "QuotaView",
     "RetentionQuery",
     "RetentionView",
-    "RouteRequests",
     "SavedName",
     "ScheduleRequest",
     "ScheduleView",
-    "ServedModel",
     "StatusView",
     "Strict",
     "Submission",

@@ -66,41 +66,6 @@ class BillRow(BaseModel):
     away: float  # seconds from the end of these attempts until the next ones ran
 
 
-class ServedModel(BaseModel):
-    """A model that answers."""
-
-    kind: str
-    name: str
-    version: str
-
-
-class RouteRequests(BaseModel):
-    """Requests of one route in the last hour, and how long they took, in seconds: estimated from a histogram."""
-
-    route: str
-    count: float
-    statuses: dict[str, float]  # status -> requests
-    p50: float | None
-    p95: float | None
-    p99: float | None
-
-
-class EndpointView(BaseModel):
-    """The endpoint in the last hour, by its own metrics, asked every 15 s."""
-
-    address: str  # empty: none is known
-    state: str  # none, up, away; loading, ...: it answers, and /status says that some model does not
-    trouble: str
-    answered: float | None  # the last answer
-    seconds: float  # that the watch has seen of the last hour
-    instances: int  # endpoints that have answered at the address
-    models: list[ServedModel]
-    requests: list[RouteRequests]
-    refused: dict[str, float]  # reason -> requests
-    not_kept: dict[str, float]  # sentences: truncated, unknown, loops, loops_broken; placeholders, tags, terms, words
-    characters: dict[str, float]  # in, out
-
-
 class RetentionQuery(Strict):
     """Rules in place of those of `service.keep`."""
 

@@ -102,7 +102,6 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "jobs": "/",
             "none": "/?q=nothing-like-it",
             "cluster": "/cluster",
-            "endpoint": "/endpoint",
         },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
         "ask": f"/jobs/{jobs['running'].id}/stop",

@@ -40,7 +40,6 @@ def test_every_page_may_load_nothing_from_elsewhere_and_runs_no_script_of_its_ow
         "/",
         f"/jobs/{job.id}",
         "/cluster",
-        "/endpoint",
         "/models",
         "/login",
     ):
