@@ -48,7 +48,6 @@ WORDS_FIRST = {
     "owner",
     "token",
     "tokens",
-    "people",
     "schedules",
     "retention",
     "backup",

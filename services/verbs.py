@@ -201,7 +201,6 @@ VERBS: dict[str, Verb] = {
     ),
     "login": _job("let this command line in: type its code on a page of the service", ""),
     "logout": _job("end the token of login", ""),
-    "people": _job("list the issuer's accounts; let one have a name, or free a name", "[allow NAME | forget NAME]"),
     "tokens": _job(
         "list the tokens that you made for yourself; make one with an end, or revoke one",
         "[create NAME ends=30d|DATE role=ROLE | revoke NAME]",

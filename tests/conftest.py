@@ -35,7 +35,6 @@ RAY = (
     "tests/pipelines/cluster/test_embedded_ray.py",
     "tests/pipelines/test_shard_restarts.py::test_two_workers_write_the_same_bytes",
     "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
-    "tests/services/jobs/test_oidc_up.py",
     "tests/services/jobs/test_ray_executor.py",
     "tests/services/jobs/test_team_day.py",
     "tests/services/jobs/test_up.py",

@@ -80,24 +80,6 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def people(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the issuer's accounts with their owners' names; `allow NAME` and `forget NAME` change one first."""
-    match list(words):
-        case []:
-            pass
-        case ["allow", name]:
-            service.allow_person(name)
-        case ["forget", name]:
-            service.forget_person(name)
-        case _:
-            raise UserError("say dragoman people, people allow NAME, or people forget NAME")
-    found = service.people()
-    rows: list[Sequence[object]] = [("OWNER", "ROLE", "LAST SEEN")]
-    rows += [(one["owner"], one["role"] or "-", table.clock(one["seen"])) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
-
-
 def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Prints the cost of faults by cause, job and owner; of one owner with OWNER."""
     names, _values = split("bill", words, ())

@@ -229,7 +229,7 @@ VERBS: dict[str, Verb] = {
         "retention": admin.retention,
     },
     "schedules": schedules.schedules,
-    **{"tokens": own_tokens.tokens, "people": admin.people},
+    **{"tokens": own_tokens.tokens},
     **{"presets": presets.presets, "audit": audit.audit, "projects": projects.projects},
 }
 

@@ -23,7 +23,6 @@ def status(here: Here) -> schemas.StatusView:
         counts=here.ledger.counts(),
         nodes=nodes,
         keys=here.guard.keys,
-        issuer="none" if here.issuer is None else "away" if here.issuer.trouble else "ok",
         pass_seconds=loop.scheduler.seconds,
     )
 

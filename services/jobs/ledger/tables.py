@@ -234,24 +234,13 @@ class Token(Base):
     used: Mapped[float | None]  # the last request, to the minute
 
 
-class IssuerAccount(Base):
-    """The account of the OpenID Connect issuer that has an owner's name: no other account gets it."""
-
-    __tablename__ = "issuer_accounts"
-
-    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
-    subject: Mapped[str] = mapped_column(Text)  # issuer and `sub`; empty: the first that comes
-    role: Mapped[str] = mapped_column(String(16), default="")  # at the last sign-in
-    seen: Mapped[float | None]
-
-
 class Project(Base):
     """Owners who share jobs, models, folders and a quota; see `projects`."""
 
     __tablename__ = "projects"
 
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
-    issuer_group: Mapped[str] = mapped_column(Text)  # whose people become members when they sign in; empty: none
+    issuer_group: Mapped[str] = mapped_column(Text)  # of the proxy, whose people become members; empty: none
     created: Mapped[float]
 
 
@@ -264,7 +253,7 @@ class Member(Base):
     project: Mapped[str] = mapped_column(String(64), primary_key=True)
     owner: Mapped[str] = mapped_column(String(160), primary_key=True)
     rank: Mapped[str] = mapped_column(String(16))  # member, maintainer
-    by_group: Mapped[bool]  # True if the issuer's group made them one
+    by_group: Mapped[bool]  # True if a group made them one
 
 
 class Model(Base):

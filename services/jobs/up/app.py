@@ -6,7 +6,7 @@ GET /v1/events                   GET /v1/jobs/{id}/log-events                   
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
 GET /v1/retention                GET /v1/audit
-POST /v1/login, /v1/login/token   GET /v1/people   PUT, DELETE /v1/people/{owner}
+POST /v1/login, /v1/login/token
 GET /v1/me   GET, POST /v1/me/tokens   DELETE /v1/me/tokens/{name}
 POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
 GET, POST /v1/projects   GET, DELETE /v1/projects/{project}   PUT /v1/projects/{project}/quota
@@ -25,7 +25,6 @@ from dragoman.services.jobs.http import (
     logs,
     me,
     models,
-    people,
     presets,
     projects,
     schedules,
@@ -61,7 +60,7 @@ def create_app(parts: Parts) -> FastAPI:
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
-    own = (presets, schedules, tokens, me, people, projects, sign_in, audit_rows)
+    own = (presets, schedules, tokens, me, projects, sign_in, audit_rows)
     for resource in (status, jobs, logs, accounts, models, *own):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)

@@ -45,7 +45,7 @@ def secrets_of(root: UpRoot) -> list[Path]:
         *service.tokens.values(),
         service.token_file,
         service.kueue.token_file,
-        service.oidc.client_secret,
+        service.proxy.secret,
         service.notify.secret,
         service.notify.mail.password,
         root.jobs.key_file,

@@ -33,11 +33,11 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.clock import SteadyClock
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.issuer import Issuer
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.outbox import Outbox
+from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.targets import check_settings
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.settings import ServiceConfig
@@ -97,7 +97,7 @@ def _serve(
         variables |= of_jobs.variables()  # a server without a login ignores it
     own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
     os.environ.update({key: variables[key] for key in own if key in variables})
-    keys = not is_loopback(config.host) or config.oidc.issuer is not None
+    keys = not is_loopback(config.host) or config.proxy.header is not None
     access = _open_ledger(config, keys, stack)
     ledger = access.ledger
     closed = keys or access.issued
@@ -124,7 +124,7 @@ def _serve(
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
-    who = {"url": url, "issuer": _issuer(config, url, ledger)}
+    who = {"url": url, "proxy": _proxy(config, access)}
     parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, expected, signalled)
 
@@ -177,15 +177,11 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
     return access
 
 
-def _issuer(config: ServiceConfig, url: str, ledger: Ledger) -> Issuer | None:
-    """Returns the issuer that people sign in at; None if none is set. Raises UserError for an unreadable secret."""
-    if config.oidc.issuer is None:
+def _proxy(config: ServiceConfig, access: Access) -> Proxy | None:
+    """Returns the proxy that lets people in; None if none is set. Raises UserError for an unreadable secret."""
+    if config.proxy.header is None or config.proxy.secret is None:
         return None
-    path = config.oidc.client_secret
-    secret = None if path is None else read_secret("service.oidc.client_secret", path)
-    found = Issuer(config.oidc, secret, f"{url.rstrip('/')}/login/callback", ledger.now)
-    found.prepare()
-    return found
+    return Proxy(config.proxy, read_secret("service.proxy.secret", config.proxy.secret), access)
 
 
 def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:

@@ -30,7 +30,6 @@ from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from tests.markup import check_nothing_runs
 from tests.services.jobs.processes import make_loop, words
-from tests.services.jobs.test_oidc import Scene
 from tests.services.jobs.test_own_tokens import FORM
 from tests.services.jobs.test_ownership import Planner, Registered
 
@@ -443,27 +442,3 @@ def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, br
     assert "Remove this project?" in browser.get("/projects/new/remove").text
     assert browser.post("/projects/new/remove", data={"csrf": word}).status_code == 303
     assert [one["name"] for one in team.people["root"].projects()] == ["vision"]
-
-
-def test_the_issuers_groups_make_members_and_end_what_they_made(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as stack:
-        scene = Scene(tmp_path, stack)
-        root = stack.enter_context(JobClient(scene.address, scene.access.issue("r", "root", "admin", "root")))
-        for name, group in (("vision", "vision-team"), ("speech", "speech-team"), ("plain", "")):
-            root.create_project(name, group)
-        root.add_member("speech", "anna", "maintainer")
-
-        def mine(*groups: str) -> dict[str, tuple[str, bool]]:
-            scene.be("anna", groups=["research", *groups])
-            scene.sign_in()
-            members = [(one["name"], each) for one in root.projects() for each in one["members"]]
-            return {name: (each["role"], each["by_group"]) for name, each in members if each["owner"] == "anna"}
-
-        assert mine("vision-team") == {"speech": ("maintainer", False), "vision": ("member", True)}
-        token = scene.issuer.token()
-        assert [one["name"] for one in scene.ask(token, "/v1/projects").json()] == ["speech", "vision"]
-        with scene.access.ledger.database.write() as session:  # a sign-in a minute later
-            session.connection().exec_driver_sql("UPDATE issuer_accounts SET seen = seen - 61")
-        assert mine() == {"speech": ("maintainer", False)}
-        told = [one.reason for one in scene.loop.ledger.changes() if one.action == "project" and one.actor == "anna"]
-        assert told[-1] == "anna is no member of project vision any more, by the issuer's groups"

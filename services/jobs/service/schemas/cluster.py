@@ -42,7 +42,6 @@ class StatusView(BaseModel):
     nodes: list[NodeView]
     pass_seconds: float
     keys: bool
-    issuer: Literal["none", "ok", "away"]  # where people sign in; with tokens they come in without it
 
 
 class ModelView(View):

@@ -1,7 +1,7 @@
 """Tags, notices, schedules, presets, people's own tokens, the audit and projects: what came after version 0.2.0.
 
 The id is that of the last of ten steps, so a ledger that has made all of them has made this one. Such a ledger
-also has a table of notes on jobs, which nothing reads any more.
+also has the tables `notes` and `issuer_accounts`, which nothing reads any more.
 """
 
 import json
@@ -94,13 +94,6 @@ def _make_people() -> None:
     op.add_column("tokens", sa.Column("made_with", sa.String(64), nullable=True))
     op.add_column("tokens", sa.Column("expires", sa.Double(), nullable=True))
     op.add_column("tokens", sa.Column("used", sa.Double(), nullable=True))
-    op.create_table(
-        "issuer_accounts",
-        sa.Column("owner", sa.String(160), primary_key=True),
-        sa.Column("subject", sa.Text(), nullable=False),
-        sa.Column("role", sa.String(16), nullable=False),
-        sa.Column("seen", sa.Double(), nullable=True),
-    )
 
 
 def _make_audit() -> None:
@@ -152,7 +145,7 @@ def downgrade() -> None:
     """Removes them, with the tokens and quotas that only they allow."""
     op.execute("DELETE FROM quotas WHERE owner LIKE 'project %'")
     op.execute("DELETE FROM tokens WHERE kind <> 'issued'")
-    for table in ("members", "projects", "audit", "issuer_accounts", "saved", "schedules", "notices"):
+    for table in ("members", "projects", "audit", "saved", "schedules", "notices"):
         op.drop_table(table)
     op.drop_column("quotas", "jobs")
     for name in ("kind", "made_with", "expires", "used"):
