@@ -127,9 +127,9 @@ def test_a_role_that_becomes_smaller_ends_the_tokens_with_the_greater_one(loop: 
 def test_an_open_stream_ends_after_a_while_so_that_the_proxy_is_asked_again(loop: Loop) -> None:
     access = loop.scheduler.access
     proxy = Proxy(CONFIG, SECRET, access)
-    request = Request(
-        {"type": "http", "headers": [(key.lower().encode(), text.encode()) for key, text in named().items()]}
-    )
+    headers = [(key.lower().encode(), text.encode()) for key, text in named().items()]
+    headers = [(key.lower().encode(), text.encode()) for key, text in named().items()]
+    request = Request({"type": "http", "headers": headers})
     person = proxy.person(request)
     assert person is not None and person.until is not None and access.admits(person)
     access.ledger.now = lambda: person.until or 0.0  # type: ignore[method-assign]
