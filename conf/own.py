@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf.groups import FOLDER, VARIABLE, default_choices
+from dragoman.conf.groups import FOLDER, OVERRIDE, VARIABLE, default_choices
 from dragoman.model.errors import UserError
 
-CHOICE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters only in quotes
 KEY = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -90,7 +89,7 @@ def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
         if entry == "_self_":
             continue
         key, choice = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else (str(entry), "")
-        found = CHOICE.fullmatch(str(key))
+        found = OVERRIDE.fullmatch(str(key))
         if found is None or not isinstance(choice, str):
             raise UserError(f"{where}: defaults: {entry}: write `- override /GROUP: CHOICE`, or GROUP: CHOICE outside")
         yield found[1], choice
