@@ -31,7 +31,7 @@ from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.renamed import current_words
 from dragoman.model.schema import convert
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
 Section = TypeVar("Section")
