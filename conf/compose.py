@@ -277,7 +277,7 @@ def _show(options: Options, root: type[Any]) -> int:
 
 
 def _show_page(argv: Sequence[str], verb: str) -> int:
-    """Prints Hydra's own pages: the origin of each value (`--info`), and completions of a line."""
+    """Prints Hydra's own pages: the origin of each value (`--info`)."""
     import hydra
     from omegaconf import DictConfig
 
@@ -285,8 +285,7 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
     def application(_: DictConfig) -> None: ...
 
     words = current_words(argv)
-    if "completion" not in verb:
-        check_info(words)
+    check_info(words)
     before, raising = sys.argv, os.environ.get(RAISE)
     sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *search_path(), *words], "1"
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_directory
 from dragoman.model.ranges import Whole, check_ranges
@@ -15,7 +16,6 @@ from dragoman.model.storage.mirror import publish_files
 from dragoman.model.storage.places import local_folder
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
-from dragoman.services.commands.query import positional
 from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 FORMATS: dict[Format, str] = {
