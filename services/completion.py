@@ -93,6 +93,7 @@ def _settings(words: Sequence[str], begun: str) -> list[str]:
         found = [f"{prefix}{key}{'.' if isinstance(value, dict) else '='}" for key, value in keys]
         found += [f"{group}=" for group in groups_of if not dot]
     mark = key[: len(key) - len(name)]
+    found = list({word.rstrip(".=") for word in found}) if mark == "~" else found
     return sorted(mark + word for word in found if (mark + word).startswith(begun))
 
 

@@ -61,7 +61,7 @@ def test_all_verbs_are_offered_at_first(monkeypatch: pytest.MonkeyPatch, capsys:
         ("dragoman train model=rnnenc model.ce", "model.cell="),
         ("dragoman train train.max_steps=", "train.max_steps=8000"),
         ("dragoman train experiment=de", "experiment=demo"),
-        ("dragoman train ~tra", "~tracking. ~train. ~translate."),
+        ("dragoman train ~tra", "~tracking ~train ~translate"),
     ],
 )
 def test_keys_and_choices_are_completed(
