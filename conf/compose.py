@@ -24,9 +24,17 @@ from dragoman.conf.again import remembered
 from dragoman.conf.endings import end
 from dragoman.conf.groups import FOLDER, sections
 from dragoman.conf.interrupts import interruptible
-from dragoman.conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, refuse_unfitting, unknown_key
+from dragoman.conf.mistakes import (
+    misspelt_option,
+    quote_plain,
+    refusal,
+    refuse_hydras,
+    refuse_unfitting,
+    suggesting_of,
+    unknown_key,
+)
 from dragoman.conf.options import INFO, PAGES, Options, check_info, each_run, read_options
-from dragoman.conf.own import search_path
+from dragoman.conf.own import json_map, search_path
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.renamed import current_words
@@ -80,7 +88,7 @@ def run(
             return end(verb, problem, homes_hint(homes))
 
     try:
-        with interruptible():
+        with interruptible(), suggesting_of(field.name for field in dataclasses.fields(root)):  # type: ignore[arg-type]
             if not any(word.startswith("-") for word in argv):
                 return once(argv)
             if any(word.partition("=")[0] in PAGES for word in argv):
@@ -186,10 +194,16 @@ def _compose(words: Sequence[str], options: Options | None = None) -> tuple[Tree
     refuse_hydras(words)
     refuse_unfitting(words)
     name = options.config_name if options else "config"
+    maps = {key: value for key, value in map(json_map, words) if value is not None}
+    words = [word for word in words if word.partition("=")[0] not in maps]
+    tree, resolve = None, _resolve_by_omegaconf
     if name == "config":
         with contextlib.suppress(usual.UnusualError):
-            return usual.compose(words), partial(usual.resolve, functions=FUNCTIONS)
-    return _compose_by_hydra(words, name), _resolve_by_omegaconf
+            tree, resolve = usual.compose(words), partial(usual.resolve, functions=FUNCTIONS)
+    tree = _compose_by_hydra(words, name) if tree is None else tree
+    for key, value in maps.items():
+        usual.put(tree, key, value)
+    return tree, resolve
 
 
 def _compose_by_hydra(words: Sequence[str], name: str) -> Tree:

@@ -1,6 +1,7 @@
 """Answers an unknown key with the setting that other tools call so (`other_names.yaml`), or with a similar one."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
@@ -27,16 +28,23 @@ def other_names() -> dict[str, tuple[str, ...]]:
     return {name: tuple(setting.split(" or ")) for setting, names in table.items() for name in names}
 
 
-def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
-    """Returns what to write instead of the unknown `key`; None if none of our dotted `keys` is similar."""
+def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = ()) -> str | None:
+    """Returns what to write instead of the unknown `key`; None if none of our dotted `keys` is similar.
+
+    `choices` are those of the group that has the key's name. Only sections of `keys` are suggested.
+    """
     name = key.lstrip("-+~").lower().replace("-", "_")
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)
+    if name in known or value in choices:  # typed as an option
+        return _written(name, value, last)
+    sections = {one.partition(".")[0] for one in known}
     settings = [one for one in known if one.endswith(f".{name}")]
+    names = [one for one in other_names().get(last, ()) if re.split("[.=]", one)[0] in sections]
     if last in SIDES and CODE.fullmatch(value):
         settings = list(other_names()["source_lang"])
-    elif last in other_names():
-        settings = list(other_names()[last])
+    elif names:
+        settings = names
     elif not settings and name == last and len(last) >= SHORTEST:  # "all" is no "fall"
         by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
@@ -50,4 +58,4 @@ def _written(setting: str, value: str, name: str) -> str:
         return setting
     other_unit = setting in NOTES and not setting.endswith(f".{name}")
     note = f" ({NOTES[setting]})" if other_unit else ""
-    return f"{setting}={'VALUE' if note or not value else value}{note}"
+    return shlex.quote(f"{setting}={'VALUE' if note or not value else value}") + note
