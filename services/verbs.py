@@ -105,7 +105,10 @@ VERBS: dict[str, Verb] = {
         "dragoman.services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
     ),
     "export": _verb(
-        "dragoman.services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"
+        "dragoman.services.commands.export",
+        "write models in other programs' formats",
+        "export",
+        "[FORMAT... | huggingface [RUN]]",
     ),
     "inspect": _verb(
         "dragoman.services.commands.inspect",

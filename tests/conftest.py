@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy, s3_server
-from dragoman.conf.parsing import parsing_quickly
 from dragoman.model.errors import remember_interrupt
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
@@ -89,13 +88,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return unit(nodeid)
 
     return ByUnit(config, log)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def parsed_once() -> Iterator[None]:
-    """Also where a test composes by Hydra itself."""
-    with parsing_quickly():
-        yield
 
 
 @pytest.fixture(scope="session")

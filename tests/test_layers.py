@@ -140,7 +140,6 @@ BY_STRING = {
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks
 # Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
 PRIVATE = {
-    ("conf.parsing", "omegaconf._utils"): "has the parser's other name; parsing is a third of what composing costs",
     **dict.fromkeys(
         (
             ("pipelines.training.muon", "torch._foreach_add_"),

@@ -16,7 +16,7 @@ import pytest
 
 from dragoman.conf import again, compose, endings, options
 from dragoman.conf.mistakes import is_setting
-from dragoman.conf.other_names import OTHER_NAMES
+from dragoman.conf.other_names import other_names
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.services import cli
@@ -169,7 +169,7 @@ def test_there_are_at_least_forty_of_them_and_the_page_shows_each() -> None:
 
 
 def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
-    meant = sorted({one for settings in OTHER_NAMES.values() for one in settings})
+    meant = sorted({one for settings in other_names().values() for one in settings})
     composed = [compose.values([]), compose.values(["model=skipgram"])]
     for key in (one for one in meant if "=" not in one):
         assert any(lookup(values, key) for values in composed), key
@@ -218,7 +218,7 @@ def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], af
 
 
 def test_names_are_written_as_they_are_looked_up() -> None:
-    assert [name for name in OTHER_NAMES if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == []
+    assert [name for name in other_names() if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == []
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,8 @@ def find_server(config: ClientsConfig) -> Server:
         ServiceError: it does not answer, or with an error.
     """
     url, key = config.url.rstrip("/"), read_key(config.key)
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"clients.url={url}: an address begins with http:// or https://; write http://{url}")
     with httpx.Client(
         base_url=url, timeout=PATIENCE, headers={"Authorization": f"Bearer {key}"} if key else {}
     ) as http:

@@ -23,7 +23,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
 from dragoman.model.runs.record import read_release
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 
 SENTENCES = 5
 PATIENCE = 120.0  # seconds for a step to end by itself

@@ -13,7 +13,8 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path
 from dragoman.model.ranges import Whole
 from dragoman.model.shards.manifest import MANIFEST
-from dragoman.model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from dragoman.model.storage.mirror import bring, bring_checked, remote_of
+from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.remote import download_unchecked
 from dragoman.services.commands.contents import KINDS, check, contents, listed_files
 from dragoman.services.models.registry import Registry

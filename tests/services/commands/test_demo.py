@@ -15,7 +15,7 @@ import pytest
 from bench.s3_server import Proxy
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 from dragoman.services.commands import demo as verb
 from dragoman.services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
 
