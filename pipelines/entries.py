@@ -18,7 +18,7 @@ from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
-from dragoman.pipelines.corpus.read.built_in import check_phrasebook
+from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from dragoman.pipelines.tracking.policy import policy_words
 
@@ -138,9 +138,9 @@ def refuse_without_shards(config: Config) -> None:
     """
     if not config.languages or has_manifest(config.shard_dir):
         return
-    if config.corpus.format == "phrasebook":
+    if is_built_in(config.corpus):
         try:
-            check_phrasebook(config.corpus, config.pair)
+            check_built_in(config.corpus, config.pair)
         except UserError as problem:
             raise UserError(f"no shards in {config.paths.shards}, and {problem}") from None
     raise UserError(f"no shards in {config.paths.shards}; this makes them: {shard_command()}")
