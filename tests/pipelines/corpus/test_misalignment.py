@@ -62,7 +62,6 @@ def test_the_edges_of_a_shuffled_block_are_found_to_a_line_beside_free_translati
     assert 657 <= run.last <= 660
 
 
-
 REAL = [("multi30k", f"{name}.en.gz", f"{name}.{code}.gz") for name in ("train", "val") for code in ("de", "fr", "cs")]
 REAL += [("wmt-news/eng-deu", f"newstest{year}.eng.gz", f"newstest{year}.deu.gz") for year in (2009, 2012, 2014)]
 REAL += [("wmt-news/eng-fra", f"newstest{year}.eng.gz", f"newstest{year}.fra.gz") for year in (2010, 2013)]
