@@ -44,6 +44,7 @@ from dragoman.pipelines.corpus.read import labelled
 from dragoman.pipelines.corpus.read.built_in import built_in_sources, check_built_in, is_built_in
 from dragoman.pipelines.corpus.read.cutting import settle_auto_cut
 from dragoman.pipelines.corpus.read.fetch import fetch
+from dragoman.pipelines.corpus.read.first_look import look
 from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
 from dragoman.pipelines.corpus.read.identity import difference, identity
 from dragoman.pipelines.corpus.read.parts import Part, all_tags, parts_of, sources_of_parts
@@ -70,6 +71,7 @@ class ShardResult:
     manifest_hash: str
     seconds: float
     found: bool  # the shards existed already
+    doubts: list[str]  # about the corpus
 
 
 def shard(config: Config) -> ShardResult:
@@ -99,7 +101,12 @@ def shard(config: Config) -> ShardResult:
         clear_scratch(directory)
         shutil.rmtree(samples_of(directory), ignore_errors=True)
         return ShardResult(
-            directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
+            directory,
+            read_manifest(directory),
+            manifest_hash(directory),
+            time.monotonic() - began,
+            bool(found),
+            found_input.doubts,
         )
 
 
@@ -113,6 +120,7 @@ class Input:
     scorers: GivenScorers | None
     given: GivenTokenizer | None
     values: dict[str, Any]
+    doubts: list[str]  # about the corpus, told at the beginning and at the end
 
     def sharding(self, directory: Path, scratch: Path) -> Sharding:
         """Returns the sharding in these folders."""
@@ -154,6 +162,9 @@ def find_input(config: Config) -> Input:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
     else:
         sources = sources_of(corpus, config.pair)
+    doubts = [] if built_in else look(corpus, sources, config.pair, config.tokenizer.vocabulary)
+    for doubt in doubts:
+        logger.warning(doubt)
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
         corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
@@ -170,7 +181,7 @@ def find_input(config: Config) -> Input:
         config.seed,
         sources,
     )
-    return Input(config, sources, parts, scorers, given, values)
+    return Input(config, sources, parts, scorers, given, values, doubts)
 
 
 def samples_of(directory: Path) -> Path:
@@ -246,6 +257,8 @@ def task(config: Config) -> int:
         return 0
     result = shard(config)
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
+    for doubt in result.doubts:
+        logger.warning(doubt)
     record(config, result)
     return 0
 

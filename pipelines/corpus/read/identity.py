@@ -37,10 +37,11 @@ _LATER: dict[str, Any] = {
     "labels": "classes",
     "rows": "auto",
     "parts": [],
+    "header": False,
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Paths and names of files do not matter: their content identifies them.
-_ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
+_ELSEWHERE = {"check", "root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
 
 
 def identity(

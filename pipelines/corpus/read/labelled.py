@@ -21,7 +21,7 @@ from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
 from dragoman.model.text.labels import canonical
 from dragoman.model.text.normalise import normalise
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, names_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, name_columns, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ def _rows(config: CorpusConfig, path: Path) -> Iterator[Row]:
         yield from _conll(config, path, form)
         return
     for number, line in _lines(path, View(rows="tsv")):
-        if not line.strip():
+        if not line.strip() or (number == 1 and config.header and form == "tsv"):
             continue
         yield _json_row(config, path, number, line) if form == "jsonl" else _tsv_row(config, path, number, line)
 
@@ -141,8 +141,11 @@ def _lines(path: Path, view: View) -> Iterator[tuple[int, str]]:
 
 def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     cells, places = line.split("\t"), _places(config)
-    if number == 1 and [cells[place].strip().lower() for place in places if place < len(cells)] == ["text", "label"]:
-        raise UserError(f"{path}: line 1: holds the names of the columns, not a text; delete the line")
+    if number == 1 and name_columns([cells[place] for place in places if place < len(cells)], ()):
+        raise UserError(
+            f"{path}: line 1: holds the names of the columns ({', '.join(cells)}), not a text; corpus.header=true "
+            f"leaves it out"
+        )
     if len(cells) <= max(places):
         raise UserError(
             f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] "
