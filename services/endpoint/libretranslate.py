@@ -7,13 +7,13 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from dragoman.model.languages import language_name
 from dragoman.services.endpoint import openapi
 from dragoman.services.endpoint.answer import as_json
 from dragoman.services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from dragoman.services.endpoint.dialects.questions import admit, check_pair
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.memory_store import Unit
 from dragoman.services.endpoint.requests import (
     DetectionRequest,

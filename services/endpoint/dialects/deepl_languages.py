@@ -12,13 +12,12 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.model.languages import base_language
+from dragoman.model.languages import base_language, language_name
 from dragoman.services.endpoint import openapi
 from dragoman.services.endpoint.answer import as_json
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.dialects.questions import read_request, sources, targets
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
 
 VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
 GLOSSARY = {"name": "glossary", "needs_source_support": True, "needs_target_support": True}

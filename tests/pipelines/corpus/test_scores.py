@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,10 @@ from dragoman.pipelines import shard
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.clean.scores import dual_scores
 from dragoman.pipelines.corpus.pack.cleaning_record import PAGE, RECORD
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.read.built_in import phrasebook
 from dragoman.pipelines.corpus.sharded import as_sharded
 
-PAIRS = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 300)]
+PAIRS = [(pair.english, pair.german) for pair in phrasebook()["train"][:300]]
 TWICE = (PAIRS[7][0].lower(), PAIRS[7][1].lower())  # nearly repeats the eighth pair
 
 

@@ -1,6 +1,6 @@
-"""Senses of ambiguous English words, told from their vectors in sentences of the phrasebook's grammar.
+"""Senses of ambiguous English words, told from their vectors in sentences of the phrasebook.
 
-The answers are known: the German word that the grammar aligns an English one to. Each word has as many uses of each
+The answers are known: the German word that the phrasebook aligns an English one to. Each word has as many uses of each
 sense, so that a guess is right half of the time, and so is a static vector, which is the same in all of them.
 
 Letters: N uses, D width of a vector.
@@ -8,14 +8,14 @@ Letters: N uses, D width of a vector.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 
 from dragoman.model.inference.sentence_vectors import Floats, NetworkVectors
 from dragoman.model.inference.words_in_context import Use, word_vectors
 from dragoman.pipelines.corpus.gold import gold_words
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs, split_of
-from dragoman.pipelines.corpus.phrasebook.sentences import Pair
+from dragoman.pipelines.corpus.read.built_in import Pair, phrasebook
 
 SENSES = {  # English word -> sense -> its German words
     "that": {"dass": "dass", "der, die, das": "der die das den dem denen dessen deren"},
@@ -29,7 +29,7 @@ SENSES = {  # English word -> sense -> its German words
     "where": {"wo": "wo", "wohin": "wohin"},
 }
 SIZES = {"train": 100, "valid": 15, "test": 25}  # uses of each sense
-MOST = 40_000  # pairs that are generated
+MOST = 18_000  # training pairs to look at
 STRENGTH = 0.1  # the inverse of the probe's regularisation
 SMALLEST = 1e-6  # deviation: a static vector has none
 
@@ -46,21 +46,19 @@ Split = dict[str, list[SenseUse]]  # word -> uses
 
 
 def draw_uses(seed: int, most: int = MOST) -> dict[str, Split]:
-    """Returns the uses of each split, SIZES of each sense; a word with fewer among `most` pairs is left out.
+    """Returns the uses of each split, SIZES of each sense, drawn with the seed; a word with fewer is left out.
 
     Validation and test have combinations of words that training does not have.
     """
     kept: dict[tuple[str, str, str], list[SenseUse]] = {
         (split, word, sense): [] for split in SIZES for word, senses in SENSES.items() for sense in senses
     }
-    for _, pair in zip(range(most), distinct_pairs(seed), strict=False):
-        split = split_of(pair.combinations)
-        for found in sense_uses(pair) if split is not None else ():
-            uses = kept[str(split), found.use.word, found.sense]
-            if len(uses) < SIZES[str(split)]:
-                uses.append(found)
-        if all(len(uses) == SIZES[split] for (split, _, _), uses in kept.items()):
-            break
+    for split, pairs in phrasebook().items():
+        for pair in Random(seed).sample(pairs, min(most, len(pairs))):
+            for found in sense_uses(pair):
+                uses = kept[split, found.use.word, found.sense]
+                if len(uses) < SIZES[split]:
+                    uses.append(found)
     short = {word for (split, word, _), uses in kept.items() if len(uses) < SIZES[split]}
     return {
         split: {

@@ -1,25 +1,24 @@
 """The sense test: its answers, and how they are told from vectors."""
 
 from collections import Counter
-from itertools import islice
 
 import numpy as np
 import pytest
 import torch
 
+from bench import sense_uses as senses
+from bench.sense_uses import SENSES, SenseUse, accuracies, accuracy, draw_uses, sense_uses
 from dragoman.model.inference.sentence_vectors import NetworkVectors
 from dragoman.model.inference.words_in_context import Use
 from dragoman.model.networks.bert import EncoderOnly, EncoderOnlyConfig
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
-from dragoman.pipelines.evaluation import senses
-from dragoman.pipelines.evaluation.senses import SENSES, SenseUse, accuracies, accuracy, draw_uses, sense_uses
+from dragoman.pipelines.corpus.read.built_in import phrasebook
 
 
 def test_the_answer_is_the_german_word_that_the_grammar_aligns() -> None:
     found = Counter()
-    for pair in islice(distinct_pairs(3), 1500):
+    for pair in phrasebook()["train"][:1500]:
         for one in sense_uses(pair):
             found[one.use.word, one.sense] += 1
             german = pair.german.lower().replace(",", "").replace("?", "").replace(".", "").split()
