@@ -33,6 +33,7 @@ from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.storage.retry import Patience
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.clean.first_look import look
 from dragoman.pipelines.corpus.clean.rules import check_rules
 from dragoman.pipelines.corpus.clean.scores import GivenScorers, find_scorers
 from dragoman.pipelines.corpus.labelled import make_labelled
@@ -44,7 +45,6 @@ from dragoman.pipelines.corpus.read import labelled
 from dragoman.pipelines.corpus.read.built_in import built_in_sources, check_built_in, is_built_in
 from dragoman.pipelines.corpus.read.cutting import settle_auto_cut
 from dragoman.pipelines.corpus.read.fetch import fetch
-from dragoman.pipelines.corpus.read.first_look import look
 from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
 from dragoman.pipelines.corpus.read.identity import difference, identity
 from dragoman.pipelines.corpus.read.parts import Part, all_tags, parts_of, sources_of_parts

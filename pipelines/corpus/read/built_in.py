@@ -14,7 +14,6 @@ from zlib import crc32
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
 from dragoman.model.languages import base_language, split_pair
-from dragoman.model.text.labels import Task, canonical
 from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
@@ -134,11 +133,11 @@ def _rows(name: str) -> Iterator[list[str]]:
             yield line.rstrip("\n").split("\t")
 
 
-def _labelled(row: Pair, task: Task) -> tuple[str, str]:
+def _labelled(row: Pair, task: str) -> tuple[str, str]:
     """Returns a sentence and its type, its words and their parts of speech, or the words of its translation."""
     if task == "tags":
         return " ".join(tokens(row.english)), " ".join(row.parts_of_speech)
-    return row.english, row.kind if task == "classes" else canonical(str(len(tokens(row.german))))
+    return row.english, row.kind if task == "classes" else repr(float(len(tokens(row.german))))
 
 
 def _write(split: Split, rows: Iterable[tuple[str, str]], folder: Path) -> Source:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
+from dragoman.pipelines.corpus.clean.first_look import look
 from dragoman.pipelines.corpus.read.built_in import everyday
-from dragoman.pipelines.corpus.read.first_look import look
 from dragoman.pipelines.corpus.read.sources import Source, sources_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 

@@ -81,7 +81,8 @@ def sample(source: Source) -> list[tuple[str, ...]]:
             sides.append([line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(lines, SAMPLE)])
     if len(sides) > 1 or not source.places:
         return list(zip(*sides, strict=False))
-    parse, rows = row_parser(source), []
+    parse = row_parser(source)
+    rows: list[tuple[str, ...]] = []
     for line in sides[0]:
         try:
             rows.append(parse(line))
