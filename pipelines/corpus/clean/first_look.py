@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from itertools import islice
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.lines import View, open_lines
+from dragoman.model.inputs.lines import View, parts_of
+from dragoman.model.inputs.streams import Blocks
 from dragoman.model.languages import base_language, language_name, languages_of
 from dragoman.pipelines.corpus.clean.fitted_rules import identifier
 from dragoman.pipelines.corpus.read.records import MalformedRowError, row_parser
@@ -28,6 +29,7 @@ TELLING = 20  # letters of a text whose language can be told
 VOTES, ASKED = 40, 150  # texts of a side: the fewest that tell its language, and the most that are looked at
 CLEAR, SOME = 0.8, 0.3  # shares of the sample
 WORDS_A_PIECE = 10  # of the training text, both sides; with fewer a vocabulary is large for its corpus
+NO_LANGUAGE = "zxx"  # a label of py3langid's: no text
 OFF = "corpus.check=off goes on without looking"
 # Languages that py3langid confuses: one of these found for another is no sign of a mistake.
 ALIKE = (
@@ -64,7 +66,7 @@ def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary:
         if config.format == "labelled":
             doubts += _look_at_labels(config, source, rows)
         else:
-            doubts += _look_at_sides(source, rows, languages_of(pair))
+            doubts += _look_at_sides(source, rows, languages_of(pair), config.clean.copies)
     if pairs < SAMPLE and words < WORDS_A_PIECE * vocabulary:  # the sample is the whole corpus
         doubts.append(
             f"{pairs:,} records of {words:,} words are little for tokenizer.vocabulary={vocabulary}: most pieces would "
@@ -77,7 +79,8 @@ def sample(source: Source) -> list[tuple[str, ...]]:
     """Returns the first rows of a source, one text a side; malformed ones are left out."""
     sides = []
     for place, file in enumerate(source.files):
-        with open_lines(file, source.views[place] if source.views else View()) as lines:
+        (first, *_) = parts_of(file, source.views[place] if source.views else View())  # of an archive: its first text
+        with Blocks.from_blocks(first.blocks()) as lines:
             sides.append([line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(lines, SAMPLE)])
     if len(sides) > 1 or not source.places:
         return list(zip(*sides, strict=False))
@@ -91,7 +94,10 @@ def sample(source: Source) -> list[tuple[str, ...]]:
     return rows
 
 
-def _look_at_sides(source: Source, rows: Sequence[tuple[str, ...]], languages: Sequence[str]) -> list[str]:
+def _look_at_sides(
+    source: Source, rows: Sequence[tuple[str, ...]], languages: Sequence[str], copies: bool
+) -> list[str]:
+    """Returns what is doubtful about the texts of each side; `copies`: pairs with two equal sides are to go."""
     doubts = []
     where = " and ".join(map(str, source.files))
     if len(languages) == 2:
@@ -99,7 +105,7 @@ def _look_at_sides(source: Source, rows: Sequence[tuple[str, ...]], languages: S
             ("have two equal sides", [row for row in rows if row[0].strip() == row[1].strip() != ""]),
             ("have an empty side", [row for row in rows if bool(row[0].strip()) != bool(row[1].strip())]),
         ):
-            if base_language(languages[0]) == base_language(languages[1]) and what.startswith("have two"):
+            if what.startswith("have two") and not copies:
                 continue
             said = f"{where}: {len(failing):,} of the first {len(rows):,} pairs {what}"
             if len(failing) > CLEAR * len(rows) and len(rows) >= VOTES:
@@ -138,7 +144,7 @@ def _language(texts: Sequence[str], expected: str) -> str | None:
     if votes.total() < VOTES:
         return None
     language, most = votes.most_common(1)[0]
-    return language if most >= CLEAR * votes.total() else None
+    return language if language != NO_LANGUAGE and most >= CLEAR * votes.total() else None
 
 
 def _turn(source: Source, own: Sequence[str]) -> str:
