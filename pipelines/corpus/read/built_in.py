@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language, split_pair
+from dragoman.pipelines.corpus.phrasebook.generate import write_corpus
 from dragoman.pipelines.corpus.read.sources import SPLITS, Source, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig
 
@@ -41,8 +42,6 @@ def check_phrasebook(config: CorpusConfig, pair: str) -> None:
 
 def phrasebook_sources(config: CorpusConfig, pair: str, seed: int, scratch: Path) -> list[Source]:
     """Generates the phrasebook (unless that was done before) and returns its files as a Moses corpus' sources."""
-    from dragoman.pipelines.corpus.phrasebook.generate import write_corpus  # takes 0.1 s, and few commands make it
-
     folder = scratch / "phrasebook"
     if not folder.is_dir():
         temporary = scratch / f"phrasebook.{os.getpid()}"
