@@ -32,13 +32,13 @@ class UnusualError(Exception):
     """Hydra must read these words."""
 
 
-def compose(words: Sequence[str]) -> Tree:
+def compose(words: Sequence[str], file: str = "config") -> Tree:
     """Returns all sections with the words' values; interpolations stay as written.
 
     Raises:
-        UnusualError: a word is not usual, or names no key or choice.
+        UnusualError: a word is not usual, or names no key or choice, or the file is another one.
     """
-    if os.environ.get(VARIABLE):
+    if os.environ.get(VARIABLE) or file != "config":
         raise UnusualError
     groups = {*default_choices(), "experiment"}
     chosen: dict[str, str] = {}
