@@ -23,13 +23,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
 
 
 def content(name: str) -> dict[str, Any]:
     """Returns the plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
-    return copy.deepcopy(_parse(text(name)))  # type: ignore[no-any-return]  # a mapping, in all files
+    return copy.deepcopy(_parse(text(name)))
 
 
 @lru_cache(maxsize=512)
