@@ -196,11 +196,11 @@ def _compose(words: Sequence[str], options: Options | None = None) -> tuple[Tree
     name = options.config_name if options else "config"
     maps = {key: value for key, value in map(json_map, words) if value is not None}
     words = [word for word in words if word.partition("=")[0] not in maps]
-    tree, resolve = None, _resolve_by_omegaconf
-    if name == "config":
-        with contextlib.suppress(usual.UnusualError):
-            tree, resolve = usual.compose(words), partial(usual.resolve, functions=FUNCTIONS)
-    tree = _compose_by_hydra(words, name) if tree is None else tree
+    resolve: Resolve = partial(usual.resolve, functions=FUNCTIONS)
+    try:
+        tree = usual.compose(words, name)
+    except usual.UnusualError:
+        tree, resolve = _compose_by_hydra(words, name), _resolve_by_omegaconf
     for key, value in maps.items():
         usual.put(tree, key, value)
     return tree, resolve
@@ -208,18 +208,10 @@ def _compose(words: Sequence[str], options: Options | None = None) -> tuple[Tree
 
 def _compose_by_hydra(words: Sequence[str], name: str) -> Tree:
     from hydra import compose, initialize_config_dir
-    from hydra.errors import HydraException
     from omegaconf import OmegaConf
 
-    own = search_path()
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        try:
-            node = compose(name, overrides=[*own, *words])
-        except HydraException:
-            quoted = quote_plain(words)
-            if quoted == list(words):
-                raise
-            node = compose(name, overrides=[*own, *quoted])
+        node = compose(name, overrides=[*search_path(), *quote_plain(words)])
     return OmegaConf.to_container(node)  # type: ignore[return-value]  # a mapping, as config.yaml is
 
 

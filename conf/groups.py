@@ -13,6 +13,8 @@ from typing import Any
 
 import yaml
 
+from dragoman.model.schema import flat
+
 FOLDER = Path(__file__).resolve().parent
 VARIABLE = "DRAGOMAN_CONF"  # the variable that names a user's own folder
 OVERRIDE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
@@ -23,13 +25,13 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
 )
 
 
 def content(name: str) -> dict[str, Any]:
     """Returns the plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
-    return copy.deepcopy(_parse(text(name)))  # type: ignore[no-any-return]  # a mapping, in all files
+    return copy.deepcopy(_parse(text(name)))
 
 
 @lru_cache(maxsize=512)
@@ -88,23 +90,16 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
     return over(merge_choice(group, base), values) if base else values
 
 
+def merge_choices(files: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the values of config.yaml with these choices (group -> choice), and of no experiment."""
+    sections = {group: merge_choice(group, choice) for group, choice in files.items() if group != "experiment"}
+    return sections | {key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}
+
+
 @cache
 def written_defaults() -> dict[str, Any]:
     """Returns dotted key -> its value without overrides; interpolations stay as written."""
-    found: dict[str, Any] = {}
-
-    def walk(values: Mapping[str, Any], where: str) -> None:
-        for key, value in values.items():
-            if isinstance(value, Mapping) and value:
-                walk(value, f"{where}{key}.")
-            else:
-                found[f"{where}{key}"] = value
-
-    for section, choice in default_choices().items():
-        if choice:
-            walk(merge_choice(section, choice), f"{section}.")
-    walk({key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}, "")
-    return found
+    return dict(flat(merge_choices(default_choices())))
 
 
 def page(group: str, choice: str) -> str:

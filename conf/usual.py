@@ -12,7 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from dragoman.conf.groups import VARIABLE, choices, content, default_choices, experiment_choices, merge_choice, over
+from dragoman.conf.groups import (
+    VARIABLE,
+    choices,
+    default_choices,
+    experiment_choices,
+    merge_choice,
+    merge_choices,
+    over,
+)
 
 Tree = dict[str, Any]
 Functions = Mapping[str, Callable[..., Any]]  # name -> function of ${NAME:ARGUMENT,...}
@@ -32,13 +40,13 @@ class UnusualError(Exception):
     """Hydra must read these words."""
 
 
-def compose(words: Sequence[str]) -> Tree:
+def compose(words: Sequence[str], file: str = "config") -> Tree:
     """Returns all sections with the words' values; interpolations stay as written.
 
     Raises:
-        UnusualError: a word is not usual, or names no key or choice.
+        UnusualError: a word is not usual, or names no key or choice, or the file is another one.
     """
-    if os.environ.get(VARIABLE):
+    if os.environ.get(VARIABLE) or file != "config":
         raise UnusualError
     groups = {*default_choices(), "experiment"}
     chosen: dict[str, str] = {}
@@ -81,8 +89,7 @@ def _with_choices(chosen: tuple[tuple[str, str], ...]) -> Tree:
     given = dict(chosen)
     experiment = given.pop("experiment", None)
     files = default_choices() | (experiment_choices(experiment) if experiment else {}) | given
-    tree = {group: merge_choice(group, choice) for group, choice in files.items() if group != "experiment"}
-    tree |= {key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}
+    tree = merge_choices(files)
     return over(tree, merge_choice("experiment", experiment)) if experiment else tree
 
 

@@ -57,8 +57,8 @@ def _dispatch(argv: list[str]) -> int:
     if name not in VERBS:
         raise unknown("unknown verb", name, VERBS)
     verb = VERBS[name]
-    if any(word in ("-h", "--help") for word in rest):
-        print(verb_help(name, verb))
+    if any(word in ("-h", "--help", "--help-all") for word in rest):
+        print(verb_help(name, verb, "--help-all" in rest))
         return OK
     with remembered(rest):
         wanted, rest = take_json(name, with_only_shards(name, with_own_settings(rest)))
