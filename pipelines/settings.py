@@ -273,6 +273,7 @@ class EvaluateConfig:
     bootstrap: Count = 1000  # resampled sets
     length_penalties: list[Finite] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: Amount = 0.5  # chrF that the int8 export may lose and still serve
+    may_know: Share = 0.005  # of a set's lines that the model has learned from; more are refused
     alignment: bool = False  # also score attention against the gold alignment, by head; the phrasebook has one
 
 
