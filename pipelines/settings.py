@@ -281,6 +281,7 @@ class EvaluateConfig:
 class VerifyConfig:
     """The report of a verification, and how much of the run to train again."""
 
+    sample: Whole = 64  # translations made again where all would take over a minute; 0: all
     recompute: str = ""  # LAST, ALL or a number of random intervals between checkpoints; empty: none
     format: Literal["text", "json"] = "text"
 

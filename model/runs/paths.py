@@ -12,6 +12,7 @@ BEGINNING = (PRECISION, FIRST_WEIGHTS, TAUGHT, EMBEDDINGS, TRAINING)  # inputs o
 PACE = "pace.json"  # the time that it needs to stop
 STEPS = "steps.jsonl"  # the journal
 STARTS = "starts.jsonl"
+SAVED = "saved.jsonl"  # the checkpoints
 EVALUATIONS = "evaluations.jsonl"
 OPENINGS, OPENED = "openings.jsonl", "opened"  # of held-out sets, and the hashes of their lines
 ATTEMPT = "attempt"  # the number of its last start

@@ -116,7 +116,8 @@ def find(path: Path, keys: Keys) -> npt.NDArray[np.bool_]:
     for last, block in _blocks(path, head):
         places = np.flatnonzero((asked >= block[0]) & (asked <= last))
         found[places] |= block[np.minimum(np.searchsorted(block, asked[places]), len(block) - 1)] == asked[places]
-    return found & (keys != 0)
+    known: npt.NDArray[np.bool_] = found & (keys != 0)
+    return known
 
 
 def _distinct(keys: Keys) -> Keys:

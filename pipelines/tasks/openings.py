@@ -45,6 +45,7 @@ PART = 0.01  # of a set's lines
 CHOSEN_ON = ("train", "valid", "gate")  # splits that settings and promotions are chosen on
 NOT_THE_RECIPE = {PLANS, "seed", "shards"}
 Counts = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -281,18 +282,19 @@ def _registered(tracking: TrackingConfig, digest: str, keys: Keys) -> Iterator[O
         yield from (Opened(str(run.info.run_name), recipe, lines) for recipe, lines in sums.items())
 
 
-def _sketched(value: dict[str, Any], same: bool, keys: Keys) -> npt.NDArray[np.bool_]:
+def _sketched(value: dict[str, Any], same: bool, keys: Keys) -> Marks:
     """Returns (n,): True for lines that a tag's opening had, by the least of its hashes.
 
     Whether a line above them was there is not known: it counts if most of those below were."""
     if same or "sketch" not in value:
         return np.full(keys.shape[1], same)
     least = np.frombuffer(base64.b64decode(value["sketch"]), "<u8")
-    there = np.isin(keys, least).any(0)
+    there: Marks = np.isin(keys, least).any(axis=0)
     if value["whole"] or not len(least):
         return there
-    below = (keys <= least[-1]).any(0) & (keys[0] != 0)
-    return there | (~below if there[below].mean() > 0.5 else False) if below.any() else there
+    below: Marks = (keys <= least[-1]).any(axis=0) & (keys[0] != 0)
+    mostly = below.any() and there[below].mean() > 0.5
+    return np.asarray(there | ~below if mostly else there)
 
 
 def _client(tracking: TrackingConfig) -> Any:

@@ -20,6 +20,8 @@ from dragoman.model.files import atomic_directory, atomic_path, atomic_write, fi
 from dragoman.model.runs import checkpoints
 from dragoman.model.runs.attempts import check_attempt
 from dragoman.model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
+from dragoman.model.runs.journal import append
+from dragoman.model.runs.paths import SAVED
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +61,7 @@ def write(
         if "os error 28" in str(problem):
             raise OSError(28, "No space left on device", str(final)) from problem
         raise
+    append(run, SAVED, {"step": step, "manifest": file_sha256(final / MANIFEST)})
     if keep_weights:
         _keep_weights(run, final, step)
     return final
