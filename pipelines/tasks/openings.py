@@ -204,9 +204,8 @@ def note_opening(config: Config, held: Held, folder: Path, run: str, tracked: Tr
             "time": now(), "sentences": sentences, "keys": name}  # fmt: skip
     journal.append(folder, OPENINGS, line)
     times = sum(one["set"] == held.digest for one in journal.lines(folder / OPENINGS))
-    sketch = base64.b64encode(opened.keys[:SKETCH].tobytes()).decode()
-    value = {"recipe": recipe, "times": times, "sketch": sketch, "whole": len(opened.keys) <= SKETCH}
-    _tag(config, folder, run, tracked, {TAG + held.digest: json.dumps(value), TAGGED: "true"})
+    value = json.dumps({"recipe": recipe, "times": times, **sketch(opened)})
+    _tag(config, folder, run, tracked, {TAG + held.digest: value, TAGGED: "true"})
     return Opening(held.split, held.digest, recipe, sentences, tuple(before))
 
 
@@ -280,6 +279,12 @@ def _registered(tracking: TrackingConfig, digest: str, keys: Keys) -> Iterator[O
                 recipe = str(value["recipe"])
                 sums[recipe] = sums.get(recipe, 0) + int(value["times"]) * opened.astype(np.int64)
         yield from (Opened(str(run.info.run_name), recipe, lines) for recipe, lines in sums.items())
+
+
+def sketch(opened: HashedTexts) -> dict[str, Any]:
+    """Returns the least hashes of a set, which a tag has room for, and whether those are all."""
+    least = opened.keys[:SKETCH].astype("<u8").tobytes()
+    return {"sketch": base64.b64encode(least).decode(), "whole": len(opened.keys) <= SKETCH}
 
 
 def _sketched(value: dict[str, Any], same: bool, keys: Keys) -> Marks:

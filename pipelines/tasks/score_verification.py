@@ -57,13 +57,16 @@ def check_scores(settings: Config, find: Callable[[str], Path], sample: int) -> 
     """
     run = settings.run_dir
     check_released_scores(run)
-    told = [
-        f"{path.name}: {_check_evaluation(settings, path, record, find, sample)}"
-        for path in paths.evaluations(run)
-        if (record := read_json(path) or {}) and "manifest_hash" in record
-    ]
-    if not told:
-        raise NotRecordedError("no evaluation of these shards' texts")
+    told, compared = [], 0
+    for path in paths.evaluations(run):
+        record = read_json(path) or {}
+        if "manifest_hash" in record:
+            told.append(f"{path.name}: {_check_evaluation(settings, path, record, find, sample)}")
+            compared += 1
+        else:  # of files, which may be anywhere by now, or of word vectors
+            told.append(f"{path.name}: of files of its own, not computed again")
+    if not compared:
+        raise NotRecordedError("; ".join(told) or "no evaluation of these shards' texts")
     return "; ".join(told)
 
 
