@@ -3,8 +3,9 @@
     python -m bench decode [--quick] [--bundle DIRECTORY SOURCE REFERENCE]
 
 Ours goes from text to text: normalise, subwords, batches, search, detokenise. Both peers have the same weights and are
-given ids: `transformers` as MarianMT (bench/marian_generate.py; in the type, batch and threads that are quickest here), CTranslate2 the export that ours serves. All
-search with the same beam and length penalty; the BLEU of each is printed, and must be the same within a point.
+given ids: `transformers` as MarianMT (bench/marian_generate.py) in the type, batch and threads that are quickest here,
+CTranslate2 the export that ours serves. All search with the same beam and length penalty; the BLEU of each is printed,
+and must be the same within a point.
 
 Without --bundle a Transformer-tiny is trained on the built-in phrasebook first. A bundle of yours must have the shape
 that MarianMT knows (post-norm, sinusoidal, tie=all); SOURCE and REFERENCE hold a sentence a line.
