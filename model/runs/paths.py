@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
+from dragoman.model.names import TRAINING
+
 RECORD = "run.json"  # the run's settings, written when it begins
 RELEASE = "release.json"  # the results of its release
 TRACKED = "mlflow.json"  # its MLflow run
 PRECISION = "precision.json"  # its number format, and the reason
 FIRST_WEIGHTS, TAUGHT, EMBEDDINGS = "init.safetensors", "taught.safetensors", "embeddings.safetensors"
-TRAINING = "training_texts.keys"  # hashes of what a run, a bundle or shards learned from
 BEGINNING = (PRECISION, FIRST_WEIGHTS, TAUGHT, EMBEDDINGS, TRAINING)  # inputs of the first step beside RECORD
 PACE = "pace.json"  # the time that it needs to stop
 STEPS = "steps.jsonl"  # the journal

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_open
-from dragoman.model.runs.paths import TRAINING
+from dragoman.model.names import TRAINING
 
 Keys = npt.NDArray[np.uint64]
 FORMAT = 1

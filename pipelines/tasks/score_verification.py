@@ -35,12 +35,10 @@ from dragoman.pipelines.training.verification import DifferenceError, NotRecorde
 
 MINUTE = 60.0  # seconds that translating a set took, up to which all of it is translated again
 FORGED = 0.05  # share of a set whose discovery a message states
-NEAR = 0.25  # nats a token that a stored translation may be less likely than the one made again
+NEAR = 0.25  # nats a token between a stored translation and the one made again
 ROUNDED = 1e-6  # of a score from stored texts
 AGAIN = 1e-3  # of a score from answers that another processor rounds otherwise
 EXPORTED = 16  # translations by PyTorch too, to compare the export's network
-ALIKE = 0.5  # of those
-TRAINED = 30.0  # chrF above which int8's rounding leaves most sentences unchanged
 ENGINES: dict[str, EngineName] = {
     "torch": "torch",
     "ctranslate2 (ct2)": "ctranslate2",
@@ -181,10 +179,9 @@ def check_translations(
     except UserError:  # no int8 on this machine
         again = _translate(bundle, "torch", lines, decode)
     _check_likely(path, bundle, lines, [(row, kept[row]) for row in rows], again)
-    few = slice(EXPORTED)
-    by_torch = _translate(bundle, "torch", lines[few], decode)
-    rounds = name == "ctranslate2-int8" and record["scores"]["chrf"] < TRAINED
-    if _alike(again[few], by_torch) < ALIKE and not rounds:
+    few, by_torch = lines[:EXPORTED], _translate(bundle, "torch", lines[:EXPORTED], decode)
+    lost = [new - old for old, new in zip(*_likely(bundle, few, again[:EXPORTED], by_torch), strict=True)]
+    if lost and sum(lost) / len(lost) > NEAR:
         raise DifferenceError(f"{bundle.directory}: its export for {name} translates otherwise than its weights")
     if whole:
         return f"all {len(kept):,} translations as made again"
@@ -198,27 +195,28 @@ def check_translations(
 def _check_likely(
     path: Path, bundle: TranslationBundle, lines: Sequence[str], kept: Sequence[tuple[int, str]], again: Sequence[str]
 ) -> None:
-    """Raises DifferenceError for the first stored text that differs and is clearly less likely than the one made again.
-
-    A consensus search is no search for the likely; there a different text must be as likely too."""
+    """Raises DifferenceError for the first stored text that differs and is clearly less likely than the one made again:
+    it is not the network's; or clearly more likely: what made it serves no longer."""
     other = [place for place, (_, text) in enumerate(kept) if text != " ".join(again[place].split("\n"))]
-    if not other:
-        return
-    scorer, asked = open_scorer(bundle), [lines[place] for place in other]
-    stored = scorer.score(asked, [kept[place][1] for place in other], too_long="truncate")
-    made = scorer.score(asked, [again[place] for place in other], too_long="truncate")
+    stored, made = _likely(
+        bundle, *([of[place] for place in other] for of in (lines, [text for _, text in kept], again))
+    )
     for place, old, new in zip(other, stored, made, strict=True):
-        if old.mean < new.mean - NEAR:
+        if abs(old - new) > NEAR:
             raise DifferenceError(
-                f"{path}: the translation of line {kept[place][0] + 1:,} is not the bundle's: {old.mean:.2f} nats a "
-                f"token, made again {new.mean:.2f} ({len(other):,} of {len(kept):,} come out otherwise)"
+                f"{path}: the translation of line {kept[place][0] + 1:,} is not the bundle's: {old:.2f} nats a token, "
+                f"made again {new:.2f} ({len(other):,} of {len(kept):,} come out otherwise)"
             )
+
+
+def _likely(
+    bundle: TranslationBundle, sources: Sequence[str], some: Sequence[str], others: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """Returns the log-probability a token of two translations of each source."""
+    scorer = open_scorer(bundle)
+    first, second = (scorer.score(sources, texts, too_long="truncate") for texts in (some, others))
+    return [one.mean for one in first], [one.mean for one in second]
 
 
 def _translate(bundle: TranslationBundle, name: EngineName, lines: Sequence[str], decode: DecodeConfig) -> list[str]:
     return [answer.text for answer in open_translator(bundle, name).translate(lines, decode)]
-
-
-def _alike(some: Sequence[str], others: Sequence[str]) -> float:
-    """Returns the share of equal texts."""
-    return sum(one == other for one, other in zip(some, others, strict=True)) / max(1, len(some))
