@@ -134,7 +134,7 @@ def hold_ups(folder: Path, size: int) -> None:
     place = local_folder("s3://bucket/runs/large", str(folder / "large"))
 
     def timed(groups: Groups, run_dir: Path, attempt: int, step: int) -> None:
-        checkpoint.write(run_dir, step, attempt, groups, {"step": step}, keep_weights=False)
+        checkpoint.write(run_dir, step, attempt, groups, {"step": step}, kept=False)
 
     began = time.perf_counter()
     copied(tensors)

@@ -13,13 +13,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dragoman.conf.compose import fingerprint, plain
 from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import (
     MANIFEST,
     Manifest,
@@ -31,6 +32,7 @@ from dragoman.model.shards.manifest import (
 from dragoman.model.shards.remote import publish
 from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.storage.retry import Patience
+from dragoman.model.text.hashed_texts import HashedTexts, read
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.clean.first_look import look
@@ -126,10 +128,19 @@ class Input:
         """Returns the sharding in these folders."""
         config, sources = self.config, self.sources
         own = self.given.pair if self.given else None
-        hashed = fingerprint(self.values)
+        hashed, ancestors = fingerprint(self.values), tuple(_ancestors(self.given, sources))
         return Sharding(
-            config, directory, scratch, sources, config.languages, self.values, hashed, self.parts, self.scorers, own
+            *(config, directory, scratch, sources, config.languages, self.values, hashed),
+            *(self.parts, self.scorers, own, ancestors),
         )
+
+
+def _ancestors(given: GivenTokenizer | None, sources: Sequence[Source]) -> Iterator[HashedTexts]:
+    """Yields the texts behind the given tokenizer, and behind files of training that a model wrote (`synthesize`)."""
+    if given is not None:
+        yield given.texts
+    folders = {file.parent for source in sources if source.split == "train" for file in source.files}
+    yield from (read(folder / TRAINING) for folder in sorted(folders) if (folder / TRAINING).is_file())
 
 
 def find_input(config: Config) -> Input:

@@ -1,13 +1,15 @@
-"""Compiled hashes that live within one sharding: they find equal pairs and near-copies.
+"""Compiled hashes of normalised texts: they find equal pairs and near-copies, and name the texts a model learned from.
 
-Loading numba takes a second, so only the cleaning task imports this. Hashes that decide a pair's split must never
-change and use BLAKE2b (`keys.text_keys`); these may change between versions.
+Loading numba takes a second, so import this where texts are hashed. Shards, bundles and openings keep hashes of
+`sentence_keys`: a change needs a new `FORMAT` in `model/bundles/training_texts.py`. Hashes that decide a pair's split
+use BLAKE2b (`corpus/clean/keys.py`).
 
 A hash takes in symbol after symbol: times 2^64 over the golden ratio, then the upper half XORed onto the lower. Each
 step is one-to-one, and two adjacent symbols never cancel.
 """
 
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -15,8 +17,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.pipelines.corpus.clean.keys import Keys
-
+Keys = npt.NDArray[np.uint64]
 Points = npt.NDArray[np.uint32]
 
 _DROPPED, _LETTER, _DIGIT = range(3)
@@ -43,6 +44,12 @@ def folded_keys(folded: str) -> tuple[Keys, Keys]:
     near_keys = np.empty(count, np.uint64)
     _hash_letters(points, _classes(), near_keys)
     return _line_keys(points, count), near_keys
+
+
+def sentence_keys(texts: Iterable[str]) -> Keys:
+    """Returns (n,) hashes of texts, the same for near-copies (`folded_keys`); 0 for a text without letters."""
+    lines = [text.replace("\n", " ") for text in texts]
+    return folded_keys("\n".join(lines).casefold())[1][: len(lines)]
 
 
 def _line_keys(symbols: npt.NDArray[Any], count: int) -> Keys:

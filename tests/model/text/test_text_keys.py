@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from dragoman.pipelines.corpus.clean.compiled_keys import folded_keys, pair_keys
+from dragoman.model.text.text_keys import folded_keys, pair_keys
 
 
 def alike() -> list[str]:
