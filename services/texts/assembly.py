@@ -243,7 +243,7 @@ class Writer:
     """Writes a run: text escaped, masks as they are, tags around their words; notes where everything went."""
 
     def __init__(self, state: RunState, found: Assembly, base: int) -> None:
-        self.escape = state.run.escape
+        self.escape = state.run.form.write
         self.text = found.text
         self.places = sorted(found.places, key=lambda one: (one.start, one.end))
         self.base = base

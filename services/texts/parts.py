@@ -235,7 +235,7 @@ class RunState:
             taken.append((begin, stop))
             word = text[begin:stop]
             anchor = not any(sign.isalnum() for sign in word)
-            self.run.masks.append(Mask(begin, stop, "mark" if anchor else "word", self.run.escape(word), anchor))
+            self.run.masks.append(Mask(begin, stop, "mark" if anchor else "word", self.run.form.write(word), anchor))
         if not found:
             return False
         self.run.masks.sort(key=lambda mask: mask.start)
@@ -251,7 +251,7 @@ class RunState:
         masks = self.masks(part.span)
         lost = quotes.find_lost(self.run.text, part.span, masks, part.text)
         for place in lost:
-            self.run.masks.append(Mask(place, place + 1, "mark", self.run.escape(self.run.text[place]), True))
+            self.run.masks.append(Mask(place, place + 1, "mark", self.run.form.write(self.run.text[place]), True))
         self.run.masks.sort(key=lambda mask: mask.start)
         return bool(lost)
 
@@ -271,7 +271,7 @@ class RunState:
             and not any(mask.start < match.end() and match.start() < mask.end for mask in masks)
         ]
         for begin, stop in names:
-            self.run.masks.append(Mask(begin, stop, "word", self.run.escape(self.run.text[begin:stop])))
+            self.run.masks.append(Mask(begin, stop, "word", self.run.form.write(self.run.text[begin:stop])))
         self.run.masks.sort(key=lambda mask: mask.start)
         return bool(names)
 

@@ -181,7 +181,7 @@ def _write_run(
     found = assemble(state, chosen)
     writer = Writer(state, found, base)
     inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-    for one in run.kept:
+    for one in run.units:
         if one.inner:
             inside[one] = []
             writer.inner[one] = _write(one.inner, states, chosen, inside[one], 0)
@@ -209,7 +209,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
         run = runs.pop(0)
         _mask_terms(run, options.glossary, source_language)
         states.append(RunState(run, options, source_language, target_language, longest))
-        runs += [node for one in run.kept for node in one.inner if isinstance(node, Run)]
+        runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states, known=match)
 
 
@@ -230,7 +230,7 @@ def _recall(node: Node, options: TextOptions) -> Node:
     if any(mask.inner or mask.raw != node.text[mask.start : mask.end] for mask in node.masks):
         return node
     match = options.known.exact(node.text)
-    return node if match is None else node.escape(match.fitted(node.text))
+    return node if match is None else node.form.write(match.fitted(node.text))
 
 
 def spoken_text(text: str, options: TextOptions) -> str:
@@ -261,7 +261,7 @@ def _mask_terms(run: Run, glossary: Glossary | None, language: str) -> None:
     taken = [(mask.start, mask.end) for mask in run.masks]
     for start, end, target, exact in glossary.find(run.text, language):
         if not any(begin < end and start < stop for begin, stop in taken):
-            run.masks.append(Mask(start, end, "term", run.escape(target), exact=exact))
+            run.masks.append(Mask(start, end, "term", run.form.write(target), exact=exact))
     run.masks.sort(key=lambda mask: mask.start)
 
 

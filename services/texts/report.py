@@ -7,7 +7,7 @@ from typing import Any
 from dragoman.services.texts.assembly import Written
 from dragoman.services.texts.glossary import article_before
 from dragoman.services.texts.parts import RunState
-from dragoman.services.texts.runs import Kept, Mask, Run, Tag
+from dragoman.services.texts.runs import Mask, Run, Tag, Unit
 
 JOINED = ("lost", "cut", "long", "loops", "untranslated")  # lists of texts
 
@@ -40,12 +40,12 @@ def count_lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]
     return Counter(_kind(what) for what in _lost(states, written))
 
 
-def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Kept]:
+def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Unit]:
     times = Counter(one.what for _, one in written)
-    return [what for state in states for what in state.run.kept if times[what] != 1]
+    return [what for state in states for what in state.run.units if times[what] != 1]
 
 
-def _kind(what: Kept) -> str:
+def _kind(what: Unit) -> str:
     if isinstance(what, Tag):
         return "tags"
     return {"term": "terms", "word": "words", "mark": "words"}.get(what.kind, "placeholders")
