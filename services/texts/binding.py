@@ -21,6 +21,7 @@ RAISED = frozenset(("sup", "sub"))
 COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
 KEYS = frozenset(("code", "kbd", "samp", "var"))
+UNBROKEN = frozenset(("url", "email", "path"))  # they may hold elements without text
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
 _NATURAL = regex.compile(r"\p{L}(?:\p{Ll}|\p{Lo}|\p{M}){2,}+$")  # no formula, no unit
@@ -56,6 +57,8 @@ def _merge(run: Run, found: Iterable[Mask]) -> None:
     """Adds what plain text has to the units of the reader; a message takes those that stand in it."""
     units, kept, gone = deque(run.masks), list[Mask](), set[int]()
     for mask in found:
+        if kept and mask.start < kept[-1].end:
+            continue
         while units and units[0].end <= mask.start:
             kept.append(units.popleft())
         inside = []
@@ -63,9 +66,11 @@ def _merge(run: Run, found: Iterable[Mask]) -> None:
             inside.append(units.popleft())
         if mask.kind == "message":
             gone |= set(map(id, _fill(run, mask, inside)))
-        elif inside:
+        elif inside and (mask.kind not in UNBROKEN or inside[-1].end > mask.end):
             kept += inside
             continue
+        elif inside:
+            mask.raw = Run(run.text, inside, form=run.form).source(mask.start, mask.end, ())
         else:
             mask.raw = run.form.write(mask.raw)
         kept.append(mask)
@@ -115,7 +120,10 @@ def _take_references(run: Run) -> None:
         if tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
             found[tag.start, tag.end].append(tag)
     gone: set[int] = set()
+    closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
     for (start, end), tags in found.items():
+        if start in closed and not any(tag.name in RAISED for tag in tags):  # a badge
+            continue
         before, after = run.text[max(0, start - 40) : start], run.text[end : end + 1]
         word = _NATURAL.search(before) is not None and _UNIT.search(before) is None
         stop = before[-1:] in tuple(".,;:!?…\"'”’»)") and not before[-2:-1].isdigit()

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -65,6 +66,12 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
     return [node for node in nodes if node != ""]
 
 
+def read_inline(text: str) -> list[Token]:
+    """Returns what the text of a block holds."""
+    return [child for token in _parser().parseInline(text) for child in token.children or ()]
+
+
+@cache
 def _parser() -> MarkdownIt:
     """Returns a parser whose work and tokens are bounded by the text's length.
 

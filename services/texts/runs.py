@@ -6,7 +6,7 @@ closes around words. Offsets count characters of `Run.text`, where a mask has at
 
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Literal
@@ -110,22 +110,26 @@ class Run:
             out.append(self.form.write(self.text[place:to]))
             place = max(place, to)
 
-        waiting: list[Tag] = []
-        for tag in tags:
-            while waiting and waiting[-1].depth >= tag.depth:
-                write(waiting[-1].end)
-                out.append(waiting.pop().closing)
-            write(tag.start)
-            out.append(tag.opening)
-            waiting.append(tag)
-        while waiting:
-            write(waiting[-1].end)
-            out.append(waiting.pop().closing)
+        for edge, tag, opens in edges(tags):
+            write(edge)
+            out.append(tag.opening if opens else tag.closing)
         write(end)
         return "".join(out)
 
 
 Node = str | Run
+
+
+def edges(tags: Iterable[Tag]) -> Iterator[tuple[int, Tag, bool]]:
+    """Yields where each tag opens (True) and closes, in the order of the document."""
+    waiting: list[Tag] = []
+    for tag in tags:
+        while waiting and waiting[-1].depth >= tag.depth:
+            yield waiting[-1].end, waiting.pop(), False
+        yield tag.start, tag, True
+        waiting.append(tag)
+    while waiting:
+        yield waiting[-1].end, waiting.pop(), False
 
 
 def nested(tags: Iterable[Tag]) -> list[Tag]:
