@@ -229,4 +229,5 @@ def _find_values(raw: str, values: dict[str, str]) -> Iterator[tuple[str, int, i
 
 def _is_untranslated(child: Element) -> bool:
     said = (child.attributes.get("translate") or "").lower()
+    said = "no" if child.attributes.get("mtype") == "protected" else said  # of XLIFF 1.2
     return said == "no" or "notranslate" in (child.attributes.get("class") or "").split()
