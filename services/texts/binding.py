@@ -189,11 +189,12 @@ def _glue(run: Run) -> None:
         copied = keys or bool(inside) or any(map(str.isdigit, run.text[start:end]))
         copied = copied or any(tag.name in COPIED for tag in tags.values())
         if whole and copied:
-            units = [mask for mask in run.inside(start, end) if _holds_none(ordered, mask.start, mask.end)]
+            held = run.inside(start, end)
+            units = [mask for mask in held if _holds_none(ordered, mask.start, mask.end)]
             within = [tag for tag in _tags_in(run, start, end) if id(tag) in tags]
             glued.append(Mask(start, end, "glued", Run(run.text, units, form=run.form).source(start, end, within)))
             gone |= tags.keys()
-            masks |= set(map(id, inside))
+            masks |= set(map(id, held))
             continue
         for tag in tags.values():
             if (tag.start, tag.end) != (start, start + 1):  # a first letter stays one

@@ -1,8 +1,10 @@
 """What holds for every answer: it is read again, and has what its source has, each once and in a valid nesting."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
 from dragoman.services.texts.binding import bind
@@ -31,7 +33,7 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     kind = run.form.kind
     if kind == "attribute" or not (run.tags or (kind == "markdown" and not _MARKS.isdisjoint(text))):
         return ""
-    before = read_shape(run.form, run.source(0, len(run.text), run.tags))
+    before = read_shape(run.form, run.raw or run.source(0, len(run.text), run.tags), run.tokens)
     try:
         after, plain = read_shape(run.form, text), read_shape(run.form, flat)
     except UserError:
@@ -43,8 +45,8 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     return "" if Counter(after.text) == Counter(plain.text) else "text would stand twice or be lost"
 
 
-def read_shape(form: Form, raw: str) -> Shape:
-    """Returns the shape of a run as it is written.
+def read_shape(form: Form, raw: str, tokens: Sequence[Token] = ()) -> Shape:
+    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it.
 
     Raises:
         UserError: its markup cannot be read.
@@ -53,7 +55,7 @@ def read_shape(form: Form, raw: str) -> Shape:
     text: list[str] = []
     waiting: list[tuple[str, int]] = []
     filled = 0
-    for event, what in _EVENTS[form.kind](raw):
+    for event, what in _read_markdown(tokens) if tokens else _EVENTS[form.kind](raw):
         if event == "open":
             waiting.append((what, filled))
         elif event == "close":
@@ -67,14 +69,6 @@ def read_shape(form: Form, raw: str) -> Shape:
             text += what.split()
             filled += 1
     return Shape(units, empty, "".join(text))
-
-
-def _read_html(raw: str) -> Iterable[Event]:
-    return _read_tree(read_html_tree(raw, DEEPEST))
-
-
-def _read_xml(raw: str) -> Iterable[Event]:
-    return _read_tree(read_xml_tree(raw, DEEPEST))
 
 
 def _read_tree(root: Element) -> Iterable[Event]:
@@ -98,8 +92,8 @@ def _key(one: Element | Loose, raw: str) -> str:
     return f"{one.name} {sorted((name, value) for name, value in one.attributes.items() if name not in TRANSLATED)}"
 
 
-def _read_markdown(raw: str) -> Iterable[Event]:
-    for token in read_inline(raw):
+def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
+    for token in tokens:
         if token.nesting:
             yield ("open" if token.nesting > 0 else "close"), f"{token.markup} {token.attrs or ''}"
         elif token.type == "text":
@@ -120,4 +114,9 @@ def _read_text(raw: str) -> Iterable[Event]:
     yield "text", run.text[place:]
 
 
-_EVENTS = {"text": _read_text, "html": _read_html, "xml": _read_xml, "markdown": _read_markdown}
+_EVENTS: dict[str, Callable[[str], Iterable[Event]]] = {
+    "text": _read_text,
+    "html": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
+    "xml": lambda raw: _read_tree(read_xml_tree(raw, DEEPEST)),
+    "markdown": lambda raw: _read_markdown(read_inline(raw)),
+}

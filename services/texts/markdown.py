@@ -215,7 +215,9 @@ def _make_run(token: Token, glue: Sequence[str], raw_text: str) -> Run:
             found.mask(child.markup, not child.content.isalnum(), "escape")
         else:
             found.add(child.content)
-    return bind(Run("".join(found.text), found.masks, found.tags, Form("markdown"), raw=raw_text))
+    return bind(
+        Run("".join(found.text), found.masks, found.tags, Form("markdown"), raw=raw_text, tokens=token.children or ())
+    )
 
 
 def _code(token: Token, content: str, start: int) -> tuple[str, int]:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal
+from typing import Any, Literal
 
 Span = tuple[int, int]
 
@@ -82,6 +82,7 @@ class Run:
     split_lines: bool = True  # False: a line feed is a blank, as in HTML
     name: str = ""  # where it stands in the document: "alt", "title" ...
     raw: str = ""  # as it was written; "": as `source` writes it
+    tokens: Sequence[Any] = ()  # as a parser has read it
     borders: Sequence[int] = ()  # places that no sentence goes over
 
     def inside(self, start: int, end: int) -> list[Mask]:

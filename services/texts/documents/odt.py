@@ -64,7 +64,7 @@ def _items(parent: Node) -> list[Inline]:
 
 def _collapsed(text: str) -> str:
     """Returns text as OpenDocument shows it: what follows a blank is none."""
-    return re.sub(r"[ \t\r\n]+", " ", text)
+    return re.sub(r"(?<=\S)  +(?=\S)", " ", text)
 
 
 def _fill(element: Node, items: Sequence[Inline]) -> None:
@@ -72,7 +72,7 @@ def _fill(element: Node, items: Sequence[Inline]) -> None:
     last: Node = None
     for item in items:
         if isinstance(item, str):
-            for number, piece in enumerate(re.split(r"(?<= )( +)", clean(item))):
+            for number, piece in enumerate(re.split(r"(?<=\S )( +)", clean(item))):
                 if number % 2:
                     last = etree.SubElement(element, BLANKS, {COUNT: str(len(piece))})
                 elif last is None:
