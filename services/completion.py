@@ -43,7 +43,6 @@ WORDS_FIRST = {
     "keys",
     "memory",
     "bill",
-    "drill",
     "quota",
     "owner",
     "token",
