@@ -18,7 +18,7 @@ from dragoman.conf.interrupts import handled_by
 from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.files import atomic_write, exclusive
+from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.kueue import KueueExecutor
@@ -46,7 +46,7 @@ from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind
 from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.permissions import close_to_others
-from dragoman.services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
 from dragoman.services.jobs.up.settings import UpRoot
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry
