@@ -80,13 +80,6 @@ VERBS: dict[str, Verb] = {
     "score": _model("compute log-probabilities of pairs or texts, no server", "score", json="score.format=json"),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
-    "clients": _verb(
-        "dragoman.services.clients.clients",
-        "ask a server with every client of other services that is installed",
-        "clients",
-        "[URL]",
-        json="clients.format=json",
-    ),
     "neighbours": _verb(
         "dragoman.services.commands.query",
         "find the words nearest to a word, by its vector",
@@ -174,13 +167,6 @@ VERBS: dict[str, Verb] = {
         "LINE.yaml [vars.NAME=VALUE]",
     ),
     "bill": _job("show what faults have cost: tokens, time", "[OWNER]"),
-    "drill": _verb(
-        "dragoman.services.jobs.drill.entry",
-        "cause faults in this machine's service and measure its recovery",
-        "jobs",
-        "[FAULT...]",
-        json=ROWS,
-    ),
     "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
     "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER|project=NAME]"),

@@ -88,12 +88,11 @@ DOORS = {
         "model/mlflow_client.py",
         "pipelines/tracking",
         "services/models/registry.py",
-        "services/clients/python_clients.py",
     ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
-    "huggingface_hub": ["model/huggingface/hub.py", "services/clients/python_clients.py"],
+    "huggingface_hub": ["model/huggingface/hub.py"],
     "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
@@ -124,7 +123,6 @@ BY_STRING = {
     "services.commands.demo": {"services.cli"},  # a process
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
-    "services.jobs.drill.drill": {"services.cli"},  # a process
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
     "services.jobs.executors.rayjob": {"services.jobs.runner"},  # a process
     "services.jobs.planning.fields": {"pipelines.config"},  # services import no pipelines; the planner's process does

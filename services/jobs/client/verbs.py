@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.files import atomic_write
+from dragoman.model.files import atomic_write, read_secret
 from dragoman.services.jobs.client import (
     admin,
     arrays,
@@ -46,10 +46,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
     """
     token = read_token(home, address) if home is not None else None
     if config.key_file is not None:
-        try:
-            token = Path(config.key_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
+        token = read_secret("jobs.key_file", config.key_file)
     return JobClient(
         address,
         token,

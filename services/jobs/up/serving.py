@@ -18,7 +18,7 @@ from dragoman.conf.interrupts import handled_by
 from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.files import atomic_write, exclusive
+from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.kueue import KueueExecutor
@@ -46,7 +46,7 @@ from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind
 from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.permissions import close_to_others
-from dragoman.services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
 from dragoman.services.jobs.up.settings import UpRoot
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry
@@ -140,14 +140,15 @@ def _run(
         )
         if parts.tracking:
             outbox = Outbox(parts.ledger, parts.tracking)
-            outbox.start()
+            outbox.repeating.start()
             stack.callback(outbox.stop)
         notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"], parts.operations.idle)
-        notifier.start()
+        notifier.repeating.start()
         stack.callback(notifier.stop)
-        parts.retention.start()
-        stack.callback(parts.retention.stop)
-        parts.observer.start()
+        if config.keep.active() or config.keep.audit:
+            parts.retention.repeating.start()
+        stack.callback(parts.retention.repeating.stop, 30.0)
+        parts.observer.repeating.start()
         stack.callback(parts.observer.stop)
         loop.start()
         stack.callback(loop.stop)

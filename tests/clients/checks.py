@@ -37,9 +37,6 @@ class Outcome:
     state: State
     answer: str  # or the error, or how to install the client
 
-    def record(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 Ask = Callable[[Server], object]
 

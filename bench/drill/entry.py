@@ -1,22 +1,21 @@
-"""The command `drill`: works on this machine's service, prints a table, and writes drill.json here."""
+"""Works on this machine's service, prints a table, and writes drill.json here."""
 
 import json
 import logging
 import re
 import secrets
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.drill.drill import Result, drill
+from bench.drill.faults import FAULTS
+from bench.drill.scene import Scene, ended_by_signals
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_write
 from dragoman.model.plural import plural
 from dragoman.services.jobs.client import table, verbs
 from dragoman.services.jobs.client.entries import Root, address
-from dragoman.services.jobs.drill.drill import Result, drill
-from dragoman.services.jobs.drill.faults import FAULTS
-from dragoman.services.jobs.drill.scene import Scene, ended_by_signals
 
 REPORT = Path("drill.json")
 logger = logging.getLogger(__name__)
@@ -29,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     def work(root: Root) -> int:
         for name in names:
             if name not in FAULTS:
-                raise unknown("dragoman drill", name, FAULTS)
+                raise unknown("drill", name, FAULTS)
         home = Path(root.paths["root"]).absolute()
         if not (home / "service" / "address.json").exists():
             where = "a drill hits processes of this machine: run it where `dragoman up` runs"
@@ -63,7 +62,3 @@ def told(result: Result) -> str:
     done = f"{plural(result.steps, 'step')} in {plural(result.attempts, 'attempt')}"
     proof = f"{done}, each once; dragoman verify finds nothing"
     return f"{table.table(rows)}\n{'; '.join(result.problems) or proof}"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -12,13 +12,13 @@ from typing import Any
 
 import psutil
 
+from bench.drill import processes
 from dragoman.conf.interrupts import Interrupted, handled_by
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.runs import paths
 from dragoman.model.runs.lines import JournalReader
 from dragoman.model.untrusted import read_object
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.drill import processes
 from dragoman.services.jobs.service.progress import Progress, progress
 from dragoman.services.jobs.states import ENDED
 

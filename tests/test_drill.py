@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+from bench.drill import drill
+from bench.drill import scene as scene_module
+from bench.drill.faults import Fault
+from bench.drill.scene import Scene
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.drill import drill
-from dragoman.services.jobs.drill import scene as scene_module
-from dragoman.services.jobs.drill.faults import Fault
-from dragoman.services.jobs.drill.scene import Scene
 from tests.services.jobs.at_work import at_work
 from tests.services.jobs.processes import REPOSITORY, STUB, ProcessExecutor, StubPlanner, make_loop, words
 
@@ -78,7 +78,7 @@ class RangePlanner(StubPlanner):
 
 DRILL = """
 import sys, types
-from dragoman.services.jobs.drill import drill, entry
+from bench.drill import drill, entry
 
 home = sys.argv[1]
 stub = lambda name, steps: [f"run={home}/runs/drill-stub/runs/{name}", f"steps={steps}", "pause=0.02", "code=0"]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bench.drill.faults import FAULTS, Fault, ImpossibleError
+from bench.drill.processes import alive, ranks
+from bench.drill.scene import Scene
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.jobs.drill.faults import FAULTS, Fault, ImpossibleError
-from dragoman.services.jobs.drill.processes import alive, ranks
-from dragoman.services.jobs.drill.scene import Scene
 
 CHECKPOINT = 40  # steps
 BEYOND = 5  # steps between a checkpoint and the fault

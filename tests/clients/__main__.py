@@ -1,20 +1,25 @@
-"""`dragoman clients URL`: asks a server with every unmodified client that is installed, and prints what came of it."""
+"""Asks a server with every unmodified client of other services that is installed, and prints what came of it.
 
-import json
+    python -m tests.clients [URL] [--key FILE] [--node FOLDER] [--only NAME]... [--source CODE] [--target CODE]
+
+Exit code 1: a client failed; 2: a mistake in the command, or the server does not answer.
+"""
+
+import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 
-from dragoman.conf import compose
 from dragoman.model.columns import columns
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.languages import nearest
-from dragoman.services.clients.checks import Outcome, Server
-from dragoman.services.clients.node_clients import SCRIPTS, ask_node_clients
-from dragoman.services.clients.python_clients import CLIENTS, ask_python_clients
+from tests.clients.checks import Outcome, Server
+from tests.clients.node_clients import SCRIPTS, ask_node_clients
+from tests.clients.python_clients import CLIENTS, ask_python_clients
 
 PATIENCE = 30.0  # seconds for one request
 WIDEST = 90  # characters of an answer in the table
@@ -22,29 +27,36 @@ HEAD = ("CLIENT", "VERSION", "ASKED", "STATE", "ANSWER")
 
 
 @dataclass
-class ClientsConfig:
-    """The server, the clients, and the format of the table."""
+class Question:
+    """The server, and the clients that ask it."""
 
     url: str = "http://127.0.0.1:5050"
-    key: str | None = None  # a file with an API key of the server in its first line; null: it needs none
+    key: str | None = None  # a file with an API key of the server in its first line; None: it needs none
     node: str = "."  # the folder in which npm installed clients (it has node_modules)
     only: list[str] = field(default_factory=list)  # clients by their names; []: all
     text: str = "The dog sees the man."
-    source: str | None = None  # languages; null: the first pair that the server has
+    source: str | None = None  # languages; None: the first pair that the server has
     target: str | None = None
-    format: Literal["text", "json"] = "text"
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the command's exit code: 1 if a client failed."""
-    first = list(argv[:1])
-    if first and "=" not in first[0].partition("://")[0] and not first[0].startswith("-"):
-        argv = [f"clients.url={first[0]}", *argv[1:]]
-    return compose.run_section(show, "clients", ClientsConfig, list(argv), "clients")
+    """Returns the command's exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__)
+    parser.add_argument("url", nargs="?", default=Question.url)
+    for name in ("key", "source", "target"):
+        parser.add_argument(f"--{name}")
+    parser.add_argument("--node", default=Question.node)
+    parser.add_argument("--text", default=Question.text)
+    parser.add_argument("--only", action="append", default=[])
+    try:
+        return show(Question(**vars(parser.parse_args(argv))))
+    except (UserError, ServiceError) as problem:
+        print(f"clients: {problem}", file=sys.stderr)
+        return 2
 
 
-def show(config: ClientsConfig) -> int:
-    """Asks and prints the table, or an object per line.
+def show(config: Question) -> int:
+    """Asks and prints the table; returns 1 if a client failed.
 
     Raises:
         UserError: an unknown client, or a key that cannot be read.
@@ -53,27 +65,22 @@ def show(config: ClientsConfig) -> int:
     known = [client.name for client in CLIENTS] + list(SCRIPTS)
     for name in config.only:
         if name not in known:
-            raise UserError(f"clients.only: {name!r} is none of the clients {', '.join(known)}")
-    found = []
-    for one in ask_all(find_server(config), config):
-        found.append(one)
-        if config.format == "json":
-            print(json.dumps(one.record(), ensure_ascii=False), flush=True)
-    if config.format == "text":
-        print("\n".join(columns([HEAD, *map(row, found)])))
-        counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
-        states: dict[tuple[str, str], set[str]] = {}  # two registries may have clients of one name
-        for one in found:
-            states.setdefault((one.client, one.version), set()).add(one.state)
-        working = sum(some == {"ok"} for some in states.values())
-        print(
-            f"{working} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
-            f"{counts['not installed']} clients are not installed"
-        )
-    return compose.FAILED if any(one.state == "failed" for one in found) else compose.OK
+            raise UserError(f"--only {name}: is none of the clients {', '.join(known)}")
+    found = list(ask_all(find_server(config), config))
+    print("\n".join(columns([HEAD, *map(row, found)])))
+    counts = {state: sum(one.state == state for one in found) for state in ("ok", "failed", "not installed")}
+    states: dict[tuple[str, str], set[str]] = {}  # two registries may have clients of one name
+    for one in found:
+        states.setdefault((one.client, one.version), set()).add(one.state)
+    working = sum(some == {"ok"} for some in states.values())
+    print(
+        f"{working} clients work; {counts['ok']} questions answered, {counts['failed']} failed; "
+        f"{counts['not installed']} clients are not installed"
+    )
+    return 1 if counts["failed"] else 0
 
 
-def ask_all(server: Server, config: ClientsConfig) -> Iterator[Outcome]:
+def ask_all(server: Server, config: Question) -> Iterator[Outcome]:
     """Yields what every client got from the server."""
     yield from ask_python_clients(server, config.only)
     yield from ask_node_clients(server, Path(config.node), config.only)
@@ -91,7 +98,7 @@ def row(one: Outcome) -> tuple[str, ...]:
     )
 
 
-def find_server(config: ClientsConfig) -> Server:
+def find_server(config: Question) -> Server:
     """Returns the server, with its own answer to the text.
 
     Raises:
@@ -107,7 +114,7 @@ def find_server(config: ClientsConfig) -> Server:
         pairs = [(one["code"], target) for one in get(http, "GET", "/languages") for target in one["targets"]]
         fitting = [pair for pair in pairs if fits(config.source, pair[0]) and fits(config.target, pair[1])]
         if not fitting:
-            raise UserError(f"clients: {url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
+            raise UserError(f"{url} translates {', '.join(map('-'.join, pairs)) or 'nothing'}")
         source, target = fitting[0]
         asked = {"q": config.text, "source": source, "target": target, "api_key": key}
         pair = [one for one in get(http, "GET", "/models") if (one["source"], one["target"]) == (source, target)]
@@ -155,4 +162,8 @@ def read_key(path: str | None) -> str:
     try:
         return Path(path).read_text(encoding="utf-8").partition("\n")[0].strip()
     except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"clients.key: {path} cannot be read: {problem}") from None
+        raise UserError(f"--key {path}: cannot be read: {problem}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
-from dragoman.services.clients.checks import Client, Outcome, Server, explain, judge
+from tests.clients.checks import Client, Outcome, Server, explain, judge
 
 TERM = "Dragoman"  # a term of the test glossaries
 PARENT = "projects/any/locations/global"

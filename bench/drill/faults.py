@@ -9,8 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from dragoman.services.jobs.drill import processes
-from dragoman.services.jobs.drill.scene import Scene
+from bench.drill import processes
+from bench.drill.scene import Scene
 
 FROZEN = 10.0  # seconds that a process is frozen, or a file held
 ROOMIER = 4  # factor of CPUs that a second node claims, so that Ray prefers it

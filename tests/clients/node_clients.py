@@ -5,10 +5,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 
-from dragoman.services.clients.checks import Outcome, Server, judge
+from tests.clients.checks import Outcome, Server, judge
 
 SCRIPTS = {  # npm's name -> the file of its script
     "@ai-sdk/openai-compatible": "ai-sdk-openai-compatible",
@@ -28,7 +27,7 @@ def ask_node_clients(server: Server, folder: Path, wanted: Sequence[str] = ()) -
             continue
         about = folder / "node_modules" / name / "package.json"
         if node is None or not about.is_file():
-            how = "install node" if node is None else f"npm install {name}, in the folder of clients.node"
+            how = "install node" if node is None else f"npm install {name}, in the folder of --node"
             yield Outcome(name, "", "", "not installed", how)
             continue
         version = str(json.loads(about.read_text(encoding="utf-8"))["version"])
@@ -36,7 +35,7 @@ def ask_node_clients(server: Server, folder: Path, wanted: Sequence[str] = ()) -
 
 
 def _ask(node: str, name: str, script: str, version: str, server: Server, folder: Path) -> Iterator[Outcome]:
-    place = files(__package__) / "node"
+    place = Path(__file__).parent / "node"
     code = "\n".join((place / f"{part}.mjs").read_text(encoding="utf-8") for part in ("start", script))
     command = [node, "--no-warnings", "--input-type=module", "--eval", code, "--", json.dumps(server.record())]
     try:

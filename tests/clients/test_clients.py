@@ -1,4 +1,4 @@
-"""`dragoman clients` over a server on a socket: every unmodified client that is installed gets what the server says."""
+"""A server on a socket: every unmodified client that is installed gets what the server says."""
 
 import gc
 import shutil
@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.services.clients import clients
-from dragoman.services.clients.checks import Outcome, Server, judge
-from dragoman.services.clients.clients import ClientsConfig, find_server, show
-from dragoman.services.clients.node_clients import SCRIPTS, ask_node_clients
-from dragoman.services.clients.python_clients import CLIENTS, ask_python_clients
 from dragoman.services.models.catalogue import Catalogue
+from tests.clients import __main__ as clients
+from tests.clients.__main__ import Question, find_server, show
+from tests.clients.checks import Outcome, Server, judge
+from tests.clients.node_clients import SCRIPTS, ask_node_clients
+from tests.clients.python_clients import CLIENTS, ask_python_clients
 from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.test_models import served
 
-NODE = Path(__file__).parents[3] / "node_modules"  # where `npm install` puts them in a checkout
+NODE = Path(__file__).parents[2] / "node_modules"  # where `npm install` puts them in a checkout
 
 
 @pytest.mark.parametrize("name", [client.name for client in CLIENTS])
 def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
-    server = find_server(ClientsConfig(url=url))
+    server = find_server(Question(url=url))
     found = list(ask_python_clients(server, [name]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # sockets that clients leave open
@@ -36,7 +36,7 @@ def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
     ("task", "labels"), [("classes", "statement 0.100"), ("tags", "Peter Blackburn: PER, Berlin: LOC")]
 )
 def test_hugging_faces_client_gets_labels(url: str, labels: str) -> None:
-    server = find_server(ClientsConfig(url=url, text="Peter Blackburn is in Berlin."))
+    server = find_server(Question(url=url, text="Peter Blackburn is in Berlin."))
     found = list(ask_python_clients(server, ["huggingface_hub"]))
     if found[0].state == "not installed":
         pytest.skip(f"huggingface_hub is not installed: {found[0].answer}")
@@ -47,7 +47,7 @@ def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: s
     models = [served("de>en"), served("en>de", "1", 50), served("en>de", "2", 50)]
     models[2].reference = "canary"
     stage.endpoint.models = Catalogue(models)
-    server = find_server(ClientsConfig(url=url, source="en", text="The dog sees the man."))
+    server = find_server(Question(url=url, source="en", text="The dog sees the man."))
     assert server.expected == ["De1 The dog sees the man.", "De2 The dog sees the man."]
     for name in ("libretranslatepy", "mlflow"):
         found = [one for _ in range(3) for one in ask_python_clients(server, [name])]
@@ -56,7 +56,7 @@ def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: s
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_node_clients_get_what_the_server_says(url: str, name: str) -> None:
-    found = list(ask_node_clients(find_server(ClientsConfig(url=url)), NODE.parent, [name]))
+    found = list(ask_node_clients(find_server(Question(url=url)), NODE.parent, [name]))
     if found[0].state == "not installed":
         pytest.skip(f"{name} is not installed: {found[0].answer}")
     assert [one for one in found if one.state != "ok"] == []
@@ -71,7 +71,7 @@ def test_another_translation_than_the_servers_is_a_failure() -> None:
 def test_the_table_counts_and_the_exit_code_tells(
     url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    config = ClientsConfig(url=url, only=["libretranslatepy", "deepl-node"], node=str(tmp_path))
+    config = Question(url=url, only=["libretranslatepy", "deepl-node"], node=str(tmp_path))
     code = show(config)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["CLIENT", "VERSION", "ASKED", "STATE", "ANSWER"]
@@ -96,26 +96,26 @@ def test_clients_of_one_name_in_two_registries_are_two(
     ]
     monkeypatch.setattr(clients, "ask_all", lambda _server, _config: iter(found))
     monkeypatch.setattr(clients, "find_server", lambda _config: None)
-    assert show(ClientsConfig()) == 1
+    assert show(Question()) == 1
     assert capsys.readouterr().out.splitlines()[-1] == (
         "2 clients work; 3 questions answered, 1 failed; 1 clients are not installed"
     )
 
 
 def test_languages_may_be_spelled_otherwise(url: str) -> None:
-    found = find_server(ClientsConfig(url=url, source="EN-us", target="ger"))
+    found = find_server(Question(url=url, source="EN-us", target="ger"))
     assert (found.source, found.target) == ("en", "de")
 
 
 def test_mistakes_are_named(url: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"clients.only: 'deeple' is none of"):
-        show(ClientsConfig(url=url, only=["deeple"]))
+    with pytest.raises(UserError, match="--only deeple: is none of"):
+        show(Question(url=url, only=["deeple"]))
     with pytest.raises(UserError, match="translates en-de"):
-        find_server(ClientsConfig(url=url, target="fr"))
-    with pytest.raises(UserError, match=r"clients.key: .* cannot be read"):
-        find_server(ClientsConfig(url=url, key=str(tmp_path / "none")))
+        find_server(Question(url=url, target="fr"))
+    with pytest.raises(UserError, match=r"--key .*: cannot be read"):
+        find_server(Question(url=url, key=str(tmp_path / "none")))
     with pytest.raises(ServiceError, match="dragoman serve"):
-        find_server(ClientsConfig(url="http://127.0.0.1:9"))
+        find_server(Question(url="http://127.0.0.1:9"))
 
 
 def test_a_script_that_breaks_is_a_failure(url: str, tmp_path: Path) -> None:

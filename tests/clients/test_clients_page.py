@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.services.clients.python_clients import quiet
+from tests.clients.python_clients import quiet
 
-PAGE = (Path(__file__).parents[3] / "docs" / "clients.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 EXAMPLES = [body for language, body in BLOCKS if language == "python"]
 CURL = [
