@@ -2,7 +2,6 @@
 
     /classify    {"inputs": TEXT} -> [{"label", "score"}, ...], the likeliest first
     /tag         {"inputs": TEXT} -> [{"entity", "score", "index", "word", "start", "end"}, ...], without words tagged O
-    /models/ID   the same as Hugging Face's inference API answers it, where one text's labels are in a list of one
 
 A list of texts gives a list of answers.
 `parameters` may say `top_k`, or `aggregation_strategy`: `simple` joins the words of a span.
@@ -103,19 +102,9 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
     async def tag(request: Request) -> Response:
         return await answer(request, True)
 
-    async def inference(request: Request) -> Response:
-        asked, served, found = await ask(request)
-        name = request.path_params["model"]
-        if name != served.origin.name:
-            raise HTTPException(404, f"Model {name} labels no texts here: there is {served.origin.name}")
-        one = isinstance(asked.inputs, str) and served.tags
-        return as_json(found[0] if one else found, headers=served.origin.headers())
-
-    told = "Hugging Face's inference API: classes of texts, or tags of their words"
     for path, route, summary, answers in (
         ("/classify", classify, "The class of a text, with probabilities", openapi.CLASSES),
         ("/tag", tag, "The tag of each word of a text", openapi.TAGS),
-        ("/models/{model:path}", inference, told, openapi.array_of({})),
     ):
         extra = openapi.in_path(path, openapi.in_body(checked))
         responses = openapi.answers(answers, origin=True)

@@ -9,7 +9,6 @@ from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint import openapi
 from dragoman.services.endpoint.answer import as_json
-from dragoman.services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
 from dragoman.services.endpoint.dialects.questions import admit, check_pair
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
@@ -41,8 +40,6 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     )
     async def translate(request: Request) -> Response:
         values = await parameters(request)
-        if is_deeplx(values):
-            return await answer_deeplx(request, endpoint, values)
         admit(request, endpoint, values)
         asked = validate(translation_request, values)
         question = asked.question(request.headers.get(VERSION))

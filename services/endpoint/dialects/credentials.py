@@ -5,14 +5,8 @@ from typing import Any
 
 from starlette.requests import Request
 
-SCHEMES = ("deepl-auth-key", "bearer")  # of the header Authorization: DeepL's; OpenAI's, Google's, MLflow's, DeepLX's
-FIELDS = (
-    "api_key",
-    "apiKey",
-    "auth_key",
-    "key",
-    "token",
-)  # LibreTranslate's, two ways; DeepL's old one; Google's; DeepLX's
+SCHEMES = ("deepl-auth-key", "bearer")  # of the header Authorization: DeepL's; OpenAI's, Google's, MLflow's
+FIELDS = ("api_key", "apiKey", "auth_key", "key")  # LibreTranslate's, two ways; DeepL's old one; Google's
 
 
 def given_key(request: Request, values: Mapping[str, Any]) -> str:
