@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
-from dragoman.services.endpoint.keys import ASKING
+from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.models.origin import Origin
 
 logger = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             raise HTTPException(503, f"{self.refusal}: its thread has ended, the server must be started again")
         return model
 
-    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1) -> list[Answer]:
-        """Returns one answer per item, from `model`, in the turn of the client that asks, by its key's priority.
+    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1, key: Key = NOBODY) -> list[Answer]:
+        """Returns one answer per item, from `model`, in the turn of the client that has the key, by its priority.
 
         Raises:
             HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
@@ -67,8 +67,7 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             )
         try:
             async with asyncio.timeout(self.timeout):
-                asking = ASKING.get()
-                return await self.batcher.ask(model, items, nbest, asking.priority, asking.client)
+                return await self.batcher.ask(model, items, nbest, key.priority, key.client)
         except TooManyTokensError as problem:
             raise HTTPException(400, f"Invalid request: {problem}") from None
         except QueueFullError as problem:

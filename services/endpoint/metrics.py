@@ -17,7 +17,7 @@
 | dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,11 +25,9 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.model.inference.losses import KINDS as LOSSES
 from dragoman.model.inference.losses import Losses
-from dragoman.services.endpoint.keys import REFUSED
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.served import Served
 from dragoman.services.telemetry.disk import disks
@@ -196,25 +194,3 @@ class _State(Collector):
             asked.add_metric(names, sum(one.requests for one in same))
         yield from (model, loaded, size, asked)
         yield from disks({"cache": self.cache})
-
-
-class Refusals:
-    """ASGI middleware: counts error answers by their status."""
-
-    def __init__(self, app: ASGIApp, count: Callable[[int, str | None], None]) -> None:
-        self.app = app
-        self.count = count
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in NOT_REFUSALS:
-            await self.app(scope, receive, send)
-            return
-
-        REFUSED.set(None)
-
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.count(message["status"], REFUSED.get())
-            await send(message)
-
-        await self.app(scope, receive, counted)

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, Form, libretranslate, openai
+from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, openai
 from dragoman.services.endpoint.requests import Parameters
+from dragoman.services.http.answers import Form, error
 
 Schema = dict[str, Any]
 
@@ -211,9 +212,7 @@ def vector_request() -> Schema:
     return {"parameters": [word, {"name": "api_key", "in": "query", "schema": {}}]}
 
 
-def answers(
-    schema: Schema, *refused: int, origin: bool = False, form: Form = libretranslate
-) -> dict[int | str, Schema]:
+def answers(schema: Schema, *refused: int, origin: bool = False, form: Form = error) -> dict[int | str, Schema]:
     """Returns a route's answers: 200 with `schema` (with `origin`, also its model's headers) and these errors, whose
     bodies have the dialect's form."""
     error = _content(_schema_of(form(400, "")))

@@ -1,6 +1,6 @@
 """The parameters of /translate and /detect, read from JSON, a form or the query string, and checked by pydantic.
 
-All routes use `parameters`, `check_key`, `validate` and `Whole`. No message repeats the input: it is "NAME must be" and
+All routes use `parameters` and `validate`. No message repeats the input: it is "NAME must be" and
 the field's title. The OpenAPI document is made from the same classes.
 
 Parameters and error messages and codes are LibreTranslate's, so that its clients work unchanged.
@@ -19,7 +19,7 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dragoman.services.endpoint.keys import Key, Keys
+from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.settings import Limits
 from dragoman.services.texts.options import TextOptions
@@ -137,12 +137,12 @@ class TranslationRequest(Parameters):
         """Returns True if the request asks for the certificate."""
         return self.report in TRUE
 
-    def question(self, version: str | None = None) -> Question:
+    def question(self, version: str | None = None, key: Key = NOBODY) -> Question:
         """Returns what the endpoint is asked; `version` asks for one of several models."""
         source = None if self.source == "auto" else self.source
         options = TextOptions(format=self.format or "text")
         version = version or self.version
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options, version)
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options, version, key)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":
@@ -210,20 +210,6 @@ async def parameters(request: Request) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise HTTPException(400, "Invalid request: the body is not a JSON object")
     return values | content
-
-
-def check_key(request: Request, values: Mapping[str, Any], keys: Keys) -> Key:
-    """Returns the key that is given as `api_key`.
-
-    Raises:
-        KeyRefusedError: 403, it is missing or wrong, and the server needs one.
-    """
-    return keys.admit(str(values.get("api_key") or ""), address_of(request))
-
-
-def address_of(request: Request) -> str:
-    """Returns the address of the client; empty if it is not known."""
-    return request.client.host if request.client else ""
 
 
 def _parse_json(body: bytes) -> Any:

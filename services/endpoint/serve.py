@@ -13,7 +13,7 @@ from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.endpoint.app import create_lean_app
+from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, print_address, read_keys
 from dragoman.services.http.listening import Server, bind, reserve_descriptors
 from dragoman.services.settings import ServeConfig
@@ -42,7 +42,7 @@ def serve(
         reserve_descriptors(config.connections)
         with open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):
             server = Server(
-                create_lean_app(endpoint, documents),
+                create_app(endpoint, documents),
                 listening,
                 connections=config.connections,
                 patience=config.receive_timeout,
