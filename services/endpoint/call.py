@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope
 
 from dragoman.services.endpoint.keys import NOBODY, Key, Keys
 from dragoman.services.endpoint.requests import parameters
-from dragoman.services.http.wrapper import Admit
+from dragoman.services.http.wrapper import HEADERS, Admit
 
 SCHEMES = ("deepl-auth-key", "bearer")  # of the header Authorization: DeepL's; OpenAI's, Google's, MLflow's
 FIELDS = ("api_key", "apiKey", "auth_key", "key")  # LibreTranslate's, two ways; DeepL's old one; Google's
@@ -33,7 +33,7 @@ class Call(Request):
 
     def given_key(self) -> str:
         """Returns the key in the headers, the body or the query string; empty if there is none."""
-        headers = dict(self.scope["headers"])
+        headers = self.scope[HEADERS]
         scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").strip().partition(" ")
         if scheme.lower() in SCHEMES and key.strip():
             return key.strip()

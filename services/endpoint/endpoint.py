@@ -131,8 +131,7 @@ class Endpoint:
         except BaseException:
             self.keys.give_back(key, characters)
             raise
-        self.metrics.characters.labels("in").inc(characters)
-        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
+        self.metrics.translated(characters, sum([len(answer.text) for answer in answers]))
         return answers, route
 
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
@@ -210,19 +209,11 @@ class Endpoint:
     ) -> list[Answer]:
         """Returns the answers to texts of one language."""
         translator = RouteTranslator(
-            partial(self.queue().ask, key=question.key), self.metrics, self.longest, self.models
+            partial(self.queue().ask_in_time, key=question.key), self.metrics, self.longest, self.models
         )
         options = [question.options] * len(texts)
         answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
-        return [
-            dataclasses.replace(
-                answer,
-                source=one.language,
-                confidence=one.confidence,
-                losses=merge_losses(answer.losses, one.report()),
-            )
-            for answer, one in zip(answers, spoken, strict=True)
-        ]
+        return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""
@@ -245,3 +236,11 @@ class Endpoint:
 
 def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
+
+
+def _spoken(answer: Answer, spoken: Spoken) -> Answer:
+    """Returns the answer with the language of its text, and what there is to say about it."""
+    if spoken.found is None and (spoken.language, spoken.confidence) == (answer.source, answer.confidence):
+        return answer
+    losses = merge_losses(answer.losses, spoken.report())
+    return dataclasses.replace(answer, source=spoken.language, confidence=spoken.confidence, losses=losses)

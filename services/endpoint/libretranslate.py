@@ -23,8 +23,9 @@ from dragoman.services.endpoint.requests import (
 from dragoman.services.endpoint.terms import with_terms
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.http.answers import as_json
+from dragoman.services.http.wrapper import HEADERS
 
-VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
+VERSION = b"x-dragoman-version"  # a request's header that asks for one of several models of a pair
 
 
 def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Documents) -> None:
@@ -40,7 +41,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     )
     async def translate(call: Call) -> Response:
         asked = validate(translation_request, call.parameters)
-        question = asked.question(call.headers.get(VERSION), call.key)
+        question = asked.question(call.scope[HEADERS].get(VERSION, b"").decode("latin-1") or None, call.key)
         question = await with_terms(question, endpoint.glossaries, asked.glossary, asked.terms)
         answers, route = await endpoint.translate(question)
         return as_json(_body(asked, answers), headers=route.headers())

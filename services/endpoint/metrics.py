@@ -18,6 +18,7 @@
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,9 +80,8 @@ class Metrics:
         self.decode = Histogram(
             "dragoman_decode_seconds", "Time of a batch", ["kind"], buckets=SECONDS, registry=registry
         )
-        self.characters = Counter(
-            "dragoman_characters_total", "Characters of texts translated", ["direction"], registry=registry
-        )
+        self.characters = {"in": 0, "out": 0}  # of translated texts
+        registry.register(_Characters(self.characters))
         self.lost = Counter(
             "dragoman_lost_sentences_total",
             "Sentences that were cut, that have unknown words or whose translation repeats itself",
@@ -100,8 +100,6 @@ class Metrics:
             ["kind", "result"],
             registry=registry,
         )
-        for direction in ("in", "out"):
-            self.characters.labels(direction)
         for what in LOST:
             self.lost.labels(what)
         for what in NOT_KEPT:
@@ -109,10 +107,10 @@ class Metrics:
         for reason in sorted({*REASONS.values(), *BY_KEY.values()}):
             self.refused.labels(reason)
 
-    def characters_in(self) -> int:
-        """Returns how many characters were translated since the start."""
-        name, direction = "dragoman_characters_total", {"direction": "in"}
-        return int(self.telemetry.registry.get_sample_value(name, direction) or 0)
+    def translated(self, read: int, written: int) -> None:
+        """Counts the characters of a request."""
+        self.characters["in"] += read
+        self.characters["out"] += written
 
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
@@ -162,6 +160,19 @@ class ModelMetrics:
     def swapped(self, good: bool) -> None:
         """Records that a version was swapped in, or failed."""
         self._swaps[good].inc()
+
+
+@dataclass(eq=False)
+class _Characters(Collector):
+    """The characters that were counted, as a scrape reads them."""
+
+    counts: Mapping[str, int]
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily("dragoman_characters", "Characters of texts translated", labels=["direction"])
+        for direction, number in self.counts.items():
+            family.add_metric([direction], number)
+        yield family
 
 
 class _State(Collector):

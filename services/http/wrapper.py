@@ -22,13 +22,15 @@ from starlette.routing import Mount
 from starlette.types import Message, Receive, Scope, Send
 
 from dragoman.services.http.access_log import log_failure, log_request
-from dragoman.services.http.body import read_body
+from dragoman.services.http.body import read_body, too_late
 from dragoman.services.http.connections import LEAVING
 from dragoman.services.telemetry.telemetry import Telemetry
 
 Admit: TypeAlias = Callable[[Scope, Receive], Awaitable[Request]]
 METRICS = "/metrics"  # is not measured itself
 DIRECT = "dragoman.route"  # in the scope: the path of a route that FastAPI has not looked for
+BODY = "dragoman.body"  # in the scope: the body
+HEADERS = "dragoman.headers"  # in the scope: the headers by name
 REFUSED = "dragoman.refused"  # in the scope: why a key refused the request, where the status does not tell
 DAY = 86_400  # seconds that a browser remembers which pages may ask
 INTERNAL = "Internal error"
@@ -96,7 +98,8 @@ class Wrapper:
         scheme, version = scope.get("scheme", "http"), scope.get("http_version", "1.1")
         count = None if path in self.rules.uncounted else self.rules.count
         metrics = None if path == METRICS else self.telemetry.http
-        crossing = self._cors is not None and any(name == b"origin" for name, _ in scope["headers"])
+        headers = scope[HEADERS] = dict(scope["headers"])
+        crossing = self._cors is not None and b"origin" in headers
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -113,7 +116,9 @@ class Wrapper:
             metrics.begin(scheme, method)
         try:
             if self.telemetry.tracers is not None:
-                with self.telemetry.request_span(method, scheme, _traceparent(scope)) as span:
+                with self.telemetry.request_span(
+                    method, scheme, headers.get(b"traceparent", b"").decode("latin-1")
+                ) as span:
                     await self._while_there(scope, receive, sent, crossing)
                     self.telemetry.describe(span, method, self._route(scope), status)
             else:
@@ -132,42 +137,42 @@ class Wrapper:
         """Answers; stops once the client has closed the connection."""
         task = asyncio.current_task()
         assert task is not None
-        left = False
+        left = late = False
 
         def leave() -> None:
             nonlocal left
             left = True
             task.cancel()
 
+        def expire() -> None:
+            nonlocal late
+            late = True
+            task.cancel()
+
         extension = scope.get("extensions", {}).get(LEAVING)  # only our own server has it
         watching: asyncio.Future[Message] | None = None
+        deadline = asyncio.get_running_loop().call_later(self.rules.patience, expire)
         try:
-            try:
-                if extension is not None:
-                    extension["call"] = leave
-                body = await read_body(receive, self._limit(scope["path"]), self.rules.patience)
-            except HTTPException as problem:
-                await self._refuse(Request(scope), problem)(scope, receive, send)
-                return
+            if extension is not None:
+                extension["call"] = leave
+            body = await read_body(receive, self._limit(scope["path"]))
+            deadline.cancel()
             if body is None:
                 return
             if extension is None:
                 watching = asyncio.ensure_future(receive())  # after the body only the disconnect message comes
                 watching.add_done_callback(lambda watched: None if watched.cancelled() else leave())
-            message: Message | None = {"type": "http.request", "body": body, "more_body": False}
-
-            async def replay() -> Message:
-                nonlocal message
-                if message is None:
-                    await asyncio.Future()  # a client that leaves cancels the request
-                found, message = message, None
-                return found or {"type": "http.disconnect"}
-
-            await (self._cors if crossing and self._cors else self._answer)(scope, replay, send)
+            scope[BODY] = body
+            await (self._cors if crossing and self._cors else self._answer)(scope, _replay(body), send)
+        except HTTPException as problem:  # of the body; those of handlers are answered
+            await self._refuse(Request(scope), problem)(scope, receive, send)
         except asyncio.CancelledError:
-            if not left or task.uncancel():
+            if not (left or late) or task.uncancel():
                 raise
+            if late:
+                await self._refuse(Request(scope), too_late(self.rules.patience))(scope, receive, send)
         finally:
+            deadline.cancel()
             if extension is not None:
                 extension.pop("call", None)
             if watching is not None:
@@ -239,8 +244,14 @@ class Wrapper:
         return next((f"{mount}/{{path}}" for mount in self._mounts if scope["path"].startswith(f"{mount}/")), "")
 
 
-def _traceparent(scope: Scope) -> str:
-    return next((text.decode("latin-1") for name, text in scope["headers"] if name == b"traceparent"), "")
+def _replay(body: bytes) -> Receive:
+    """Returns a `receive` that gives the body once; a client that leaves cancels the request."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else await asyncio.Future()
+
+    return receive
 
 
 async def _let_in(scope: Scope, receive: Receive) -> Request:

@@ -41,7 +41,7 @@ async def use_glossaries(endpoint: Endpoint, key: Key, method: str, *values: Any
 def usage(endpoint: Endpoint, key: Key) -> tuple[int, int | None]:
     """Returns the characters that were translated for a key this month, and the limit (None: there is
     none); where no key is needed, those that were translated since the start."""
-    return endpoint.keys.usage(key) if key.digest else (endpoint.metrics.characters_in(), None)
+    return endpoint.keys.usage(key) if key.digest else (endpoint.metrics.characters["in"], None)
 
 
 def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> None:

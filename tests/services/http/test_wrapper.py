@@ -178,7 +178,8 @@ def test_an_unexpected_error_is_answered_and_logged_without_its_message(caplog: 
     for path in ("/broken", f"/broken/{SECRET}"):
         answer = service.ask("GET", path)
         assert (answer.status_code, answer.json()) == (500, {"error": "Internal error"})
-    assert service.ask("GET", "/stream").text == "a"
+    with pytest.raises(AssertionError):  # httpx's: the answer has no end
+        service.ask("GET", "/stream")
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("dragoman.")]
     assert [line.partition(":")[0] for line in lines if "failed" in line] == [
         "GET /broken failed",
