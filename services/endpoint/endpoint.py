@@ -92,6 +92,10 @@ class Endpoint:
         """
         return [(source, target) for source, targets in self.served().targets().items() for target in targets]
 
+    def languages(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Returns the languages that are translated from and into, each once. Raises as `served`."""
+        return self.served().view.reached
+
     def model_names(self) -> dict[str, float]:
         """Returns the names of the translation models, with the time when each was loaded."""
         cards = [one.card for one in self.models.models] if self.models is not None else []

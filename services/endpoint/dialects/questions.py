@@ -54,14 +54,14 @@ def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> N
         raise HTTPException(status, f"{size} characters exceed the limit of {limits.characters} in a request")
 
 
-def sources(endpoint: Endpoint) -> list[str]:
+def sources(endpoint: Endpoint) -> Sequence[str]:
     """Returns the languages that can be translated from, each once."""
-    return list(dict.fromkeys(source for source, _ in endpoint.pairs()))
+    return endpoint.languages()[0]
 
 
-def targets(endpoint: Endpoint) -> list[str]:
+def targets(endpoint: Endpoint) -> Sequence[str]:
     """Returns the languages that can be translated into, each once."""
-    return list(dict.fromkeys(target for _, target in endpoint.pairs()))
+    return endpoint.languages()[1]
 
 
 def offered(code: str, languages: Sequence[str]) -> bool:
