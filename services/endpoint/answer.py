@@ -5,10 +5,10 @@ LibreTranslate's form, {"error": ...}, is also that of our own routes and of add
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
 from starlette.responses import Response
 
+from dragoman.services.endpoint.schemas import DeepLError, GoogleError, GoogleReason, MlflowError, OpenAIError
 from dragoman.services.http.answers import Form, as_json, error
 
 OVER_QUOTA = 456  # DeepL's: the key's characters are used up; other dialects say 429
@@ -29,23 +29,23 @@ OPENAI = {403: "permission_error", 429: "rate_limit_error"}
 MLFLOW = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT_FOUND", 429: "REQUEST_LIMIT_EXCEEDED"}
 
 
-def deepl(_status: int, message: str) -> dict[str, Any]:
+def deepl(_status: int, message: str) -> DeepLError:
     return {"message": message}
 
 
-def google(status: int, message: str) -> dict[str, Any]:
+def google(status: int, message: str) -> GoogleError:
     name, reason = GOOGLE.get(status, ("UNKNOWN", "unknown"))
-    errors = [{"message": message, "domain": "global", "reason": reason}]
+    errors: list[GoogleReason] = [{"message": message, "domain": "global", "reason": reason}]
     return {"error": {"code": status, "message": message, "status": name, "errors": errors}}
 
 
-def openai(status: int, message: str) -> dict[str, Any]:
+def openai(status: int, message: str) -> OpenAIError:
     kind = OPENAI.get(status, "invalid_request_error" if status < 500 else "server_error")
     code = "invalid_api_key" if status == NO_KEY else None
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def mlflow(status: int, message: str) -> dict[str, Any]:
+def mlflow(status: int, message: str) -> MlflowError:
     code = MLFLOW.get(status, "BAD_REQUEST" if status < 500 else "INTERNAL_ERROR")
     return {"error_code": code, "message": message}
 

@@ -17,7 +17,7 @@ from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, form_of, openai, refusal
 from dragoman.services.endpoint.call import admissions
 from dragoman.services.endpoint.dialects.deepl import add_deepl_routes
@@ -115,18 +115,18 @@ def make_routes(endpoint: Endpoint, documents: Documents) -> FastAPI:
     @app.get(
         "/health",
         summary="Health check: 200 if every served model answers",
-        responses=openapi.state_answers(openapi.HEALTH),
+        responses=openapi.state_answers(schemas.Health),
     )
     async def health(_: Request) -> Response:
         code, body = endpoint.status()
         return as_json({"status": body["status"]}, code)
 
-    @app.get("/status", summary="The served models and their origin", responses=openapi.state_answers(openapi.STATUS))
+    @app.get("/status", summary="The served models and their origin", responses=openapi.state_answers(schemas.Status))
     async def status(_: Request) -> Response:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
 
-    @app.get("/models", summary="The translation models", responses=openapi.answers(openapi.array_of(openapi.MODEL)))
+    @app.get("/models", summary="The translation models", responses=openapi.answers(list[schemas.Model]))
     async def models(_: Request) -> Response:
         return as_json([] if endpoint.models is None else [one.facts() for one in endpoint.models.models])
 

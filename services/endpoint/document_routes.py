@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import FileCall
 from dragoman.services.endpoint.documents.documents import DISABLED, Documents, Finished
 from dragoman.services.endpoint.documents.jobs import ID, Handle
@@ -33,7 +33,7 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
     @app.post(
         "/translate_file",
         summary="Translate a document, its layout kept",
-        responses=openapi.answers(openapi.record({"translatedFileUrl": openapi.TEXT})),
+        responses=openapi.answers(schemas.TranslatedFile),
         openapi_extra=in_form(FileRequest),
     )
     async def translate_file(call: FileCall) -> Response:

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.decoding.likely import has_mask
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
@@ -58,7 +58,7 @@ def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, key
         return answer
 
     for name, summary in (("next", "The likeliest next tokens of a text"), ("fill", "The likeliest tokens at masks")):
-        told = openapi.answers(openapi.GUESSES, origin=True)
+        told = openapi.answers(schemas.Guesses, origin=True)
         app.post(f"/{name}", summary=summary, responses=told, openapi_extra=openapi.in_body(model))(route(name))
 
 

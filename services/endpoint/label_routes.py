@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.inference.labeller import Label, TaggedWord, Words
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
@@ -102,8 +102,13 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
         return await answer(call, True)
 
     for path, route, summary, answers in (
-        ("/classify", classify, "The class of a text, with probabilities", openapi.CLASSES),
-        ("/tag", tag, "The tag of each word of a text", openapi.TAGS),
+        (
+            "/classify",
+            classify,
+            "The class of a text, with probabilities",
+            list[schemas.Class] | list[list[schemas.Class]],
+        ),
+        ("/tag", tag, "The tag of each word of a text", list[schemas.Tag] | list[list[schemas.Tag]]),
     ):
         extra = openapi.in_path(path, openapi.in_body(checked))
         responses = openapi.answers(answers, origin=True)

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import check_pair
 from dragoman.services.endpoint.documents.documents import Documents
@@ -36,7 +36,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     @app.post(
         "/translate",
         summary="Translate a text, or a list of texts",
-        responses=openapi.answers(openapi.TRANSLATION, origin=True),
+        responses=openapi.answers(schemas.Translation, origin=True),
         openapi_extra=openapi.in_body(translation_request),
     )
     async def translate(call: Call) -> Response:
@@ -49,7 +49,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     @app.post(
         "/suggest",
         summary="Store a better translation, which answers the same text from then on",
-        responses=openapi.answers(openapi.SUGGESTED),
+        responses=openapi.answers(schemas.Suggested),
         openapi_extra=openapi.in_body(suggestion_request),
     )
     async def suggest(call: Call) -> Response:
@@ -65,7 +65,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     @app.post(
         "/detect",
         summary="The languages that a text may be in, most probable first",
-        responses=openapi.answers(openapi.array_of(openapi.DETECTED)),
+        responses=openapi.answers(list[schemas.Detected]),
         openapi_extra=openapi.in_body(DetectionRequest),
     )
     async def detect(call: Call) -> Response:
@@ -76,7 +76,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     @app.get(
         "/languages",
         summary="The languages, and those that each is translated into",
-        responses=openapi.answers(openapi.LANGUAGES),
+        responses=openapi.answers(list[schemas.Language]),
     )
     async def languages(_: Request) -> Response:
         reached = endpoint.served().targets()
@@ -84,7 +84,7 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
             [{"code": code, "name": language_name(code), "targets": list(targets)} for code, targets in reached.items()]
         )
 
-    @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(openapi.SETTINGS))
+    @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(schemas.Settings))
     async def settings(_: Request) -> Response:
         pair = endpoint.served().pairs()[0]
         language = {

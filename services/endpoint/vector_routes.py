@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
@@ -56,12 +56,12 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
     app.get(
         "/vectors/{word:path}",
         summary="A word's vector, rank and count",
-        responses=openapi.answers(openapi.VECTOR, origin=True),
+        responses=openapi.answers(schemas.DenseVector | schemas.SparseVector, origin=True),
         openapi_extra=openapi.vector_request(),
     )(vector)
     for path, asked, found, summary in (
-        ("/neighbours", NeighboursRequest, openapi.NEIGHBOURS, "The nearest words to a word or a vector, by cosine"),
-        ("/analogy", AnalogyRequest, openapi.ANALOGY, "Words that are to c as b is to a"),
+        ("/neighbours", NeighboursRequest, schemas.Neighbours, "The nearest words to a word or a vector, by cosine"),
+        ("/analogy", AnalogyRequest, schemas.Analogy, "Words that are to c as b is to a"),
     ):
         model = asked.within(limits)
         told = openapi.answers(found, origin=True)

@@ -5,11 +5,18 @@ from typing import Any
 
 import orjson
 from starlette.responses import Response
+from typing_extensions import TypedDict
 
-Form = Callable[[int, str], dict[str, Any]]  # status and message -> the body of an error
+Form = Callable[[int, str], Any]  # status and message -> the body of an error, a TypedDict
 
 
-def error(_status: int, message: str) -> dict[str, Any]:
+class Error(TypedDict):
+    """The body of an error of our own routes."""
+
+    error: str
+
+
+def error(_status: int, message: str) -> Error:
     """Returns the body of an error of our own routes."""
     return {"error": message}
 

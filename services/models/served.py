@@ -51,10 +51,11 @@ class Served:
     @property
     def card(self) -> Card | None:
         """Returns the facts about the newest version; None until it was loaded once."""
-        model, card = self.place.current, self._card
-        if model is not None and (card is None or card.origin is not model.origin or card.bytes != model.held_bytes):
-            self._card = Card(model.source, model.target, model.origin, model.held_bytes)
-            self._pairs = tuple(model.prefixes)
+        model = self.place.current
+        if model is not None:
+            facts = (model.source, model.target, model.origin, model.held_bytes)
+            if self._card is None or facts != self._card:
+                self._card, self._pairs = Card(*facts), tuple(model.prefixes)
         return self._card
 
     @property

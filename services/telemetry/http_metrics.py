@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+BOUNDS = (*map(str, SECONDS), "+Inf")
 METHODS = frozenset(HTTPMethod)
 LEFT = "ConnectionError"  # the kind of error of a request whose client has left
 Key = tuple[str, str, str, str, int]  # scheme, method, version, route (empty: none), status (0: the client has left)
@@ -49,7 +50,7 @@ class HttpMetrics(Collector):
             labels=["http_request_method", "url_scheme"],
         )
         for (scheme, method), number in list(self._active.items()):
-            active.add_metric([method, scheme], number)
+            active.add_metric([method, scheme], float(number))
         yield active
         names = "http_request_method", "url_scheme", "network_protocol_version", "http_route"
         durations = HistogramMetricFamily(
@@ -60,9 +61,9 @@ class HttpMetrics(Collector):
         for (scheme, method, version, route, status), counts in list(self._durations.items()):
             error = LEFT if not status else str(status) if status >= 500 else ""
             buckets, before = [], 0.0
-            for bound, number in zip((*SECONDS, float("inf")), counts[:-1], strict=True):
+            for bound, number in zip(BOUNDS, counts[:-1], strict=True):
                 before += number
-                buckets.append((str(bound) if bound != float("inf") else "+Inf", before))
+                buckets.append((bound, before))
             labels = [method, scheme, version, route, str(status or ""), error]
             durations.add_metric(labels, buckets, counts[-1])
         yield durations

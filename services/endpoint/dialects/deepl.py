@@ -8,7 +8,7 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
@@ -30,22 +30,6 @@ from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.options import SplitSentences, TextOptions
 
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
-TRANSLATIONS = openapi.record(
-    {
-        "translations": openapi.array_of(
-            openapi.record(
-                {
-                    "detected_source_language": openapi.TEXT,
-                    "text": openapi.TEXT,
-                    "billed_characters": openapi.COUNT,
-                    "model_type_used": openapi.TEXT,
-                },
-                optional=("billed_characters", "model_type_used"),
-            )
-        )
-    }
-)
-USAGE = openapi.record({"character_count": openapi.COUNT, "character_limit": openapi.COUNT})
 SPLITS: dict[str, SplitSentences] = {
     **dict.fromkeys(("1", "True"), "newlines"),
     **dict.fromkeys(("0", "False"), "off"),
@@ -83,7 +67,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         used, limit = usage(endpoint, call.key)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
 
-    told = answers(TRANSLATIONS, *(code for code in openapi.ERRORS), origin=True)
+    told = answers(schemas.DeepLTranslations, *(code for code in openapi.ERRORS), origin=True)
     app.post(
         "/v2/translate",
         summary="DeepL: translate texts",
@@ -92,9 +76,12 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )(translate)
     app.get("/v2/translate", include_in_schema=False)(translate)
     for method, shown in ((app.get, True), (app.post, False)):
-        method("/v2/usage", summary="DeepL: characters used", responses=answers(USAGE), include_in_schema=shown)(
-            show_usage
-        )
+        method(
+            "/v2/usage",
+            summary="DeepL: characters used",
+            responses=answers(schemas.DeepLUsage),
+            include_in_schema=shown,
+        )(show_usage)
 
     async def refuse(call: Call) -> Response:
         what = next(what for path, what in ELSEWHERE.items() if call.url.path.startswith(path))

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call, FileCall
 from dragoman.services.endpoint.dialects.deepl import glossary_of
@@ -23,18 +23,6 @@ from dragoman.services.texts.documents.kinds import same_kind
 from dragoman.services.texts.options import TextOptions
 
 PATH = "/v2/document"
-TAKEN = openapi.record({"document_id": openapi.TEXT, "document_key": openapi.TEXT})
-STATUS = openapi.record(
-    {
-        "document_id": openapi.TEXT,
-        "status": {"type": "string", "enum": ["queued", "translating", "done", "error"]},
-        "seconds_remaining": openapi.COUNT,
-        "billed_characters": openapi.COUNT,
-        "error_message": openapi.TEXT,
-        "message": openapi.TEXT,
-    },
-    optional=("seconds_remaining", "billed_characters", "error_message", "message"),
-)
 answers = partial(openapi.answers, form=form)
 
 
@@ -73,12 +61,12 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
     app.post(
         PATH,
         summary="DeepL: translate a document",
-        responses=answers(TAKEN, *openapi.ERRORS),
+        responses=answers(schemas.DeepLDocument, *openapi.ERRORS),
         openapi_extra=in_form(DocumentRequest),
     )(upload)
     for path, function, about, told in (
-        (f"{PATH}/{{document}}", show_status, "how far a document is", answers(STATUS)),
-        (f"{PATH}/{{document}}/result", download, "the translated document", answers({})),
+        (f"{PATH}/{{document}}", show_status, "how far a document is", answers(schemas.DeepLDocumentStatus)),
+        (f"{PATH}/{{document}}/result", download, "the translated document", answers(Any)),
     ):
         asked = openapi.in_path(path, openapi.in_body(DocumentKeyRequest))
         app.post(path, summary=f"DeepL: {about}", responses=told, openapi_extra=asked)(function)

@@ -13,7 +13,7 @@ from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
@@ -31,34 +31,8 @@ from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
 from dragoman.services.http.answers import as_json
 
+V2, V3 = schemas.DeepLGlossary, schemas.DeepLGlossaryV3
 TSV = "text/tab-separated-values"
-DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})
-V2 = openapi.record(
-    {
-        "glossary_id": openapi.TEXT,
-        "name": openapi.TEXT,
-        "ready": {"type": "boolean"},
-        "source_lang": openapi.TEXT,
-        "target_lang": openapi.TEXT,
-        "creation_time": openapi.TEXT,
-        "entry_count": openapi.COUNT,
-    }
-)
-V3 = openapi.record(
-    {
-        "glossary_id": openapi.TEXT,
-        "name": openapi.TEXT,
-        "dictionaries": openapi.array_of(DICTIONARY),
-        "creation_time": openapi.TEXT,
-    }
-)
-PAIRS = openapi.record(
-    {
-        "supported_languages": openapi.array_of(
-            openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT})
-        )
-    }
-)
 
 
 class PairRequest(Parameters):
@@ -97,7 +71,7 @@ class ChangeRequest(Parameters):
     )
 
 
-Route: TypeAlias = tuple[str, str, Callable[[Call], Awaitable[Response]], str, openapi.Schema, type[Parameters] | None]
+Route: TypeAlias = tuple[str, str, Callable[[Call], Awaitable[Response]], str, Any, type[Parameters] | None]
 answers = partial(openapi.answers, form=form)
 
 
@@ -198,41 +172,55 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return Response(status_code=204)
 
     routes: tuple[Route, ...] = (
-        ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", PAIRS, None),
+        ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", schemas.DeepLPairs, None),
         ("POST", "/v2/glossaries", create_v2, "store a glossary", V2, NamedRequest),
         (
             "GET",
             "/v2/glossaries",
             list_v2,
             "the glossaries",
-            openapi.record({"glossaries": openapi.array_of(V2)}),
+            schemas.DeepLGlossaries,
             None,
         ),
         ("GET", "/v2/glossaries/{glossary}", get_v2, "a glossary", V2, None),
-        ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", {}, None),
-        ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", {}, None),
+        ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", Any, None),
+        ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", Any, None),
         ("POST", "/v3/glossaries", create_v3, "store a glossary", V3, GlossaryRequest),
         (
             "GET",
             "/v3/glossaries",
             list_v3,
             "the glossaries",
-            openapi.record({"glossaries": openapi.array_of(V3)}),
+            schemas.DeepLGlossariesV3,
             None,
         ),
         ("GET", "/v3/glossaries/{glossary}", get_v3, "a glossary", V3, None),
-        ("PATCH", "/v3/glossaries/{glossary}", change_v3, "rename a glossary, add entries", V3, ChangeRequest),
-        ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", {}, None),
-        ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", {}, PairRequest),
+        (
+            "PATCH",
+            "/v3/glossaries/{glossary}",
+            change_v3,
+            "rename a glossary, add entries",
+            V3,
+            ChangeRequest,
+        ),
+        ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", Any, None),
+        ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", Any, PairRequest),
         (
             "PUT",
             "/v3/glossaries/{glossary}/dictionaries",
             put_v3,
             "replace a dictionary",
-            DICTIONARY,
+            schemas.DeepLDictionary,
             DictionaryRequest,
         ),
-        ("DELETE", "/v3/glossaries/{glossary}/dictionaries", delete_dictionary, "delete a dictionary", {}, PairRequest),
+        (
+            "DELETE",
+            "/v3/glossaries/{glossary}/dictionaries",
+            delete_dictionary,
+            "delete a dictionary",
+            Any,
+            PairRequest,
+        ),
     )
     for method, path, function, about, schema, asked in routes:
         version = path.split("/")[1]

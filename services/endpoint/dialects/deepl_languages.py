@@ -13,7 +13,7 @@ from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import sources, targets
@@ -31,23 +31,6 @@ FEATURES: dict[str, Sequence[dict[str, Any]]] = {  # of what the models here are
     "translate_text": (DETECTION, GLOSSARY, MARKUP),
 }
 OTHERS = ("style_rules", "translation_memory", "voice", "write")  # DeepL's, in no language here
-NAMED = {"language": openapi.TEXT, "name": openapi.TEXT, "supports_formality": {"type": "boolean"}}
-LANGUAGES = openapi.array_of(openapi.record(NAMED, optional=("supports_formality",)))
-FLAG = {"type": "boolean"}
-LANGUAGES_V3 = openapi.array_of(
-    openapi.record(
-        {
-            **dict.fromkeys(("lang", "name", "status"), openapi.TEXT),
-            **dict.fromkeys(("usable_as_source", "usable_as_target"), FLAG),
-            "features": {"type": "object"},
-        }
-    )
-)
-FEATURE = openapi.record(
-    {"name": openapi.TEXT, "needs_source_support": FLAG, "needs_target_support": FLAG},
-    optional=("needs_source_support", "needs_target_support"),
-)
-RESOURCES = openapi.array_of(openapi.record({"name": openapi.TEXT, "features": openapi.array_of(FEATURE)}))
 answers = partial(openapi.answers, form=form)
 
 
@@ -105,15 +88,17 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
         method(
             "/v2/languages",
             summary="DeepL: the languages",
-            responses=answers(LANGUAGES),
+            responses=answers(list[schemas.DeepLLanguage]),
             openapi_extra=in_query("type", ("source", "target")),
             include_in_schema=shown,
         )(languages)
-    app.get("/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(RESOURCES))(resources)
+    app.get(
+        "/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(list[schemas.DeepLResource])
+    )(resources)
     app.get(
         "/v3/languages",
         summary="DeepL v3: the languages of a resource",
-        responses=answers(LANGUAGES_V3),
+        responses=answers(list[schemas.DeepLLanguageV3]),
         openapi_extra=in_query("resource", (*FEATURES, *OTHERS), required=True),
     )(languages_v3)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Response
 from pydantic import Field
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
@@ -92,28 +92,15 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
         named = {code: {"name": language_name(code, asked.target)} if asked.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 
-    text, number = openapi.TEXT, openapi.NUMBER
-    translated = openapi.record(
-        {"translatedText": text, "detectedSourceLanguage": text, "model": text},
-        optional=("detectedSourceLanguage", "model"),
-    )
-    detected = openapi.record({"language": text, "isReliable": {"type": "boolean"}, "confidence": number})
-    listed = openapi.record({"language": text, "name": text}, optional=("name",))
-    for path, asked, function, schema, about in (
-        (PATH, TranslationRequest, translate, {"translations": openapi.array_of(translated)}, "translate texts"),
-        (
-            f"{PATH}/detect",
-            DetectionRequest,
-            detections,
-            {"detections": openapi.array_of(openapi.array_of(detected))},
-            "detect the language of texts",
-        ),
-        (f"{PATH}/languages", LanguagesRequest, languages, {"languages": openapi.array_of(listed)}, "the languages"),
+    for path, asked, function, kind, about in (
+        (PATH, TranslationRequest, translate, schemas.GoogleTranslated, "translate texts"),
+        (f"{PATH}/detect", DetectionRequest, detections, schemas.GoogleDetected, "detect the language of texts"),
+        (f"{PATH}/languages", LanguagesRequest, languages, schemas.GoogleListed, "the languages"),
     ):
-        told = answers(openapi.record({"data": openapi.record(schema)}), origin=function is translate)
+        responses = answers(kind, origin=function is translate)
         summary = f"Google: {about}"
-        app.get(path, summary=summary, responses=told, openapi_extra=openapi.in_query(asked))(function)
-        app.post(path, summary=summary, responses=told, openapi_extra=openapi.in_body(asked))(function)
+        app.get(path, summary=summary, responses=responses, openapi_extra=openapi.in_query(asked))(function)
+        app.post(path, summary=summary, responses=responses, openapi_extra=openapi.in_body(asked))(function)
 
 
 def as_list(given: str | list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.google import WORDING
@@ -128,33 +128,22 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({"languages": found})
 
-    text, flag = openapi.TEXT, {"type": "boolean"}
-    translated = openapi.record(
-        {"translatedText": text, "model": text, "detectedLanguageCode": text, "glossaryConfig": {"type": "object"}},
-        optional=("model", "detectedLanguageCode", "glossaryConfig"),
-    )
-    both = {name: openapi.array_of(translated) for name in ("translations", "glossaryTranslations")}
-    guessed = openapi.record({"languageCode": text, "confidence": openapi.NUMBER})
-    listed = openapi.record(
-        {"languageCode": text, "displayName": text, "supportSource": flag, "supportTarget": flag},
-        optional=("displayName",),
-    )
     for place in PLACES:
         app.post(
             f"{place}:translateText",
             summary="Google v3: translate texts",
-            responses=answers(openapi.record(both, optional=("glossaryTranslations",)), origin=True),
+            responses=answers(schemas.GoogleV3Translations, origin=True),
             openapi_extra=openapi.in_path(place, openapi.in_body(TranslationRequest)),
         )(translate)
         app.post(
             f"{place}:detectLanguage",
             summary="Google v3: detect the language of a text",
-            responses=answers(openapi.record({"languages": openapi.array_of(guessed)})),
+            responses=answers(schemas.GoogleV3Detections),
             openapi_extra=openapi.in_path(place, openapi.in_body(DetectionRequest)),
         )(detections)
         app.get(
             f"{place}/supportedLanguages",
             summary="Google v3: the languages",
-            responses=answers(openapi.record({"languages": openapi.array_of(listed)})),
+            responses=answers(schemas.GoogleV3Languages),
             openapi_extra=openapi.in_path(place, openapi.in_query(LanguagesRequest)),
         )(languages)

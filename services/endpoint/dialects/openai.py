@@ -22,7 +22,7 @@ from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import openai as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
@@ -138,50 +138,27 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
 
-    text, count = openapi.TEXT, openapi.COUNT
-    listed = openapi.record({"id": text, "object": text, "created": count, "owned_by": text})
-    usage = openapi.record(
-        {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}, optional=("completion_tokens",)
-    )
-    embedded = openapi.record({"object": text, "index": count, "embedding": {}})
-    message = openapi.record({"role": text, "content": text, "refusal": openapi.OR_NULL})
-    choice = openapi.record({"index": count, "message": message, "logprobs": {}, "finish_reason": text})
     app.get(
         "/v1/models",
         summary="OpenAI: the models",
-        responses=answers(openapi.record({"object": text, "data": openapi.array_of(listed)})),
+        responses=answers(schemas.OpenAIModels),
     )(models)
     app.get(
         "/v1/models/{model:path}",
         summary="OpenAI: a model",
-        responses=answers(listed),
+        responses=answers(schemas.OpenAIModel),
         openapi_extra=openapi.in_path("/v1/models/{model}", {}),
     )(model)
     app.post(
         "/v1/embeddings",
         summary="OpenAI: vectors of texts",
-        responses=answers(
-            openapi.record({"object": text, "data": openapi.array_of(embedded), "model": text, "usage": usage}),
-            origin=True,
-        ),
+        responses=answers(schemas.OpenAIEmbeddings, origin=True),
         openapi_extra=openapi.in_body(EmbeddingsRequest),
     )(embeddings)
     app.post(
         "/v1/chat/completions",
         summary="OpenAI: translate the last message",
-        responses=answers(
-            openapi.record(
-                {
-                    "id": text,
-                    "created": count,
-                    "model": text,
-                    "object": text,
-                    "choices": openapi.array_of(choice),
-                    "usage": usage,
-                }
-            ),
-            origin=True,
-        ),
+        responses=answers(schemas.OpenAICompletion, origin=True),
         openapi_extra=openapi.in_body(ChatRequest),
     )(complete)
 

@@ -12,7 +12,7 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import mlflow as form
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
@@ -21,6 +21,7 @@ from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import FORMATS, TextOptions
 
 PLACES = ("dataframe_split", "dataframe_records", "inputs", "instances")
+LIST = {"type": "array"}
 PARAMS = ("source", "target", "format")
 
 answers = partial(openapi.answers, form=form)
@@ -48,9 +49,13 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
         return Response(metadata.version("mlflow"), media_type="text/html")
 
     properties = {
-        "dataframe_split": openapi.record({"columns": openapi.array_of({}), "data": openapi.array_of({})}),
-        "dataframe_records": openapi.array_of({"type": "object"}),
-        **dict.fromkeys(("inputs", "instances"), openapi.array_of({})),
+        "dataframe_split": {
+            "type": "object",
+            "properties": {"columns": LIST, "data": LIST},
+            "required": ["columns", "data"],
+        },
+        "dataframe_records": {"type": "array", "items": {"type": "object"}},
+        **dict.fromkeys(("inputs", "instances"), LIST),
         "params": {"type": "object"},
     }
     one = [{"required": [name]} for name in PLACES]
@@ -58,7 +63,7 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
     app.post(
         "/invocations",
         summary="MLflow: translate texts",
-        responses=answers(openapi.record({"predictions": openapi.array_of(openapi.TEXT)}), origin=True),
+        responses=answers(schemas.Predictions, origin=True),
         openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}},
     )(invoke)
     app.get("/ping", include_in_schema=False)(ping)
