@@ -45,12 +45,14 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
     if not detector.loaded:
         await asyncio.to_thread(detector.load)
     sources = models.sources(question.target)
-    offered = list(dict.fromkeys([*sources, *models.targets()]))
     named = question.source
+
+    def offered() -> list[str]:
+        return list(dict.fromkeys([*sources, *models.targets()]))
 
     def guess(text: str) -> Guess:
         words = spoken_text(text, question.options)
-        return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered)
+        return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered())
 
     guesses = await aside(question.texts, lambda: [guess(text) for text in question.texts])
     if named is not None:

@@ -126,10 +126,8 @@ def find_server(config: Question) -> Server:
         named = next(
             (kind["model"]["name"] for kind in map(status.get, ("encoder", "vectors")) if kind and kind["model"]), ""
         )
-        labels = (status.get("labels") or {}).get("model") or {"name": "", "task": ""}
         documents = bool(get(http, "GET", "/frontend/settings")["filesTranslation"])
-    answers = (expected, models, named, documents, labels["name"], labels["task"] == "tags")
-    return Server(url, key, source, target, config.text, *answers)
+    return Server(url, key, source, target, config.text, expected, models, named, documents)
 
 
 def fits(asked: str | None, code: str) -> bool:

@@ -20,8 +20,6 @@ class Server:
     models: Sequence[str]  # the names that /v1/models lists
     vectors: str = ""  # the name of a model that makes vectors of texts; empty: there is none
     documents: bool = False  # it translates documents
-    labels: str = ""  # the name of a model that labels texts, or their words; empty: there is none
-    tags: bool = False  # it labels words
 
     def record(self) -> dict[str, Any]:
         return asdict(self)

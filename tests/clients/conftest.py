@@ -1,4 +1,4 @@
-"""A server on a socket, for clients: translations, documents, glossaries, vectors and labels of texts."""
+"""A server on a socket, for clients: translations, documents, glossaries and vectors of texts."""
 
 import threading
 import time
@@ -21,7 +21,6 @@ from dragoman.services.models.loaded_encoder import LoadedEncoder
 from dragoman.services.models.origin import Origin
 from tests.services.endpoint.conftest import Stage
 from tests.services.endpoint.conftest import stage as stage  # a fixture
-from tests.services.endpoint.test_label_routes import label_queue
 
 
 class Lengths:
@@ -34,13 +33,7 @@ class Lengths:
 
 
 @pytest.fixture
-def task() -> str:
-    """Returns the task of the server's model of labels."""
-    return "classes"
-
-
-@pytest.fixture
-def url(stage: Stage, tmp_path: Path, task: str) -> Iterator[str]:
+def url(stage: Stage, tmp_path: Path) -> Iterator[str]:
     """The server's address."""
     stage.endpoint.glossaries = Glossaries(KeyStore(f"sqlite:///{tmp_path / 'endpoint.db'}"))
     encoder = LoadedEncoder(Lengths(), Origin("text-en-skipgram", "1", "run2", "def"))
@@ -50,15 +43,14 @@ def url(stage: Stage, tmp_path: Path, task: str) -> Iterator[str]:
     documents = Documents(stage.endpoint, tmp_path / "documents")
     documents.start()
     listening = bind("127.0.0.1", 0)
-    with label_queue(task, f"labelled-{task}-en-labels") as stage.endpoint.labels:
-        app = create_app(stage.endpoint, documents)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        while not server.started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.should_exit = True
-        thread.join(10)
+    app = create_app(stage.endpoint, documents)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(10)
     documents.stop()
     batcher.stop(10)

@@ -48,12 +48,6 @@ def _translate(server: Server) -> Any:
     ).translate(server.text)
 
 
-def _bbook_maker(server: Server) -> Any:
-    from book_maker.translator.custom_api_translator import CustomAPI
-
-    return CustomAPI("", server.target, api_base=f"{server.url}/translate").translate(server.text)
-
-
 def _deepl(server: Server) -> Any:
     import deepl
 
@@ -223,17 +217,6 @@ def _huggingface_chat(server: Server) -> Any:
     return found.choices[0].message.content
 
 
-def _huggingface_labels(server: Server) -> str:
-    if not server.labels:
-        return "this server labels no texts"
-    client = _huggingface(server, f"models/{server.labels}")
-    if server.tags:
-        found = client.token_classification(server.text, aggregation_strategy="simple")
-        return ", ".join(f"{one.word}: {one.entity_group}" for one in found) or "every word is outside of all spans"
-    best = client.text_classification(server.text, top_k=1)[0]
-    return f"{best.label} {best.score:.3f}"
-
-
 def _mlflow(server: Server) -> Any:
     from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 
@@ -259,7 +242,6 @@ CLIENTS = (
     ),
     Client("deep-translator", {"translate": lambda server: _deep_translator(server).translate(server.text)}, {}),
     Client("translate", {"translate": _translate}, {}),
-    Client("bbook-maker", {"translate (DeepLX)": _bbook_maker}, {}),
     Client(
         "deepl",
         {
@@ -309,7 +291,7 @@ CLIENTS = (
             "embeddings": _openai_vectors,
         },
     ),
-    Client("huggingface_hub", {"chat": _huggingface_chat}, {"labels": _huggingface_labels}),
+    Client("huggingface_hub", {"chat": _huggingface_chat}, {}),
     Client("mlflow", {"invoke": _mlflow}, {}),
 )
 

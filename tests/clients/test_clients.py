@@ -32,17 +32,6 @@ def test_python_clients_get_what_the_server_says(url: str, name: str) -> None:
     assert [one for one in found if one.state != "ok"] == []
 
 
-@pytest.mark.parametrize(
-    ("task", "labels"), [("classes", "statement 0.100"), ("tags", "Peter Blackburn: PER, Berlin: LOC")]
-)
-def test_hugging_faces_client_gets_labels(url: str, labels: str) -> None:
-    server = find_server(Question(url=url, text="Peter Blackburn is in Berlin."))
-    found = list(ask_python_clients(server, ["huggingface_hub"]))
-    if found[0].state == "not installed":
-        pytest.skip(f"huggingface_hub is not installed: {found[0].answer}")
-    assert [one.answer for one in found] == [*server.expected, labels]
-
-
 def test_a_server_of_many_pairs_and_of_versions_by_weight_is_asked_as_any(url: str, stage: Stage) -> None:
     models = [served("de>en"), served("en>de", "1", 50), served("en>de", "2", 50)]
     models[2].reference = "canary"

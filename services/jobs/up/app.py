@@ -16,8 +16,8 @@ GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/
 
 from fastapi import FastAPI
 
-from dragoman.services.endpoint.body_limit import BodyLimit
-from dragoman.services.endpoint.documentation import add_documentation
+from dragoman.services.http.documentation import add_documentation
+from dragoman.services.http.wrapper import Rules, Wrapper
 from dragoman.services.jobs.http import (
     accounts,
     audit_rows,
@@ -34,26 +34,27 @@ from dragoman.services.jobs.http import (
 )
 from dragoman.services.jobs.http.audit import Auditing
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.http.problems import add_handlers
+from dragoman.services.jobs.http.problems import add_handlers, refuse
 from dragoman.services.jobs.pages.routes import add_pages
 from dragoman.services.jobs.pages.sessions import Sessions
 from dragoman.services.jobs.pages.site import Site
 from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version
 
+PATIENCE = 15.0  # seconds for a request's body to arrive
 
-def create_app(parts: Parts) -> FastAPI:
+
+def create_app(parts: Parts) -> Auditing:
     """Returns the application. It starts and stops nothing; its caller runs the loop's threads."""
     app = FastAPI(
         title="Dragoman jobs",
         version=version(),
         docs_url=None,
         redoc_url=None,
-        telemetry=parts.metrics.telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
+        telemetry=UNMEASURED,  # type: ignore[arg-type]  # a dictionary of its keys
     )
     app.state.parts = parts
-    app.add_middleware(BodyLimit, limit=parts.config.body, patience=15.0)
-    app.add_middleware(Auditing, audit=parts.operations.audit)  # the last one is the first to be asked
     add_handlers(app)
     add_documentation(app)
     parts.loop.scheduler.took = parts.metrics.passes.observe
@@ -67,4 +68,5 @@ def create_app(parts: Parts) -> FastAPI:
     sessions = Sessions(parts.guard, parts.home)
     around = (tracking, parts.endpoint, parts.home, parts.devices)
     add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
-    return app
+    rules = Rules(limit=parts.config.body, patience=PATIENCE, refuse=refuse)
+    return Auditing(Wrapper(app, rules, parts.metrics.telemetry), parts.operations.audit)
