@@ -51,11 +51,14 @@ def _ended(seconds: float | None) -> bool:
 def _head(address: str, cpus: str, folder: Path, output: int) -> Iterator["subprocess.Popen[bytes]"]:
     """Runs the head within the block; afterwards none of its processes is left."""
     port = address.rpartition(":")[2]
-    (client,) = free_ports(1)
+    client, *agents = free_ports(5)
+    # known ports: else Ray waits until its agents, which import for seconds, have told theirs
+    names = ("metrics-export", "dashboard-agent-listen", "dashboard-agent-grpc", "runtime-env-agent")
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus}"),
         *("--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={client}"),
-        *("--min-worker-port=0", "--max-worker-port=0", "--metrics-export-port=0", "--dashboard-agent-listen-port=0"),
+        *("--min-worker-port=0", "--max-worker-port=0"),
+        *(f"--{name}-port={port}" for name, port in zip(names, agents, strict=True)),
         *("--include-dashboard=false", "--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
         # in our folder, because Ray opens its own to everybody
         *(f"--object-store-memory={OBJECT_STORE}", f"--temp-dir={folder / 'r'}"),
