@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +39,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
 
     Raises:
         UserError: nothing answers at `cluster.address`, or it has fewer CPUs or GPUs than asked for.
+        StartError: an embedded Ray did not start.
     """
     embedded_ray.quiet_environment()
     if is_connected() and not embedded_ray.is_begun():
@@ -46,7 +48,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         return
     if config.address is None:
         logger.info("starting Ray")
-        with embedded_ray.start_ray(config.device):
+        with embedded_ray.start_ray(config):
             check_capacity(config)
             yield
         return
@@ -70,6 +72,30 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         embedded_ray.undisturbed(ray.shutdown, "Ray has let go")
 
 
+@contextlib.contextmanager
+def connect(config: ClusterConfig) -> Iterator[ClusterConfig]:
+    """Connects to Ray within the block, if `config.backend` is not local; yields the settings with the backend in use.
+
+    Where the backend is auto, this process replaces a Ray of our own that does not start.
+
+    Raises:
+        UserError, StartError: as `connect_ray`.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            if config.backend != "local":
+                stack.enter_context(connect_ray(config))
+        except embedded_ray.StartError as problem:
+            if config.backend == "ray":
+                raise
+            logger.warning(
+                f"{problem}. Continues without Ray, in this process on all cores; a training keeps its lanes, so it "
+                f"sees the same batches. cluster.backend=ray makes this an error"
+            )
+            config = replace(config, backend="local")
+        yield config
+
+
 def is_connected() -> bool:
     """Returns True if this process is connected to a Ray, without importing it."""
     return "ray" in sys.modules and sys.modules["ray"].is_initialized()
@@ -84,15 +110,8 @@ def check_capacity(config: ClusterConfig) -> None:
     import ray
 
     total = ray.cluster_resources()
-    needs = {"GPU": config.least * config.gpus_per_worker} if config.device == "cuda" else {}
-    needs["CPU"] = config.least * config.cpus_per_worker
-    for resource, needed in needs.items():
-        there = total.get(resource, 0.0)
-        if needed > there:
-            raise UserError(
-                f"cluster.workers={config.workers}: needs {needed:g} {resource}s, the cluster has {there:g}. "
-                f"Ask for fewer workers, or join more nodes to it"
-            )
+    for resource in ("GPU", "CPU") if config.device == "cuda" else ("CPU",):
+        embedded_ray.check_room(config, resource, total.get(resource, 0.0))
 
 
 def map_tasks(
