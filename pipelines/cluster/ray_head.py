@@ -6,6 +6,7 @@ has failed.
 """
 
 import contextlib
+import re
 import select
 import shutil
 import subprocess
@@ -23,14 +24,13 @@ OBJECT_STORE = 256 * 2**20  # bytes of shared memory: our data does not use it
 END_TIMEOUT = 2.0  # seconds for Ray's processes to end; an actor of Ray Train's own never does by itself
 EVERY = 1.0  # seconds between two looks at the processes: it reads all of /proc
 READY = "Ray runtime started"  # printed by `ray start`
-PROCESSES = {  # name for the user -> part of its command line; of the first that has it
+PROCESSES = {  # name for the user -> part of its command line or title; the first that fits
     "gcs_server": "gcs_server/gcs_server",
     "raylet": "raylet/raylet",
-    "dashboard agent": "DashboardAgent",
-    "runtime environment agent": "RuntimeEnvAgent",
-    "dashboard": "dashboard/dashboard.py",
+    "dashboard agent": "dashboard/agent|DashboardAgent",
+    "runtime environment agent": "runtime_env/agent|RuntimeEnvAgent",
+    "dashboard": "dashboard/dashboard",
     "client server": "ray.util.client.server",
-    "agents": "/agent",
     "ray start": "ray.scripts.scripts",
 }
 
@@ -84,7 +84,7 @@ class Stages:
 def name_of(words: Sequence[str]) -> str:
     """Returns what a process of Ray is called, by its command line; empty for others."""
     line = " ".join(words)
-    return next((name for name, part in PROCESSES.items() if part in line), "")
+    return next((name for name, pattern in PROCESSES.items() if re.search(pattern, line)), "")
 
 
 def _ended(seconds: float | None) -> bool:
@@ -96,14 +96,11 @@ def _ended(seconds: float | None) -> bool:
 def _head(address: str, cpus: str, folder: Path, output: int) -> Iterator["subprocess.Popen[bytes]"]:
     """Runs the head within the block; afterwards none of its processes is left."""
     port = address.rpartition(":")[2]
-    client, *agents = free_ports(5)
-    # known ports: else Ray waits until its agents, which import for seconds, have told theirs
-    names = ("metrics-export", "dashboard-agent-listen", "dashboard-agent-grpc", "runtime-env-agent")
+    (client,) = free_ports(1)
     command = [
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--num-cpus={cpus}"),
         *("--node-ip-address=127.0.0.1", f"--port={port}", f"--ray-client-server-port={client}"),
-        *("--min-worker-port=0", "--max-worker-port=0"),
-        *(f"--{name}-port={port}" for name, port in zip(names, agents, strict=True)),
+        *("--min-worker-port=0", "--max-worker-port=0", "--metrics-export-port=0", "--dashboard-agent-listen-port=0"),
         *("--include-dashboard=false", "--no-monitor", "--include-log-monitor=false", "--disable-usage-stats"),
         # in our folder, because Ray opens its own to everybody
         *(f"--object-store-memory={OBJECT_STORE}", f"--temp-dir={folder / 'r'}"),
