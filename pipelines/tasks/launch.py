@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.conf import compose
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.memory import keep_few_products
 from dragoman.model.runs import lock, paths
 from dragoman.model.storage.mirror import remote_of
@@ -49,7 +49,7 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
         new = new and not paths.begun(run.folder)
     try:
         return _train(with_lanes(config, [run.folder]), run, say)
-    except UserError:
+    except (UserError, ServiceError):
         if new and not (run.folder / paths.SPOOL).exists():  # it has not begun
             shutil.rmtree(run.folder, ignore_errors=True)
         raise
