@@ -7,12 +7,12 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
+from dragoman.model.languages import language_name
 from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.questions import check_pair
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.memory_store import Unit
 from dragoman.services.endpoint.requests import (
     DetectionRequest,

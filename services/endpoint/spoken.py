@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.model.languages import nearest, standard_code
+from dragoman.model.languages import language_name, nearest, standard_code
 from dragoman.services.endpoint.detection import UNKNOWN, Detector, Guess
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.models.catalogue import Catalogue

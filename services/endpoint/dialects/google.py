@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Response
 from pydantic import Field
 
+from dragoman.model.languages import language_name
 from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
@@ -22,7 +23,6 @@ from dragoman.services.endpoint.dialects.questions import (
     targets,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.requests import Language, Parameters, Texts, Wording, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import TextOptions

@@ -11,6 +11,7 @@ from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
+from dragoman.model.languages import language_name
 from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import google as form
 from dragoman.services.endpoint.call import Call
@@ -25,7 +26,6 @@ from dragoman.services.endpoint.dialects.questions import (
 )
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Text, validate
 from dragoman.services.http.answers import as_json
 from dragoman.services.texts.glossary import Glossary

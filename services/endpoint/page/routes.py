@@ -16,12 +16,12 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.languages import language_name
 from dragoman.model.text.excerpt import for_markup
 from dragoman.services.endpoint.call import Call, admit
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import Glossary
 from dragoman.services.endpoint.keys import Key
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.page.words import kept_entries, language_text
 from dragoman.services.endpoint.requests import TranslationRequest, validate
 from dragoman.services.endpoint.terms import with_terms
