@@ -63,9 +63,8 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         facts = {"registered": {"name": version.name, "version": version.version, "run_id": version.run_id}}
         path = registry.fetch(version)
     else:
-        path = fetched(name, config.cache)
         run = Path(config.runs) / name
-        path = run if run.is_dir() and not path.exists() else path
+        path = run if run.is_dir() and name == run.name else fetched(name, config.cache)  # ./NAME is a folder here
     if config.knows is not None:
         facts |= learned_lines(path, Path(config.knows))
     elif config.parameters:
