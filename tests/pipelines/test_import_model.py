@@ -61,11 +61,11 @@ def test_another_pair_replaces_no_import_and_an_import_is_inspected_by_its_name(
     folders.marian(tmp_path / "opus-mt-en-de")  # beside the runs: a bare name is a run's
     words = ["import", "opus-mt-en-de", "registry.register=false", "tracking.offline=true"]
     assert main(words) == 0
-    assert main([*words, "pair=de-en"]) == 2
-    assert "is of en-de, and pair is de-en; choose another name=" in capsys.readouterr().err
-    (tmp_path / "opus-mt-en-de" / "tokenizer_config.json").write_text('{"source_lang": "en", "target_lang": "de"}')
     assert main([*words, "pair=de-en", "name=other"]) == 2
     assert "the model's tokenizer_config.json says en-de" in capsys.readouterr().err
+    (tmp_path / "opus-mt-en-de" / "tokenizer_config.json").unlink()
+    assert main([*words, "pair=de-en"]) == 2
+    assert "is of en-de, and pair is de-en; choose another name=" in capsys.readouterr().err
     assert main(["inspect", "opus-mt-en-de"]) == 0
     assert main(["verify", "opus-mt-en-de"]) == 2
     assert "an import, which has no steps" in capsys.readouterr().err
