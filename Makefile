@@ -11,8 +11,8 @@ PORTABLE := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
 # What builds images: podman's, for that is what the tests of containers run; and the index of PyTorch's CPU builds.
 BUILD ?= podman build --format docker
 TORCH_INDEX ?=
-# What one worker does as a whole, and in which order: tests/conftest.py.
-TWO_WORKERS := -n 2 --dist loadscope --no-loadscope-reorder
+# A worker takes whole files, those with the most tests first.
+TWO_WORKERS := -n 2 --dist loadfile
 
 .PHONY: help venv demo test quick test-portable test-long images check audit format defaults chart lock pin clean
 
@@ -30,8 +30,8 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
-test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still; containers; signals; Ray's own client; an issuer; a team's day
-	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py tests/test_signals.py tests/services/lines/test_whole_recipes.py tests/services/jobs/test_ray_executor.py tests/services/jobs/test_oidc_up.py tests/services/jobs/test_team_day.py tests/services/endpoint/test_ray_serve.py
+test-long: $(INSTALLED) ## the tests that take over 3 CPU seconds each: real Ray, killed commands, nodes, containers, signals, the notebook, a team's day
+	$(BIN)/pytest -q -m long
 
 images:          ## the images of docker-compose.yml, with stand-ins of public ones, for the tests of containers
 	for name in postgres prometheus seaweedfs; do $(BUILD) --target $$name --tag dragoman-test-$$name --file tests/containers/Containerfile tests/containers || exit 1; done

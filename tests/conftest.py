@@ -1,4 +1,4 @@
-"""Fixtures that many tests share, and how tests share the machine."""
+"""Fixtures that many tests share."""
 
 import json
 import logging
@@ -7,7 +7,6 @@ import random
 import string
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,25 +20,8 @@ logging.raiseExceptions = False  # a handler that a test left behind writes to i
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["OMP_NUM_THREADS"] = "1"
 
-pytest_plugins = ["tests.random_shards"]
+pytest_plugins = ["tests.cpu_limit", "tests.random_shards"]
 
-# Tests that start Ray, in processes of their own.
-RAY = (
-    "tests/test_end_to_end.py",
-    "tests/test_signals.py",
-    "tests/pipelines/test_train.py",
-    "tests/pipelines/test_train_over_nodes.py",
-    "tests/pipelines/tasks/test_language_ray.py",
-    "tests/pipelines/tasks/test_vectors_train.py",
-    "tests/pipelines/cluster/test_ray_train.py",
-    "tests/pipelines/cluster/test_embedded_ray.py",
-    "tests/pipelines/test_shard_restarts.py::test_two_workers_write_the_same_bytes",
-    "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
-    "tests/services/jobs/test_oidc_up.py",
-    "tests/services/jobs/test_ray_executor.py",
-    "tests/services/jobs/test_team_day.py",
-    "tests/services/jobs/test_up.py",
-)
 # Pieces of text that break programs: control and invisible characters, line ends that are none, marks that pile up or
 # turn the direction, what looks like markup or code, and letters of many scripts in composed and decomposed form.
 NAUGHTY = [
@@ -68,28 +50,6 @@ NAUGHTY = [
 def no_interrupt_of_another_test() -> None:
     """A process has one interrupt and ends; the tests' process goes on."""
     remember_interrupt(None)
-
-
-def unit(nodeid: str) -> str:
-    """What one worker does as a whole: all that starts Ray, so that no two Rays start at once, or a file's tests."""
-    return "ray" if nodeid.startswith(RAY) else nodeid.partition("::")[0]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest unit comes first."""
-    items.sort(key=lambda item: unit(item.nodeid) != "ray")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Two workers (make test) share the tests by `unit`; xdist's own groups (loadgroup) do nothing under pytest 9.2."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class ByUnit(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return unit(nodeid)
-
-    return ByUnit(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)
