@@ -55,7 +55,7 @@ def run(quick: bool, args: list[str]) -> Result:
             marian=lambda: marian(shards, max(4, steps // 3), options.threads),
             eole=lambda: eole(Path(folder), pairs, VOCABULARY, max(4, steps // 3), options.threads),
         )
-        busy.compare_waiting(shards, steps, options.threads, rounds)
+        busy.compare_waiting(shards, 3 if quick else steps, options.threads, rounds, 1 if quick else WARM_UP)
     for name, value in found.items():
         print(f"{name:<12} {value:10,.0f} target tokens/s")
     return Result(
