@@ -1,9 +1,11 @@
 """Fixtures that many tests share."""
 
+import functools
 import json
 import logging
 import os
 import random
+import shutil
 import string
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 from bench.s3_server import Proxy, s3_server
 from dragoman.conf.parsing import parsing_quickly
 from dragoman.model.errors import remember_interrupt
+from dragoman.pipelines.tracking import server
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 
@@ -56,6 +59,25 @@ def no_interrupt_of_another_test() -> None:
 def parsed_once() -> Iterator[None]:
     """Also where a test composes by Hydra itself."""
     with parsing_quickly():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def database_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """MLflow makes its tables in seconds: in this process a new database is a copy of the first."""
+    make, first = server.make_database, tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+
+    @functools.wraps(make)  # for the test of the function itself
+    def copy(path: Path) -> None:
+        if not path.exists():
+            make(first)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = path.with_name(f".{path.name}.copy")
+            shutil.copyfile(first, part)
+            part.rename(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "make_database", copy)
         yield
 
 
