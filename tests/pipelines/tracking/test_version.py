@@ -60,13 +60,9 @@ def register(tracking: TrackingConfig, run_dir: Path, bundle: Path) -> str | Non
         return register_bundle(tracking, REGISTRY, run, bundle)
 
 
-def test_mlflow_loads_and_serves_the_champion(
-    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int
+def test_a_registered_champion_says_what_it_is_and_holds_no_pickle(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path
 ) -> None:
-    translator = open_translator(bundle)
-    expected = [translation.text for translation in translator.translate(LINES)]
-    params = {"beam": 1, "length_penalty": 0.0}
-    greedy = [one.text for one in translator.translate(LINES, replace(translator.decode, beam=1, length_penalty=0.0))]
     assert register(tracking, tmp_path / "runs/a", bundle) == "1"
     registry = Registry(tracking, REGISTRY)
     registry.set_champion("1")
@@ -80,6 +76,17 @@ def test_mlflow_loads_and_serves_the_champion(
     assert bundle_hash(stored) == bundle_hash(bundle)
     assert not [path for path in (tmp_path / "mlartifacts").rglob("*") if path.suffix in (".pkl", ".pickle", ".pt")]
 
+
+@pytest.mark.long
+def test_mlflow_loads_and_serves_the_champion_in_processes_of_its_own(
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int
+) -> None:
+    translator = open_translator(bundle)
+    expected = [translation.text for translation in translator.translate(LINES)]
+    params = {"beam": 1, "length_penalty": 0.0}
+    greedy = [one.text for one in translator.translate(LINES, replace(translator.decode, beam=1, length_penalty=0.0))]
+    assert register(tracking, tmp_path / "runs/a", bundle) == "1"
+    Registry(tracking, REGISTRY).set_champion("1")
     folder = Path(sys.executable).parent
     environment = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
