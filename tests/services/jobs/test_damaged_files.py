@@ -171,12 +171,13 @@ def running(loop: Loop, name: str) -> Job:
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_of_a_job_stops_nothing_and_is_shown(damage: str, loop: Loop, browser: httpx.Client) -> None:
     """One job for each file, with that file damaged, beside a sound one."""
-    names = {file: f"{damage}-{file}".replace(" ", "-").replace("/", "-") for file in (*RUN_FILES, *ATTEMPT_FILES)}
+    files = (*RUN_FILES, *ATTEMPT_FILES)
+    names = {file: f"{damage}-{number}".replace(" ", "-") for number, file in enumerate(files)}
     bad = {file: running(loop, name) for file, name in names.items()}
     attempts = {file: attempt_of(loop.home, job.id, 1) for file, job in bad.items()}
     runs = {file: loop.home / name / "run" for file, name in names.items()}
     paths = {file: (attempts[file].folder if file in ATTEMPT_FILES else runs[file]) / file for file in names}
-    good = running(loop, f"{names['attempt']}-good")
+    good = running(loop, f"{names['attempt']}-sound")
     attempt_of(loop.home, good.id, 1).write(code=0)
     with contextlib.ExitStack() as locks:
         for file, path in paths.items():
@@ -216,7 +217,7 @@ def look_at_everything(browser: httpx.Client, job: Job, run: Path) -> str:
     """All that reads a job's files; returns the job's page."""
     for place in ("/log", "/report"):
         assert browser.get(f"/jobs/{job.id}{place}").status_code == 200, place
-    for place in ("", "/why", "/logs", "/curves", "/report"):
+    for place in ("", "/logs", "/curves"):
         assert browser.get(f"/v1/jobs/{job.id}{place}").status_code == 200, place
     assert pending(run) >= 0
     assert read_run(run)["kind"] == "run"
