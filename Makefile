@@ -14,7 +14,7 @@ TORCH_INDEX ?=
 # A worker takes whole files, those with the most tests first.
 TWO_WORKERS := -n 2 --dist loadfile
 
-.PHONY: help venv demo test quick test-portable test-long images check audit format defaults chart lock pin clean
+.PHONY: help venv demo test quick test-portable test-ray test-long images check audit format defaults chart lock pin clean
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -29,6 +29,9 @@ test: $(INSTALLED) ## the tests, on two cores; those of the pages where chromium
 test-portable: $(INSTALLED) ## the tests of the networks as an older processor computes
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
+
+test-ray: $(INSTALLED) ## of the long tests the main job, and a killed worker: real Ray, MLflow and HTTP
+	$(BIN)/pytest -q -m long tests/test_end_to_end.py tests/pipelines/test_train.py -k "demo or killed_worker"
 
 test-long: $(INSTALLED) ## the tests that take over 3 CPU seconds each: real Ray, killed commands, nodes, containers, signals, the notebook, a team's day
 	$(BIN)/pytest -q -m long
