@@ -37,11 +37,11 @@ model/settings.py: model/inference/test_translator.py model/decoding/test_search
 model/settings.py: model/decoding/test_search.py model/inference/test_translator.py model/bundles/test_ctranslate2.py
 [PAD, BOS, MASK, SEP] + => [PAD, BOS, MASK] +
 model/text/sentences.py: model/text/test_sentences.py
-"i.e", "inc" => "inc"
+"dr", "prof" => "prof"
 model/word_vectors/sampling.py: model/word_vectors/test_sampling.py
 weights.max()) ** exponent => weights.max()) ** (exponent / 2)
 model/word_vectors/glove.py: model/word_vectors/test_glove.py
-alpha: Amount = 0.75 => alpha: Amount = 0.5
+shares ** np.float32(self.config.alpha) => shares
 model/storage/cache.py: model/storage/test_cache.py
 if file_sha256(path) != sha256: => if not sha256:
 model/shards/reader.py: model/shards/test_reader.py
