@@ -15,7 +15,7 @@ import pytest
 from bench.s3_server import Proxy, s3_server
 from dragoman.conf.parsing import parsing_quickly
 from dragoman.model.errors import remember_interrupt
-from dragoman.pipelines.tracking import server
+from dragoman.pipelines.tracking import server, version
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
 
@@ -63,9 +63,14 @@ def parsed_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def database_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """MLflow makes its tables in seconds: in this process a new database is a copy of the first."""
+def small_mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """In this process a new database of MLflow is a copy of the first, and versions are registered without our code.
+
+    Its tables take seconds to make; the code is 230 files, which each version takes along and every reader fetches.
+    """
     make, first = server.make_database, tmp_path_factory.mktemp("mlflow") / "mlflow.db"
+    code = tmp_path_factory.mktemp("code") / "model"
+    code.mkdir()
 
     @functools.wraps(make)  # for the test of the function itself
     def copy(path: Path) -> None:
@@ -78,6 +83,7 @@ def database_made_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "make_database", copy)
+        patch.setattr(version, "MODEL_PACKAGE", code)
         yield
 
 

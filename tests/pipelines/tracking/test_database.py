@@ -15,6 +15,7 @@ from dragoman.pipelines.tracking.server import TrackingConfig, connect
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_while_it_makes_the_database_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.model.runs.spool import Mark, Spool
-from dragoman.pipelines.tracking import plots
+from dragoman.pipelines.tracking import plots, server
 from dragoman.pipelines.tracking.background import BackgroundSender
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import Sender
@@ -232,11 +232,11 @@ def test_a_run_deleted_in_mlflow_keeps_its_records(tracking: TrackingConfig, tmp
     assert steps(client, run.run_id, "loss") == [1, 2]
 
 
-def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Path, empty_database: Path) -> None:
+def test_a_new_server_gets_the_whole_run(tracking: TrackingConfig, tmp_path: Path) -> None:
     with TrackedRun(tracking, tmp_path / "runs/a", "a") as run:
         run.metrics(1, {"loss": 1.0})
     elsewhere = tmp_path / "elsewhere.db"
-    elsewhere.write_bytes(empty_database.read_bytes())
+    server.make_database(elsewhere)
     other = replace(tracking, uri=f"sqlite:///{elsewhere}")
     with TrackedRun(other, tmp_path / "runs/a", "a") as again:
         again.metrics(2, {"loss": 0.5})

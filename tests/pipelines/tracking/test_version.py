@@ -24,6 +24,7 @@ from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.model.runs.spool import Spool
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.model.text.tokenizers import train_pair
+from dragoman.pipelines.tracking import version
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.sender import Sender, find_registration
@@ -79,8 +80,9 @@ def test_a_registered_champion_says_what_it_is_and_holds_no_pickle(
 
 @pytest.mark.long
 def test_mlflow_loads_and_serves_the_champion_in_processes_of_its_own(
-    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int
+    tracking: TrackingConfig, tmp_path: Path, bundle: Path, free_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(version, "MODEL_PACKAGE", Path(version.__file__).resolve().parents[2] / "model")
     translator = open_translator(bundle)
     expected = [translation.text for translation in translator.translate(LINES)]
     params = {"beam": 1, "length_penalty": 0.0}
