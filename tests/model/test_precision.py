@@ -89,6 +89,7 @@ def test_trying_and_measuring_leave_threads_and_random_numbers_alone() -> None:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="oneDNN's limits name x86 instruction sets")
+@pytest.mark.long
 def test_a_processor_without_avx512_trains_in_fp32(tmp_path: Path) -> None:
     code = (
         "import sys, torch; from pathlib import Path; from torch import nn\n"
