@@ -135,11 +135,12 @@ def test_a_signal_keeps_the_next_step_and_ends_the_run_killed(
     name = f"{backend}{code}"
     run = home / "runs" / name
     process = start("train", home, f"name={name}", f"cluster.backend={backend}", "train.max_steps=100000")
-    wait_for(reached(run, 5), process)
+    wait_for(reached(run, 2), process)
     if backend == "local":  # while it is alive, another training of it is refused
+        process.send_signal(signal.SIGSTOP)
         assert here("train", f"name={name}", ALONE) == 2
-        second = f"this run is being trained already, by process {process.pid} on "
-        assert second in capsys.readouterr().err
+        assert f"this run is being trained already, by process {process.pid} on " in capsys.readouterr().err
+        process.send_signal(signal.SIGCONT)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does: workers get it too
     else:
