@@ -185,3 +185,26 @@ def tracking(tmp_path_factory: pytest.TempPathFactory, make_bundle: MakeBundle) 
         run.finish("FINISHED")
     Registry(config, RegistryConfig(name="m")).set_champion("1")
     return config
+
+
+@pytest.fixture(scope="session")
+def generators() -> None:
+    """Schemathesis and Hypothesis make tables at their first use: here, for an application of one route."""
+    import hypothesis
+    import schemathesis
+    from fastapi import FastAPI
+
+    def echo(body: dict[str, str]) -> dict[str, str]:
+        return body
+
+    app = FastAPI()
+    app.post("/")(echo)
+    for operation in schemathesis.openapi.from_asgi("/openapi.json", app).get_all_operations():
+        for mode in schemathesis.GenerationMode:
+
+            @hypothesis.settings(max_examples=2, database=None, deadline=None)
+            @hypothesis.given(case=operation.ok().as_strategy(generation_mode=mode))
+            def ask(case: schemathesis.Case) -> None:
+                case.call_and_validate()
+
+            ask()

@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from fastapi import FastAPI
 from hypothesis import HealthCheck, given, settings
 
 from dragoman.services.jobs.client.client import JobClient
@@ -235,15 +234,6 @@ def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now[0] = 0.5
     assert rate.take("a") == 0
     assert rate.take("b") == 0
-
-
-@pytest.fixture(scope="module")
-def generators() -> None:
-    """Schemathesis and Hypothesis make tables when they are first used: here, for an application of one route."""
-    app = FastAPI()
-    app.post("/")(lambda body: body)
-    for operation in schemathesis.openapi.from_asgi("/openapi.json", app).get_all_operations():
-        _ask_all(operation.ok(), [])
 
 
 @pytest.mark.usefixtures("generators")
