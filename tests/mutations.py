@@ -74,7 +74,7 @@ pipelines/evaluation/resampling.py: pipelines/evaluation/test_resampling.py
 (len(p_values) - rank) => len(p_values)
 pipelines/tracking/gate.py: pipelines/tracking/test_promotion.py
 (number * (number + 1)) => (number + 1)
-pipelines/tracking/promotion.py: pipelines/tracking/test_promotion.py
+pipelines/tracking/promotion.py: pipelines/tracking/test_promote.py
 one.lead >= -self.may_lose => one.lead >= -2 * self.may_lose
 pipelines/comparison/page.py: pipelines/comparison/test_page.py pipelines/comparison/test_compare.py
 title=escape(report.title) => title=report.title
