@@ -1,7 +1,7 @@
 """A pytest plugin: a test without the mark `long` that takes more than 3 CPU seconds fails, and says how many.
 
 The phase `call` alone is charged: the threads of this process, and the processes that it or its children reaped then.
-What others use too is not the test's: fixtures, which are set up before, and modules that are imported for the first
+What others use too is not the test's: fixtures, which are set up before, and what is imported or compiled for the first
 time. Processor time is counted, not wall time, so a busy machine changes little; on a slow processor the limit grows by
 what a short loop takes there, measured beside the failing test.
 """
@@ -11,22 +11,23 @@ import importlib.machinery
 import os
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 LIMIT = 3.0  # CPU seconds, on a processor that counts to a million in REFERENCE
 REFERENCE = 0.020
-IMPORTS = threading.local()  # depth: of the import at work in this thread
-imported = 0.0  # CPU seconds of first imports in this process
+WITHIN = threading.local()  # block: True while what is computed in this thread is paid once
+paid_once = 0.0  # CPU seconds of this process
 
 
 def cpu_seconds() -> float:
     """The CPU seconds of this process and its reaped children, less those of imports."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system + reaped_by_children() - imported
+    return times.user + times.system + times.children_user + times.children_system + reaped_by_children() - paid_once
 
 
 def reaped_by_children() -> float:
@@ -51,23 +52,49 @@ def slowness() -> float:
     return max(1.0, sorted(took)[1] / REFERENCE)
 
 
+@contextlib.contextmanager
+def once() -> Iterator[None]:
+    """What this thread computes in the block is the process's, not the test's; blocks may lie within each other."""
+    global paid_once
+    if getattr(WITHIN, "block", False):
+        yield
+        return
+    WITHIN.block, begun = True, time.thread_time()
+    try:
+        yield
+    finally:
+        WITHIN.block = False
+        paid_once += time.thread_time() - begun
+
+
 def count_imports() -> None:
-    """Let every first import of a Python module add its CPU seconds to `imported`."""
+    """Let first imports of Python modules be paid once, and what Numba compiles as soon as it is imported."""
     plain = importlib.machinery.SourceFileLoader.exec_module
 
     def exec_module(loader: importlib.machinery.SourceFileLoader, module: ModuleType) -> None:
-        global imported
-        if getattr(IMPORTS, "depth", 0):
-            return plain(loader, module)
-        IMPORTS.depth = 1
-        begun = time.thread_time()
-        try:
-            return plain(loader, module)
-        finally:
-            IMPORTS.depth = 0
-            imported += time.thread_time() - begun
+        with once():
+            plain(loader, module)
+            if module.__name__ == "numba.core.event":
+                count_compilations(module)
 
     importlib.machinery.SourceFileLoader.exec_module = exec_module  # type: ignore[method-assign]
+
+
+def count_compilations(event: Any) -> None:
+    """Let what Numba compiles be paid once: another process finds it in the cache."""
+
+    class Compilations(event.Listener):  # type: ignore[misc]  # a class of the module that is being imported
+        def __init__(self) -> None:
+            self.blocks: list[contextlib.AbstractContextManager[None]] = []
+
+        def on_start(self, _: object) -> None:
+            self.blocks.append(once())
+            self.blocks[-1].__enter__()
+
+        def on_end(self, _: object) -> None:
+            self.blocks.pop().__exit__(None, None, None)
+
+    event.register("numba:compile", Compilations())
 
 
 def pytest_configure() -> None:
