@@ -72,7 +72,7 @@ $(INSTALLED): $(RUNTIME) requirements-dev.lock
 	$(PIP) -r requirements-dev.lock
 	touch $@
 
-chart: $(INSTALLED) ## write the Helm chart's templates from the kustomize overlays
+chart: $(INSTALLED) ## write the Helm chart into dist/helm, its templates from the kustomize overlays
 	$(BIN)/python deploy/chart.py
 
 lock: $(INSTALLED) ## write what is installed to requirements.lock (to run) and requirements-dev.lock (to test and check)

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from bench.s3_server import Proxy, s3_server
-from dragoman.conf.parsing import parsing_quickly
 from dragoman.model.errors import remember_interrupt
 from dragoman.pipelines.tracking import server, version
 
@@ -53,13 +52,6 @@ NAUGHTY = [
 def no_interrupt_of_another_test() -> None:
     """A process has one interrupt and ends; the tests' process goes on."""
     remember_interrupt(None)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def parsed_once() -> Iterator[None]:
-    """Also where a test composes by Hydra itself."""
-    with parsing_quickly():
-        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

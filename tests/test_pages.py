@@ -32,7 +32,6 @@ PLACEHOLDERS = {
 PROGRAMS = {
     "curl",
     "deploy/make-secrets.sh",
-    "deploy/rotate-secrets.py",
     "docker",
     "echo",
     "du",

@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from dragoman.services.jobs.drill.drill import CORPUS, TRAINING
+from bench.drill.drill import CORPUS, TRAINING
 
 pytestmark = pytest.mark.long
 REPOSITORY = Path(__file__).resolve().parents[3]
