@@ -66,7 +66,7 @@ pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 , 1) / step) => , 1) / (step + 1))
 pipelines/training/optimizer.py: pipelines/training/test_optimizer.py
 weight_decay=0.0)] => weight_decay=config.weight_decay)]
-pipelines/evaluation/metrics.py: pipelines/evaluation/test_metrics.py
+pipelines/evaluation/metrics.py: pipelines/test_evaluate.py
 CHRF(), plain) => CHRF(word_order=2), plain)
 pipelines/evaluation/resampling.py: pipelines/evaluation/test_resampling.py
 2 * t.sf( => t.sf(
@@ -80,8 +80,8 @@ pipelines/comparison/page.py: pipelines/comparison/test_page.py pipelines/compar
 title=escape(report.title) => title=report.title
 services/texts/glossary.py: services/texts/test_glossary.py
 _in_case(self.terms[term], term, => _in_case(term, self.terms[term],
-services/texts/markup.py: services/texts/test_documents.py services/texts/test_texts.py
-escape(plain, quote=False) => plain
+services/texts/assembly.py: services/texts/test_documents.py services/texts/test_texts.py
+self._add(self.escape(self.text[start:end])) => self._add(self.text[start:end])
 services/endpoint/keys.py: services/endpoint/test_keys.py
 [1] >= key.requests: => [1] > key.requests:
 services/endpoint/fair_queue.py: services/endpoint/test_fair_queue.py
