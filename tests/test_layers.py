@@ -501,26 +501,35 @@ def test_a_file_of_a_run_is_named_in_its_room_only() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.long
 def test_the_loop_runs_without_the_heavy_libraries() -> None:
     """On a machine without them: loop, networks, loader and reader import."""
     code = (
         "import sys\n"
         "for name in ('ray', 'mlflow', 'hydra', 'omegaconf', 'webdataset', 'fastapi', 'sacrebleu', 'numba'):\n"
         "    sys.modules[name] = None\n"
-        "import model.networks.architectures, model.decoding.search\n"
-        "import pipelines.training.loop, pipelines.loaders.pairs, model.shards.reader\n"
-        "import pipelines.cluster.ranks, pipelines.training.checkpoint\n"
-        "import model.word_vectors.batched, pipelines.word_vectors.loop\n"
+        "from dragoman.model.decoding import search\n"
+        "from dragoman.model.networks import architectures\n"
+        "from dragoman.model.shards import reader\n"
+        "from dragoman.model.word_vectors import batched\n"
+        "from dragoman.pipelines.cluster import ranks\n"
+        "from dragoman.pipelines.loaders import pairs\n"
+        "from dragoman.pipelines.training import checkpoint, loop\n"
+        "from dragoman.pipelines.word_vectors import loop\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=120)
 
 
+@pytest.mark.long
 def test_importing_makes_nothing() -> None:
     """No folder, no logger handler, no network: only names."""
     code = (
         "import logging, os\n"
         "before = set(os.listdir('.'))\n"
-        "import model.inference.translator, pipelines.train, pipelines.shard, services.cli, services.endpoint.app\n"
+        "from dragoman.model.inference import translator\n"
+        "from dragoman.pipelines import shard, train\n"
+        "from dragoman.services import cli\n"
+        "from dragoman.services.endpoint import app\n"
         "assert set(os.listdir('.')) == before\n"
         "assert not logging.getLogger().handlers\n"
     )

@@ -91,7 +91,7 @@ def test_a_run_becomes_a_measured_bundle_that_learned(task: str, home: Path) -> 
     assert answer == {"classes": ["bad"], "tags": ["NAME VERB NAME"]}.get(task, answer)
 
 
-@pytest.mark.parametrize("task", RUNS)
+@pytest.mark.parametrize("task", ["classes", "tags"])  # of a Transformer, and recurrent
 def test_a_run_resumes_exactly_and_verifies(task: str, home: Path) -> None:
     silent = ("tracking.offline=true", "registry.register=false", "name=again")
     made = config(home, task, *silent)

@@ -70,6 +70,7 @@ def words(home: Path, ledger: str, mlflow: str, bucket: str) -> list[str]:
 
 
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy")  # MLflow's registry
+@pytest.mark.long
 def test_what_stands_on_servers_comes_back_from_a_bucket(
     tmp_path: Path, postgres: Postgres, s3: Proxy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
