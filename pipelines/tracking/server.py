@@ -1,6 +1,7 @@
 """The MLflow server or database for records: its address, its client, and the meaning of its errors."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -68,23 +69,34 @@ def connect(config: TrackingConfig) -> Any:
     return mlflow_client(config.uri, config.timeout)
 
 
-def make_database(path: Path) -> None:
-    """Makes MLflow's database if there is none, atomically.
+def make_tables(address: str) -> None:
+    """Makes MLflow's tables in a new database."""
+    set_switches()
+    from mlflow.tracking import MlflowClient
+
+    MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
+
+
+def make_database(path: Path, fill: Callable[[str], None] = make_tables) -> None:
+    """Makes a sqlite file of MLflow if there is none, atomically; `fill` makes the tables at an address.
 
     MLflow makes its tables in many steps, and refuses a file that a killed process has left half-made.
     """
     if path.exists():
         return
-    set_switches()
-    from mlflow.tracking import MlflowClient
-
     # a command and its worker start at once: one of them makes it
+    path.parent.mkdir(parents=True, exist_ok=True)
     with exclusive(path.with_name(f".{path.name}.making"), wait=True):
         part = path.with_name(f".{path.name}.part")
-        part.unlink(missing_ok=True)  # left by a killed process
+        for ending in (
+            "",
+            "-journal",
+            "-wal",
+            "-shm",
+        ):  # left by a killed process; a new file would take up its journal
+            part.with_name(part.name + ending).unlink(missing_ok=True)
         if not path.exists():
-            address = f"sqlite:///{part}"
-            MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
+            fill(f"sqlite:///{part}")
             part.rename(path)
 
 

@@ -20,6 +20,7 @@ from dragoman.services.endpoint.app import create_lean_app
 from dragoman.services.endpoint.opening import open_endpoint, print_address, read_keys
 from dragoman.services.endpoint.processes import Processes
 from dragoman.services.http.listening import Server, bind, reserve_descriptors
+from dragoman.services.http.proxies import networks
 from dragoman.services.settings import ServeConfig
 from dragoman.services.telemetry.summed_metrics import SummedMetrics
 from dragoman.services.telemetry.traceparent import check_address
@@ -77,6 +78,7 @@ def serve_at(
             refused=endpoint.metrics.refuse,
             ready=ready,
             loop="uvloop",
+            proxies=networks("serve.proxies", config.proxies),
         )
         # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
         with handled_by(lambda *_: None, signal.SIGTERM):
@@ -115,6 +117,7 @@ def check(config: ServeConfig) -> None:
         raise UserError("serve.suggestions: needs serve.database, where suggestions are stored")
     if config.traces is not None:
         check_address(config.traces)
+    networks("serve.proxies", config.proxies)
     check_ranges("serve", config)
 
 

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 
 from dragoman.model.errors import UserError
 from dragoman.services.http.connections import connection_class
+from dragoman.services.http.proxies import Networks, Proxies
 
 ACCEPTED_AT_ONCE = 32  # connections that asyncio accepts in one go, before it handles any of them
 SPARE = 256  # descriptors besides connections: files, libraries, accepted connections not handled yet
@@ -36,15 +37,17 @@ class Server(uvicorn.Server):
         refused: Callable[[int], None] = lambda _: None,
         ready: Callable[[], None] = lambda: None,
         loop: Literal["asyncio", "uvloop"] = "asyncio",
+        proxies: Networks = (),
     ) -> None:
         """`connections` at once; seconds: `patience` for a request's header, `grace` for requests at the end.
 
-        `refused` gets the status of every refused connection; `ready` is called once requests are answered.
+        `proxies`: whose X-Forwarded-For counts; `refused` gets the status of every refused connection; `ready` is called once requests are answered.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(
             uvicorn.Config(
-                app,
+                Proxies(app, proxies) if proxies else app,
+                proxy_headers=False,  # uvicorn's own believes whoever comes from this machine
                 http=connection_class(connections, patience, refused),
                 loop=loop,
                 ws="none",
