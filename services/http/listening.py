@@ -41,7 +41,7 @@ class Server(uvicorn.Server):
     ) -> None:
         """`connections` at once; seconds: `patience` for a request's header, `grace` for requests at the end.
 
-        `proxies`: whose X-Forwarded-For counts; `refused` gets the status of every refused connection; `ready` is called once requests are answered.
+        `proxies`: whose X-Forwarded-For counts; `refused` gets the status of every refusal; `ready` is called once requests are answered.
         """
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         super().__init__(

@@ -39,7 +39,6 @@ class Rights:
             if not job.token:  # submitted when everybody was an admin
                 return session.scalar(select(Token.digest).limit(1)) is None
             token = session.get(Token, job.token)
-            ended = (
-                token is None or token.revoked is not None or (token.expires or self.ledger.now()) < self.ledger.now()
-            )
-            return not ended and token is not None and token.role == "admin"
+        if token is None or token.revoked is not None:
+            return False
+        return token.role == "admin" and (token.expires is None or self.ledger.now() < token.expires)

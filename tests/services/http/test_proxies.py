@@ -47,5 +47,5 @@ def test_an_application_sees_the_client_and_the_proxy() -> None:
 
 
 def test_what_is_no_address_is_named() -> None:
-    with pytest.raises(UserError, match="serve.proxies: 'proxy'"):
+    with pytest.raises(UserError, match=r"serve\.proxies: 'proxy'"):
         networks("serve.proxies", ["proxy"])
