@@ -68,7 +68,7 @@ def secret_file(path: Path, new: str) -> str:
             descriptor, part = tempfile.mkstemp(prefix=f".part-{path.name}-", dir=path.parent)  # for this user alone
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 file.write(new)
-            os.replace(part, path)
+            Path(part).replace(path)
     return path.read_text(encoding="utf-8").strip()
 
 

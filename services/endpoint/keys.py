@@ -75,7 +75,7 @@ class Keys:
         now: Callable[[], float] = time.time,
         reopens: bool = False,
     ) -> None:
-        """`listed` are keys without limits; `store` has the others. `reopens`: once all are revoked, no key is needed."""
+        """`listed` are keys without limits; `store` has the others. `reopens`: once all are revoked, none is needed."""
         self.listed = {digest_of(secret): Key("serve.keys", digest_of(secret)) for secret in listed}
         self.store = store
         self._guesses = Guesses()

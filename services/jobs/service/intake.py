@@ -19,12 +19,13 @@ from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.ledger.rights import Rights
 from dragoman.services.jobs.ledger.tables import Job, Measurement, account_of
 from dragoman.services.jobs.planning.estimate import Estimate, estimate
-from dragoman.services.jobs.planning.planner import Planner, PlannerClosedError, RefusedPlanError
+from dragoman.services.jobs.planning.planner import Planner, RefusedPlanError
 from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.scheduling.room import Room
 from dragoman.services.jobs.service.ownership import Ownership
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.states import State
+from dragoman.services.subprocesses.pool import PoolClosedError
 
 RANGED = ("train", "shard")  # commands that run with any number of workers
 WORKERS = re.compile(r"\+*cluster\.workers=")
@@ -71,7 +72,7 @@ class Intake:
             self._plan(job, capacity)
         except ConflictError:  # stopped or removed in the meantime
             logger.info("job %s changed while it was planned", job.id)
-        except (SQLAlchemyError, PlannerClosedError):  # it stays submitted
+        except (SQLAlchemyError, PoolClosedError):  # it stays submitted
             raise
         except Exception as problem:  # a fault of the program must not keep later jobs from being planned
             logger.exception("job %s could not be planned", job.id)
@@ -153,7 +154,7 @@ class Intake:
                 admin = self.rights.is_admin(job)
                 plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, admin, job.project)
                 self.ownership.claim(plan, job.owner, admin, job.account)
-            except PlannerClosedError:
+            except PoolClosedError:
                 raise
             except (UserError, ServiceError) as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
