@@ -107,8 +107,8 @@ def _list_names(path: Path) -> str:
     return f"members: {', '.join(names[:8])}{' ...' if len(names) > 8 else ''}"
 
 
-def member_blocks(file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
-    """Yields an opened member in pieces. A method other than deflate unpacks each piece whole, so it gets small ones."""
+def unpacked(file: IO[bytes], member: zipfile.ZipInfo) -> Iterator[bytes]:
+    """Yields an opened member in pieces, small ones where a method unpacks each piece whole, whatever its size."""
     small = member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
     yield from iter(lambda: file.read(_READ_PACKED if small else _READ), b"")
 
@@ -119,7 +119,7 @@ def _reader(path: Path, member: zipfile.ZipInfo) -> Callable[[], Iterator[bytes]
             raise UserError(f"{path}: {member.filename}: is encrypted; unpack it with its password and name the file")
         try:
             with zipfile.ZipFile(path) as archive, archive.open(member) as file:
-                yield from member_blocks(file, member)
+                yield from unpacked(file, member)
         except (zipfile.BadZipFile, zlib.error, EOFError) as problem:
             raise UserError(f"{path}: {member.filename}: the zip file is damaged ({problem})") from problem
         except (RuntimeError, NotImplementedError) as problem:  # a compression method that Python lacks

@@ -10,7 +10,7 @@ from typing import BinaryIO
 import numpy as np
 
 from dragoman.model.errors import UserError
-from dragoman.model.inputs.archive import member_blocks
+from dragoman.model.inputs.archive import unpacked
 from dragoman.model.inputs.compression import check_expansion
 from dragoman.model.inputs.streams import Blocks
 from dragoman.model.text.tokenizer import SPECIAL_PIECES
@@ -72,7 +72,7 @@ def opened(path: Path) -> BinaryIO:
         listed = ", ".join(one.filename for one in names[:8]) or "none"
         raise UserError(f"{path}: one member is needed, {len(names)} found ({listed}); unpack one and name it")
     check_expansion(path, names[0].file_size)
-    return Blocks.from_blocks(member_blocks(archive.open(names[0]), names[0]))
+    return Blocks.from_blocks(unpacked(archive.open(names[0]), names[0]))
 
 
 def distinct(found: ReadVectors) -> ReadVectors:
