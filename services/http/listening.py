@@ -21,7 +21,7 @@ from dragoman.services.http.proxies import Networks, Proxies
 ACCEPTED_AT_ONCE = 32  # connections that asyncio accepts in one go, before it handles any of them
 SPARE = 256  # descriptors besides connections: files, libraries, accepted connections not handled yet
 QUEUED_BY_THE_KERNEL = 2048  # connections that may wait to be accepted
-LAST = 3.0  # seconds of the grace for what runs beside requests
+LAST, LEAST = 3.0, 0.5  # seconds of the grace for what runs beside requests; of a grace of 0
 QUIET = 60.0  # seconds between two warnings about connections that cannot be accepted
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stops as uvicorn does; the process ends after `grace` seconds in any case, whatever its threads are at."""
         # a watchdog of its own thread, which needs nothing that a computing thread may hold
-        faulthandler.dump_traceback_later(max(self.grace, LAST), exit=True)
+        faulthandler.dump_traceback_later(max(self.grace, LEAST), exit=True)
         super().handle_exit(sig, frame)
 
     def serve_requests(self) -> None:

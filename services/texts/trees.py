@@ -4,6 +4,7 @@ Python's own parsers read it: they tell where each tag stands, which a tree of l
 quotes of attributes, entities). Nothing is expanded, nothing is fetched, and no depth makes them call themselves.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import unescape
@@ -25,6 +26,12 @@ IMPLIED = {
     "option": frozenset(("option",)),
     "p": frozenset(("p",)),
 }
+# What begins something, and what ends it.
+OPEN_ENDED = (
+    (re.compile("<!--"), re.compile("--!?>")),
+    (re.compile(r"<!\[(?=(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+>")),
+    (re.compile(r"<!\[(?!(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+\]\s*+>")),
+)
 
 
 @dataclass(eq=False)
@@ -124,7 +131,7 @@ class _HtmlReader(HTMLParser):
         self.waiting: Callable[[str], None] | None = None
         self.since = 0
         last = text.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
-        self.feed(text[:last])
+        self.feed(_without_open_ends(text[:last]))  # of the same length; what was written is taken from `text`
         self.close()
         self._next(last, None)
         if text[last:]:
@@ -183,6 +190,17 @@ class _HtmlReader(HTMLParser):
 
     def unknown_decl(self, data: str) -> None:
         self._at(lambda raw: self.grower.add(Loose("", raw)))
+
+
+def _without_open_ends(text: str) -> str:
+    """Returns the text with blanks for the beginnings of comments and sections that nothing ends.
+
+    The parser would look for the end of each one, through all the text behind it.
+    """
+    for beginning, ending in OPEN_ENDED:
+        last = max((match.end() for match in ending.finditer(text)), default=0)
+        text = text[:last] + beginning.sub(lambda match: " " * len(match.group()), text[last:])
+    return text
 
 
 def read_html_tree(text: str, deepest: int) -> Element:
