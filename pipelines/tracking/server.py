@@ -1,7 +1,6 @@
 """The MLflow server or database for records: its address, its client, and the meaning of its errors."""
 
 import dataclasses
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -9,8 +8,7 @@ from typing import Any
 
 from dragoman.model.addresses import mask_address
 from dragoman.model.errors import UserError
-from dragoman.model.files import exclusive
-from dragoman.model.mlflow_client import mlflow_client, set_switches
+from dragoman.model.mlflow_client import make_database, mlflow_client
 from dragoman.model.ranges import Amount, Positive
 
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql")
@@ -67,37 +65,6 @@ def connect(config: TrackingConfig) -> Any:
     if config.uri.startswith("sqlite:///"):
         make_database(Path(config.uri.removeprefix("sqlite:///")))
     return mlflow_client(config.uri, config.timeout)
-
-
-def make_tables(address: str) -> None:
-    """Makes MLflow's tables in a new database."""
-    set_switches()
-    from mlflow.tracking import MlflowClient
-
-    MlflowClient(tracking_uri=address, registry_uri=address).search_experiments(max_results=1)
-
-
-def make_database(path: Path, fill: Callable[[str], None] = make_tables) -> None:
-    """Makes a sqlite file of MLflow if there is none, atomically; `fill` makes the tables at an address.
-
-    MLflow makes its tables in many steps, and refuses a file that a killed process has left half-made.
-    """
-    if path.exists():
-        return
-    # a command and its worker start at once: one of them makes it
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(path.with_name(f".{path.name}.making"), wait=True):
-        part = path.with_name(f".{path.name}.part")
-        for ending in (
-            "",
-            "-journal",
-            "-wal",
-            "-shm",
-        ):  # left by a killed process; a new file would take up its journal
-            part.with_name(part.name + ending).unlink(missing_ok=True)
-        if not path.exists():
-            fill(f"sqlite:///{part}")
-            part.rename(path)
 
 
 def check(config: TrackingConfig) -> None:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dragoman.pipelines.tracking.server import make_database
+from dragoman.model.mlflow_client import make_database
 
 
 def main(argv: Sequence[str]) -> None:

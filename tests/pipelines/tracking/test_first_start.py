@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from dragoman.model.files import secret_file
-from dragoman.pipelines.tracking.server import make_database, make_tables
+from dragoman.model.mlflow_client import make_database, make_tables
 from dragoman.services.jobs.up.mlflow_server import make_login_tables
 
 MOMENTS = 30
