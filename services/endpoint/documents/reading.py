@@ -56,4 +56,5 @@ class Reading:
 
 
 def _options(values: dict[str, Any]) -> TextOptions:
-    return TextOptions(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+    plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    return TextOptions(**plain)
