@@ -14,7 +14,7 @@ from dragoman.pipelines.comparison import lines, record
 from dragoman.pipelines.comparison.entries import Entry, resolve
 from dragoman.pipelines.comparison.figures import Compared, draw_figures
 from dragoman.pipelines.comparison.language import language_report
-from dragoman.pipelines.comparison.measures import measure, record_of
+from dragoman.pipelines.comparison.measures import folder, measure, record_of
 from dragoman.pipelines.comparison.page import Report
 from dragoman.pipelines.comparison.samples import samples
 from dragoman.pipelines.comparison.seeds import over_seeds, with_seeds
@@ -24,6 +24,8 @@ from dragoman.pipelines.comparison.training import bundle_of, with_budget
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.comparison_settings import model_file
 from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.tasks.openings import Checked, open_split
+from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import resolve_paths
 
 logger = logging.getLogger(__name__)
@@ -39,12 +41,25 @@ def task(config: Config) -> int:
     """Resolves all items, trains networks, measures, draws and writes."""
     config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     entries = with_budget(config, with_seeds(resolve(config), config.compare.seeds))
+    checked = open_test_set(config, entries)
     with session(config, entries):
         report = REPORTS[entries[0].kind](config, entries)
     page = record.write(config, report)
     print(report.table)
+    if checked is not None:
+        print(f"\n{checked}")
     logger.info(f"the report is {page}; its pictures are beside it and in the MLflow run {config.compare.name!r}")
     return compose.OK
+
+
+def open_test_set(config: Config, entries: Sequence[Entry]) -> Checked | None:
+    """Refuses a set that an existing network learned from, and records its opening; networks to train see to it."""
+    existing, home = [one.bundle for one in entries if one.bundle is not None], folder(config)
+    tracked = TrackedRun(config.tracking, home, config.compare.name, system=False)
+    try:
+        return open_split(config, entries[0].kind, home, config.compare.name, existing, tracked)
+    finally:
+        tracked.leave()
 
 
 def translation_report(config: Config, entries: Sequence[Entry]) -> Report:

@@ -273,6 +273,7 @@ class EvaluateConfig:
     bootstrap: Count = 1000  # resampled sets
     length_penalties: list[Finite] = field(default_factory=lambda: list(PENALTIES))  # tried for length_penalty: auto
     int8_tolerance: Amount = 0.5  # chrF that the int8 export may lose and still serve
+    may_know: Share = 0.005  # of a set's lines that the model has learned from; more are refused
     alignment: bool = False  # also score attention against the gold alignment, by head; the phrasebook has one
 
 
@@ -280,6 +281,7 @@ class EvaluateConfig:
 class VerifyConfig:
     """The report of a verification, and how much of the run to train again."""
 
+    sample: Whole = 64  # translations made again where all would take over a minute; 0: all
     recompute: str = ""  # LAST, ALL or a number of random intervals between checkpoints; empty: none
     format: Literal["text", "json"] = "text"
 

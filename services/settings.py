@@ -184,7 +184,6 @@ class ServeConfig(ModelSource):
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
     proxies: list[str] = field(default_factory=list)  # addresses and networks whose X-Forwarded-For says who asks
-    processes: Count = 1  # that share the port; each has its own copy of the models
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many

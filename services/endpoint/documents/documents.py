@@ -17,7 +17,6 @@ from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status,
 from dragoman.services.endpoint.documents.reading import Reading
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.keys import ASKING
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.texts.documents.kinds import KINDS, ending_of
 
@@ -77,7 +76,7 @@ class Documents:
     def submit(self, name: str, content: bytes, question: Question) -> Handle:
         """Stores a document to be translated; `question` has its languages, version and glossary, and no texts.
 
-        The request's key pays for the characters; it gets them back if there is no translation. An hour after its end,
+        The question's key pays for the characters; it gets them back if there is no translation. An hour after its end,
         or once it is downloaded, the document is deleted.
 
         Raises:
@@ -90,14 +89,14 @@ class Documents:
             raise HTTPException(413, f"Invalid request: the document exceeds {limits.document} bytes")
         try:
             ending_of(name)
-            characters = self.reading.count(name, content, MOST_CHARACTERS, ASKING.get().client)
+            characters = self.reading.count(name, content, MOST_CHARACTERS, question.key.client)
         except UserError as problem:
             raise HTTPException(400, f"Invalid file: {problem}") from None
         if characters > MOST_CHARACTERS:
             raise HTTPException(413, f"Invalid request: the document exceeds {MOST_CHARACTERS} characters")
         self._check_languages(question)
         jobs.clean()
-        key = ASKING.get()
+        key = question.key
         glossary = question.options.glossary
         job = Job(
             secret=new_secret(),

@@ -1,4 +1,4 @@
-"""Authentication: bearer tokens, or on the loopback interface without tokens the user's own claim.
+"""Authentication: an authenticating proxy, bearer tokens, or on the loopback interface without tokens the user's claim.
 
 A browser on another site's page must not be able to submit jobs. So changes need JSON, which a page of another origin
 may not send without permission. Requests with a foreign Origin are refused, and on loopback also those with another
@@ -7,14 +7,13 @@ Host (DNS rebinding).
 
 import ipaddress
 import re
-from collections.abc import Callable
 
 from fastapi import HTTPException, Request
 
 from dragoman.services.http.rates import Guesses, Rate
-from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
-from dragoman.services.jobs.service.people import Door, Unauthorized
+from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.schemas import NAME
 
 ANONYMOUS = "anonymous"
@@ -24,9 +23,9 @@ OWNER_HEADER = "X-Dragoman-Owner"  # trusted only if no tokens are needed
 class Guard:
     """Guards every route but /status."""
 
-    def __init__(self, access: Access, always: bool, rate: Rate, door: Door | None = None) -> None:
+    def __init__(self, access: Access, always: bool, rate: Rate, proxy: Proxy | None = None) -> None:
         """`always`: a token is needed even if none was issued."""
-        self.access, self.always, self.rate, self.door = access, always, rate, door or Door(access)
+        self.access, self.always, self.rate, self.proxy = access, always, rate, proxy
         self.guesses = Guesses()
 
     @property
@@ -43,13 +42,7 @@ class Guard:
         self.refuse_foreign(request)
         self.refuse_untyped(request)
         if self.keys:
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            try:
-                bearer = token.strip() if scheme.lower() == "bearer" else ""
-                found = self.look_up(request, bearer, self.door.bearer)
-            except Unauthorized as problem:
-                raise HTTPException(401, str(problem), {"WWW-Authenticate": "Bearer"}) from None
-            assert found is not None  # the door raises
+            found = self.proxied(request) or self._bearer(request)
         else:
             owner = request.headers.get(OWNER_HEADER, ANONYMOUS)
             if not re.fullmatch(NAME, owner) or len(owner) > 160:
@@ -59,18 +52,39 @@ class Guard:
         self.count(found.owner)
         return found
 
-    def look_up(self, request: Request, token: str, find: Callable[[str], Person | None]) -> Person | None:
-        """Returns what `find` returns for a token: its user, or None.
+    def proxied(self, request: Request) -> Person | None:
+        """Returns whom the proxy names, if there is one; None if it names nobody. Raises HTTPException as it does."""
+        if self.proxy is None:
+            return None
+        try:
+            return self.proxy.person(request)
+        except HTTPException:
+            self.count_address(request)
+            raise
+
+    def _bearer(self, request: Request) -> Person:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        why = "a valid bearer token is needed"
+        try:
+            if person := self.look_up(request, token.strip() if scheme.lower() == "bearer" else ""):
+                return person
+        except TokenExpiredError as problem:
+            why = str(problem)
+        raise HTTPException(401, why, {"WWW-Authenticate": "Bearer"})
+
+    def look_up(self, request: Request, token: str) -> Person | None:
+        """Returns the user of a token; None if it lets nobody in.
 
         Raises:
             HTTPException: 429, too many wrong ones came from this address.
+            TokenExpiredError: its end has passed.
         """
         if not token:
             self.count_address(request)
-            return find(token)
+            return None
         address = request.client.host if request.client else ""
         _refuse(self.guesses.wait(address, token), "too many wrong tokens from this address")
-        person = find(token)
+        person = self.access.person(token)
         if person is not None:
             self.guesses.right(address, token)
         return person
