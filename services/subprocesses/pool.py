@@ -65,6 +65,8 @@ class Pool:
         with self._process(owner) as process:
             try:
                 line = process.ask(json.dumps(question), self.computing, self.patience)
+                if not line:  # it is going, even if it has not gone yet
+                    process.end()
             except TooLongError:
                 if not self._closed:
                     raise
