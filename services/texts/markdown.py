@@ -25,7 +25,7 @@ _MODULE = re.compile(  # of MDX
 )
 _BOX = re.compile(
     r"(?:!!!|\?\?\?\+?|===!?\+?)(?: ++[\w-]++)*+(?: +\"(?P<title>[^\"\n]*)\")? *"
-)  # of Material for MkDocs
+)  # of MkDocs
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
