@@ -122,6 +122,7 @@ BY_STRING = {
     "services.choices": {"pipelines.config", "services.config"},  # completion loads them for a value alone
     "pipelines.import_model": {"pipelines.tasks.importing"},  # loads torch
     "services.commands.demo": {"services.cli"},  # a process
+    "services.endpoint.documents.reading": {"services.endpoint.documents.reading_worker"},  # a process
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
@@ -133,7 +134,7 @@ BY_STRING = {
     "services.jobs.service.outbox": {"services.cli"},  # a process
     "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
-    "services.jobs.up.subprocesses": {"services.cli"},  # a process
+    "services.jobs.up.subprocesses": {"services.cli", "services.jobs.up.mlflow_server"},  # processes
     "services.texts.documents.kinds": {"services.texts.documents"},  # a kind's file with its library, when it is needed
     "services.lines.entries": {"services.lines.line"},  # opens the job service's client
     "services.sweeps.entries": {"services.sweeps.sweep"},  # loads Optuna

@@ -21,9 +21,9 @@ DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)\r?\n(?:(?!\1).*\n)*\1.*(?:\n|$)")
 _MODULE = re.compile(  # of MDX
     r"(?:(?:import\s[^\n]{1,500}\sfrom\s|import\s|export\s[^\n]{1,500}\sfrom\s)['\"][^'\"\n]*['\"];?"
-    r"|export\s(?:default|const|let|var|function|class|async)\s[^\n]*)(?:\n(?=import\s|export\s)[^\n]*)*"
+    r"|export\s(?:default|const|let|var|function|class|async)\s[^\n]*)(?:\n(?=import\s|export\s)[^\n]*+)*+"
 )
-_BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: +[\w-]+)*(?: +\"(?P<title>[^\"\n]*)\")? *")  # of Material for MkDocs
+_BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: ++[\w-]++)*+(?: +\"(?P<title>[^\"\n]*)\")? *")  # of MkDocs
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 

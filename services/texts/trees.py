@@ -28,6 +28,12 @@ IMPLIED = {
     "option": frozenset(("option",)),
     "p": frozenset(("p",)),
 }
+# What begins something, and what ends it.
+OPEN_ENDED = (
+    (re.compile("<!--"), re.compile("--!?>")),
+    (re.compile(r"<!\[(?=(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+>")),
+    (re.compile(r"<!\[(?!(?:if|else|endif)\b)", re.IGNORECASE), re.compile(r"\]\s*+\]\s*+>")),
+)
 
 
 @dataclass(eq=False)
@@ -162,7 +168,7 @@ class _HtmlReader(HTMLParser):
         self.since = 0
         hidden = _hide(text, self.templates)
         last = hidden.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
-        self.feed(hidden[:last])
+        self.feed(_without_open_ends(hidden[:last]))  # of the same length; what was written is taken from `text`
         self.close()
         self._next(last, None)
         if text[last:]:
@@ -232,6 +238,17 @@ class _HtmlReader(HTMLParser):
 
     def unknown_decl(self, data: str) -> None:
         self._at(lambda raw: self.grower.add(Loose("", raw)))
+
+
+def _without_open_ends(text: str) -> str:
+    """Returns the text with blanks for the beginnings of comments and sections that nothing ends.
+
+    The parser would look for the end of each one, through all the text behind it.
+    """
+    for beginning, ending in OPEN_ENDED:
+        last = max((match.end() for match in ending.finditer(text)), default=0)
+        text = text[:last] + beginning.sub(lambda match: " " * len(match.group()), text[last:])
+    return text
 
 
 def read_html_tree(text: str, deepest: int) -> Element:

@@ -6,6 +6,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from dragoman.services.texts.documents.document import DocumentError
 
@@ -13,6 +14,7 @@ MOST_MEMBERS = 5_000
 MOST_BYTES = 100 * 2**20  # unpacked, all members together
 MOST_TEXT = 20 * 2**20  # of one member that is read
 BLOCK = 2**16
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 DAMAGES = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError, OSError)
 
 
@@ -32,6 +34,8 @@ class Archive:
             raise DocumentError(f"{len(members):,} members in the zip archive; at most {MOST_MEMBERS:,} are allowed")
         if (size := sum(one.file_size for one in members)) > MOST_BYTES:
             raise DocumentError(f"{size:,} bytes when unpacked; at most {MOST_BYTES:,} are allowed")
+        if any(one.compress_type not in METHODS for one in members):  # others are unpacked whole, whatever they say
+            raise DocumentError("a compression of the zip archive is not supported; save it anew, with deflate")
         if any(one.flag_bits & 1 for one in members):
             raise DocumentError("encrypted: save it without a password")
         if len({one.filename for one in members}) < len(members):
@@ -55,7 +59,7 @@ class Archive:
         if size > MOST_TEXT:
             raise DocumentError(f"{name} has {size:,} bytes; at most {MOST_TEXT:,} are allowed")
         with damages(), self.zip.open(name) as file:
-            return file.read()
+            return b"".join(iter(partial(file.read, BLOCK), b""))  # whole, a member is unpacked beyond its size
 
     def write(self, changed: Mapping[str, bytes]) -> bytes:
         """Returns the archive with other content in some members; order, dates and compression stay."""

@@ -16,6 +16,16 @@ SOME_NUMBERS = 1000  # that tell which form is of which
 _CODE = re.compile(r"%(?:\(\w+\)|\d+\$)?[#0+ -]*\d*(?:\.\d+)?[hlLqjzt]*[a-zA-Z]|\{\w*\}")
 
 
+class _Content:
+    """A file's text, which polib cannot take for a path: it would open the file that a string names."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def splitlines(self) -> list[str]:
+        return self.text.splitlines()
+
+
 def read_po(content: bytes) -> Document:
     """Returns the messages of a catalogue that wait for a translation; fuzzy ones have one.
 
@@ -32,7 +42,7 @@ def read_po(content: bytes) -> Document:
     if not text.strip():
         raise DocumentError("an empty file")
     try:
-        catalogue = polib.pofile(text, wrapwidth=_width(text), encoding="utf-8")
+        catalogue = polib.pofile(_Content(text), wrapwidth=_width(text), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError) as problem:
         raise DocumentError(f"gettext: {problem}") from None
     entries = [one for one in catalogue if not one.obsolete and not one.translated() and not one.fuzzy]

@@ -52,18 +52,9 @@ def _source_of(segment: Node, space: str) -> Node:
 
 
 def _inner(element: Node) -> str:
-    """Returns what is in an element, without the declarations of namespaces."""
-    parts = [escape(element.text or "", quote=False)]
-    names = " ".join(f'xmlns{f":{prefix}" if prefix else ""}="{uri}"' for prefix, uri in element.nsmap.items())
-    for child in element:
-        if not isinstance(child.tag, str):
-            parts.append(escape(child.tail or "", quote=False))
-            continue
-        written = etree.tostring(child, encoding="unicode")
-        for name in names.split():
-            written = written.replace(f" {name}", "", 1)
-        parts.append(written)
-    return "".join(parts)
+    """Returns what is in an element, without the declarations of namespaces, which all stand in its own tag."""
+    written = etree.tostring(element, encoding="unicode", with_tail=False)
+    return str(written[written.index(">") + 1 : written.rindex("</")])
 
 
 def _write(tree: Node, space: str, segments: Sequence[Node], texts: Sequence[str], language: str) -> bytes:

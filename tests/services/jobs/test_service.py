@@ -11,8 +11,8 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
+from dragoman.services.http.rates import Rate
 from dragoman.services.jobs.client.client import JobClient
-from dragoman.services.jobs.http.guard import Rate
 from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.loop import Loop
@@ -228,7 +228,7 @@ def test_curves_are_thinned_and_steps_trained_again_count_once(loop: Loop) -> No
 
 def test_a_bucket_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("dragoman.services.jobs.http.guard.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dragoman.services.http.rates.time.monotonic", lambda: now[0])
     rate = Rate(rate=2.0, burst=2)
     assert [rate.take("a") for _ in range(3)] == [0, 0, 0.5]
     now[0] = 0.5
