@@ -294,10 +294,10 @@ def _sketched(value: dict[str, Any], same: bool, keys: Keys) -> Marks:
     if same or "sketch" not in value:
         return np.full(keys.shape[1], same)
     least = np.frombuffer(base64.b64decode(value["sketch"]), "<u8")
-    there: Marks = np.isin(keys, least).any(axis=0)
+    there: Marks = np.asarray(np.isin(keys, least).any(axis=0))
     if value["whole"] or not len(least):
         return there
-    below: Marks = (keys <= least[-1]).any(axis=0) & (keys[0] != 0)
+    below: Marks = np.asarray((keys <= least[-1]).any(axis=0) & (keys[0] != 0))
     mostly = below.any() and there[below].mean() > 0.5
     return np.asarray(there | ~below if mostly else there)
 
