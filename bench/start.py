@@ -1,23 +1,24 @@
 """From `dragoman train` to its first step through an embedded Ray (ours) and with cluster.backend=local (baseline), s.
 
-    python -m bench start [--quick]
+    python -m bench start [--quick] [--before FOLDER]
 
 The demo's training on two workers and alone, in turns, each a command of its own; its first line in steps.jsonl is its
 first step. The seconds of processor time until then, of the command and of all that it has started, are printed too:
-they depend little on what else the machine does.
+they depend little on what else the machine does. FOLDER is a checkout of another version, whose times stand beside.
 """
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
 
+from bench.command_lines import print_command_lines, python_of
 from bench.result import Result, in_turns
 
 WORDS = ["experiment=demo", "train.max_steps=3", "train.log_every=1", "registry.register=false", "evaluate.sentences=8"]
@@ -29,6 +30,7 @@ class Starts:
     """Measures starts over shards that were made once."""
 
     home: Path
+    checkout: Path | None = None  # of another version
     started: int = 0
     cpu: dict[str, list[float]] = field(default_factory=dict)  # backend -> seconds of processor time, a start each
 
@@ -56,7 +58,8 @@ class Starts:
     def command(self, verb: str, *words: str) -> "subprocess.Popen[bytes]":
         """A verb with the demo's settings, in the home of this measurement."""
         return subprocess.Popen(
-            [sys.executable, "-m", "dragoman.services.cli", verb, *WORDS, *words],
+            [*python_of(self.checkout), "-m", "dragoman", verb, *WORDS, *words],
+            cwd=self.home,
             env={**os.environ, "DRAGOMAN_HOME": str(self.home)},
             stdout=subprocess.DEVNULL,
         )
@@ -80,15 +83,30 @@ def processor_times(root: int) -> dict[int, float]:
 
 def run(quick: bool, args: Sequence[str]) -> Result:
     """Seconds to the first step."""
-    assert not args
+    before = Path(args[1]) if args[:1] == ["--before"] else None
+    assert len(args) == (0 if before is None else 2)
+    rounds = 1 if quick else 3
     with tempfile.TemporaryDirectory() as folder:
-        starts = Starts(Path(folder))
-        if starts.command("shard").wait():
-            raise RuntimeError("dragoman shard experiment=demo failed")
-        starts.seconds("local")  # what is measured once on a machine, and files that are read for the first time
-        starts.cpu.clear()
-        found = in_turns(1 if quick else 3, ray=lambda: starts.seconds("ray"), local=lambda: starts.seconds("local"))
-    for backend, seconds in found.items():
-        times = ", ".join(f"{each:.1f}" for each in starts.cpu[backend])
-        print(f"cluster.backend={backend:<6} {seconds:5.1f} s to the first step; {times} s of processor time")
+        print_command_lines(rounds, Path(folder), before)
+        now = Starts(Path(folder, "now"))
+        versions = {"": now} if before is None else {"": now, "before ": Starts(Path(folder, "before"), before)}
+        for starts in versions.values():
+            starts.home.mkdir()
+            if starts.command("shard").wait():
+                raise RuntimeError("dragoman shard experiment=demo failed")
+            starts.seconds("local")  # what is measured once on a machine, and files that are read for the first time
+            starts.cpu.clear()
+        found = in_turns(
+            rounds,
+            **{
+                f"{name}{backend}": partial(starts.seconds, backend)
+                for name, starts in versions.items()
+                for backend in ("ray", "local")
+            },
+        )
+    for version, starts in versions.items():
+        for backend, times in starts.cpu.items():
+            spent = ", ".join(f"{each:.1f}" for each in times)
+            wall = found[version + backend]
+            print(f"{version}cluster.backend={backend:<6} {wall:5.1f} s to the first step; {spent} s of processor time")
     return Result("start", found["ray"], found["local"], "seconds to the first step", "baseline")

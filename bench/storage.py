@@ -28,7 +28,7 @@ from dragoman.model.shards import remote
 from dragoman.model.shards.manifest import MANIFEST, read_manifest
 from dragoman.model.shards.stream import open_reader
 from dragoman.model.shards.verify import shard_files
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig

@@ -22,7 +22,8 @@ from dragoman.model.columns import columns
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.processor import instruction_sets
 from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import Remote, local_folder, remote_of
+from dragoman.model.storage.mirror import Remote, remote_of
+from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.retry import ExistsError, Patience
 from dragoman.services.commands import machine
 from dragoman.services.jobs.executors.ray_client import AGENT_PORT

@@ -94,5 +94,9 @@ def warn_of(reports: Sequence[Mapping[str, Any]]) -> None:
         logger.warning(
             "%d things that must not change were lost: %s%s", len(lost), shown, ", ..." * (len(lost) > MOST_SHOWN)
         )
+    returned = [one for report in reports for one in report.get("returned", ())]
+    if returned:
+        first = returned[0]
+        logger.warning("texts that stay as they were: %d (%r: %s)", len(returned), first["text"][:80], first["why"])
     if halved := sum(len(report.get("long", ())) for report in reports):
         logger.warning("sentences that are longer than the model reads, translated in parts: %d", halved)

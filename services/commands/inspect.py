@@ -14,7 +14,8 @@ from dragoman.model.files import atomic_path
 from dragoman.model.ranges import Whole
 from dragoman.model.runs.paths import BUNDLE, TRAINING
 from dragoman.model.shards.manifest import MANIFEST
-from dragoman.model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from dragoman.model.storage.mirror import bring, bring_checked, remote_of
+from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.remote import download_unchecked
 from dragoman.model.text.excerpt import excerpt
 from dragoman.model.text.hashed_texts import seen, summary

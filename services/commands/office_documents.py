@@ -1,6 +1,7 @@
 """A document of `dragoman translate`: read by its ending, translated, written with its layout."""
 
 import dataclasses
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,6 +17,8 @@ from dragoman.services.texts.documents.document import Document, DocumentError
 from dragoman.services.texts.documents.kinds import PACKED, ending_of, read_document
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.prepare import Prepared, prepare, translate_all
+
+logger = logging.getLogger(__name__)
 
 
 def document_of(config: TranslateConfig, text: str | None) -> tuple[str, Document] | None:
@@ -64,6 +67,8 @@ def translate_passages(
     """
     assert config.output is not None, "checked before"
     losses, texts, reports = Losses("sentence"), [], []
+    for note in document.notes:
+        logger.warning("%s: %s", name, note)
     for number, prepared in enumerate(_prepared(served, name, document, config, options)):
         for line, translation in prepared.translations():
             if translation.error and config.on_error == "raise":

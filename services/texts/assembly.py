@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.protected import has_letter
@@ -29,6 +29,10 @@ class Written:
     start: int
     end: int
     how: str
+
+    def moved(self, by: int) -> "Written":
+        """Returns it in a text that is put so far into another."""
+        return replace(self, start=self.start + by, end=self.end + by) if by else self
 
 
 @dataclass(eq=False)
@@ -175,6 +179,9 @@ def _range(state: RunState, found: Assembly, tag: Tag) -> tuple[int, int, str]:
             spans.append((target[0] + lead, target[1] - shift))
             continue
         words, others = _sides(translated, start, end)
+        first = next((right for right, left in translated.links if left[0] == start), None)
+        if end - start == 1 and first and state.run.text[start].isalpha() and state.run.text[end : end + 1].isalpha():
+            words, others = [(first[0], first[0] + 1)], []  # the first letter of a word
         span = _cluster(words, others)
         if span is None:
             place, _ = point(translated, start, end, glued=False)
@@ -242,26 +249,30 @@ def _cluster(words: Sequence[Span], others: Sequence[Span]) -> Span | None:
 class Writer:
     """Writes a run: text escaped, masks as they are, tags around their words; notes where everything went."""
 
-    def __init__(self, state: RunState, found: Assembly, base: int) -> None:
-        self.escape = state.run.escape
+    def __init__(self, state: RunState, found: Assembly) -> None:
+        self.escape = state.run.form.write
         self.text = found.text
         self.places = sorted(found.places, key=lambda one: (one.start, one.end))
-        self.base = base
         self.out: list[str] = []
         self.length = 0
         self.written: list[Written] = []
         self.inner: dict[Mask | Tag, str] = {}
 
-    def write(self, tags: Sequence[Placed], start: int, end: int, limit: float = math.inf) -> None:
+    def write(self, tags: Sequence[Placed]) -> str:
+        """Returns the text with these tags."""
+        self._write(tags, 0, len(self.text))
+        return "".join(self.out)
+
+    def _write(self, tags: Sequence[Placed], start: int, end: int, limit: float = math.inf) -> None:
         """Writes the text from `start` to `end` with these tags; `limit`: where that ends in the run."""
         place = start
         for tag in tags:
             self._plain(place, tag.start, tag.tag.start)
-            begin = self.base + self.length
+            begin = self.length
             self._add(self.inner.get(tag.tag, tag.tag.opening))
-            self.write(tag.inner, tag.start, tag.end, tag.tag.end)
+            self._write(tag.inner, tag.start, tag.end, tag.tag.end)
             self._add(tag.tag.closing)
-            self.written.append(Written(tag.tag, begin, self.base + self.length, tag.how))
+            self.written.append(Written(tag.tag, begin, self.length, tag.how))
             place = tag.end
         self._plain(place, end, limit)
 
@@ -279,7 +290,7 @@ class Writer:
             raw = one.mask.raw if one.written is None else one.written
             if one.mask in self.inner:
                 raw = raw.replace(one.mask.raw, self.inner[one.mask], 1)
-            begin = self.base + self.length
+            begin = self.length
             self._add(raw)
             if one.mask.kind != "feed":
                 lead = len(raw) - len(raw.lstrip(" "))

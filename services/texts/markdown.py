@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
@@ -10,13 +11,19 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
+from dragoman.services.texts.binding import bind
 from dragoman.services.texts.markup import DEEPEST, read_html
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.pairing import pair_tags
-from dragoman.services.texts.protected import find_masks, has_letter
-from dragoman.services.texts.runs import Mask, Node, Run, Tag
+from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
 
 DEEPEST_INLINE = 10  # links and emphasis inside of each other; brackets further inside are text
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)\r?\n(?:(?!\1).*\n)*\1.*(?:\n|$)")
+_MODULE = re.compile(  # of MDX
+    r"(?:(?:import\s[^\n]{1,500}\sfrom\s|import\s|export\s[^\n]{1,500}\sfrom\s)['\"][^'\"\n]*['\"];?"
+    r"|export\s(?:default|const|let|var|function|class|async)\s[^\n]*)(?:\n(?=import\s|export\s)[^\n]*)*"
+)
+_BOX = re.compile(r"(?:!!!|\?\?\?\+?|===!?\+?)(?: +[\w-]+)*(?: +\"(?P<title>[^\"\n]*)\")? *")  # of Material for MkDocs
 MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
@@ -26,16 +33,14 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
     Raises:
         UserError: it has too many blocks.
     """
-    body, head = text, ""
-    if text.startswith(("---\n", "---\r\n")) and (end := text.find("\n---", 4)) >= 0:  # front matter
-        end = text.find("\n", end + 1)
-        head, body = (text[: end + 1], text[end + 1 :]) if end >= 0 else (text, "")
+    head = _FRONT_MATTER.match(text)
+    body = text[head.end() :] if head else text
     parser = _parser()
     lines = body.splitlines(keepends=True)
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
-    nodes: list[Node] = [head] if head else []
+    nodes: list[Node] = [head.group()] if head else []
     place = 0
     row, column = -1, 0  # where the last cell of a table's row was found
     for token in parser.parse(body):
@@ -44,7 +49,7 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
             if begin >= place:
                 nodes += [body[place:begin], *read_html(body[begin:end], options)]
                 place = end
-        if token.type != "inline" or not token.map or not token.content:
+        if token.type != "inline" or not token.map or not token.content or _MODULE.fullmatch(token.content):
             continue
         first, last = token.map
         if row != first:
@@ -55,12 +60,18 @@ def read_markdown(text: str, options: TextOptions) -> list[Node]:
         column = found[-1][1] - starts[first] if len(found) == 1 else 0
         begin, end = found[0][0], found[-1][1]
         glue = [_line_end(body, *one) + body[one[1] : other[0]] for one, other in itertools.pairwise(found)]
-        nodes += [body[place:begin], _make_run(token, glue)]
+        nodes += [body[place:begin], _make_run(token, glue, body[begin:end])]
         place = end
     nodes.append(body[place:])
     return [node for node in nodes if node != ""]
 
 
+def read_inline(text: str) -> list[Token]:
+    """Returns what the text of a block holds."""
+    return [child for token in _parser().parseInline(text) for child in token.children or ()]
+
+
+@cache
 def _parser() -> MarkdownIt:
     """Returns a parser whose work and tokens are bounded by the text's length.
 
@@ -75,8 +86,32 @@ def _parser() -> MarkdownIt:
     def bound_links(state: StateCore) -> None:
         state.md.options["maxNesting"] = DEEPEST_INLINE
 
+    def read_box(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        """Reads a title; the block that is indented below it is read as any other."""
+        begin, stop = state.bMarks[start] + state.tShift[start], state.eMarks[start]
+        box = _BOX.fullmatch(state.src, begin, stop)
+        if box is None or state.is_code_block(start):
+            return False
+        if silent:
+            return True
+        indent, following = state.sCount[start] + 4, start + 1
+        while following < end and (state.isEmpty(following) or state.sCount[following] >= indent):
+            following += 1
+        state.push("box_open", "", 1).map = [start, following]
+        if box["title"]:
+            title = state.push("inline", "", 0)
+            title.content, title.map, title.children = box["title"], [start, start + 1], []
+        kept = state.blkIndent, state.lineMax
+        state.blkIndent, state.lineMax = indent, following
+        state.md.block.tokenize(state, start + 1, following)
+        state.blkIndent, state.lineMax = kept
+        state.push("box_close", "", -1)
+        state.line = following
+        return True
+
     parser = MarkdownIt("commonmark", {"maxNesting": DEEPEST}).enable(["table", "strikethrough"]).disable("text_join")
     parser.block.ruler.before("table", "check_blocks", check_blocks)
+    parser.block.ruler.before("table", "box", read_box, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     parser.core.ruler.after("block", "bound_links", bound_links)
     return parser
 
@@ -137,7 +172,7 @@ class _Inline:
             tag.end, tag.closing = self.length, closing
 
 
-def _make_run(token: Token, glue: Sequence[str]) -> Run:
+def _make_run(token: Token, glue: Sequence[str], raw_text: str) -> Run:
     found = _Inline(glue)
     ends: list[str] = []
     skipped = at = 0
@@ -167,7 +202,7 @@ def _make_run(token: Token, glue: Sequence[str]) -> Run:
             found.mask(lines[0] + "".join(end + line for end, line in zip(ends_of, lines[1:], strict=True)), False)
         elif child.type == "image":
             alt = child.content
-            inner: list[Node] = ["![", Run(alt, list(find_masks(alt)), name="alt"), f"]({_address(child, 'src')})"]
+            inner: list[Node] = ["![", bind(Run(alt, name="alt")), f"]({_address(child, 'src')})"]
             raw = f"![{alt}]({_address(child, 'src')})"
             found.mask(raw, True, "image", inner if has_letter(alt) else ())
         elif child.type == "softbreak":
@@ -180,10 +215,9 @@ def _make_run(token: Token, glue: Sequence[str]) -> Run:
             found.mask(child.markup, not child.content.isalnum(), "escape")
         else:
             found.add(child.content)
-    text = "".join(found.text)
-    taken = {place for mask in found.masks for place in range(mask.start, mask.end)}
-    found.masks += [mask for mask in find_masks(text) if taken.isdisjoint(range(mask.start, mask.end))]
-    return pair_tags(Run(text, sorted(found.masks, key=lambda mask: mask.start), found.tags))
+    return bind(
+        Run("".join(found.text), found.masks, found.tags, Form("markdown"), raw=raw_text, tokens=token.children or ())
+    )
 
 
 def _code(token: Token, content: str, start: int) -> tuple[str, int]:

@@ -1,12 +1,13 @@
 """HTML and XML as runs: blocks become runs, tags inside of sentences move with their words, the rest stays."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape, unescape
+from html import unescape
 
+from dragoman.services.texts.binding import KEYS, bind
 from dragoman.services.texts.options import TextOptions
-from dragoman.services.texts.protected import find_masks, has_letter
-from dragoman.services.texts.runs import Mask, Node, Run, Tag
+from dragoman.services.texts.protected import has_letter
+from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
 from dragoman.services.texts.trees import Child, Element, Loose, Text, read_html_tree, read_xml_tree, source_of
 
 DEEPEST = 100  # elements inside of each other
@@ -20,6 +21,7 @@ INLINE = frozenset(_INLINE.split())
 _OPAQUE = "code pre script style kbd samp var math svg template noscript object iframe canvas audio video textarea map"
 OPAQUE = frozenset(_OPAQUE.split())
 WORDS = frozenset(("code", "kbd", "samp", "var", "math", "x"))  # they stand for a word of their sentence
+SHOWN = ("<%=", "<?=", "{{")  # templates that stand for a word
 ATTRIBUTES = ("alt", "title", "placeholder", "aria-label", "aria-description", "label")
 DESCRIBED = ("description", "keywords", "author", "og:title", "og:description", "twitter:title", "twitter:description")
 BLANKS = " \t\r\n\f"
@@ -31,15 +33,10 @@ def read_html(text: str, options: TextOptions) -> list[Node]:
     Raises:
         UserError: its elements are nested too deep.
     """
-    spaces = "&nbsp;" in text
-    write_plain = _writer(text)
-
-    def write(plain: str) -> str:
-        found = write_plain(plain)
-        return found.replace("\u00a0", "&nbsp;") if spaces else found
-
+    tree = read_html_tree(text, DEEPEST)
+    form = Form("html", "nbsp" in tree.attributes, "&gt;" in text or "]]" in text)
     nodes: list[Node] = []
-    _Reader(options, True, write).content(read_html_tree(text, DEEPEST).children, nodes)
+    _Reader(options, form).content(tree.children, nodes)
     return nodes
 
 
@@ -50,8 +47,8 @@ def read_xml(text: str, options: TextOptions) -> list[Node]:
         UserError: it is not well-formed, has a document type, or is nested too deep.
     """
     nodes: list[Node] = []
-    reader = _Reader(options, False, _writer(text))
-    reader.content(read_xml_tree(text, DEEPEST).children, nodes)
+    form = Form("xml", greater="&gt;" in text or "]]" in text)
+    _Reader(options, form).content(read_xml_tree(text, DEEPEST).children, nodes)
     return nodes
 
 
@@ -67,23 +64,13 @@ def check_markup(text: str, options: TextOptions) -> None:
         read_xml_tree(text, DEEPEST)
 
 
-def _writer(source: str) -> Callable[[str], str]:
-    """Returns what writes text between tags; > stays, as in the source, unless that has it as an entity."""
-    if "&gt;" in source or "]]" in source:
-        return lambda plain: escape(plain, quote=False)
-    return lambda plain: plain.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _write_attribute(text: str) -> str:
-    return escape(text)
-
-
 @dataclass
 class _Builder:
     """A run while it is read."""
 
-    reader: "_Reader"
+    form: Form
     text: list[str] = field(default_factory=list)
+    raw: list[str] = field(default_factory=list)
     length: int = 0
     masks: list[Mask] = field(default_factory=list)
     tags: list[Tag] = field(default_factory=list)
@@ -101,47 +88,25 @@ class _Builder:
 
     def flush(self, nodes: list[Node]) -> None:
         """Ends the run."""
-        text = "".join(self.text)
-        if text and not has_letter(text) and not self.tags and not self.masks:
-            nodes.append(self.reader.write(text))
-        elif text or self.tags:
-            for mask in self.masks:  # what touches a word is none
-                beside = text[mask.start - 1 : mask.start] + text[mask.end : mask.end + 1]
-                mask.anchor = mask.anchor or (mask.kind == "element" and any(map(str.isalnum, beside)))
-            taken = [(mask.start, mask.end) for mask in self.masks]
-            found = (mask for mask in find_masks(text) if mask.kind not in ("tag", "element", "entity"))
-            for mask in found:
-                if not any(begin < mask.end and mask.start < end for begin, end in taken):
-                    mask.raw = self.reader.write(mask.raw)
-                    _escape_inner(mask, self.reader)
-                    self.masks.append(mask)
-            self.masks.sort(key=lambda mask: mask.start)
-            nodes.append(
-                Run(text, list(self.masks), list(self.tags), escape=self.reader.write, split_lines=not self.reader.html)
-            )
-        self.text, self.length, self.masks, self.tags = [], 0, [], []
-
-
-def _escape_inner(mask: Mask, reader: "_Reader") -> None:
-    nodes: list[Node] = []
-    for node in mask.inner:
-        if isinstance(node, str):
-            nodes.append(reader.write(node))
+        text, raw = "".join(self.text), "".join(self.raw)
+        if not has_letter(text) and not any(unit.inner for unit in (*self.masks, *self.tags)):
+            nodes.append(raw)
         else:
-            node.escape = reader.write
-            for other in node.masks:
-                other.raw = reader.write(other.raw)
-            nodes.append(node)
-    mask.inner = nodes
+            for mask in self.masks:  # what touches a word is none
+                beside = text[max(0, mask.start - 1) : mask.start] + text[mask.end : mask.end + 1]
+                mask.anchor = mask.anchor or (mask.kind == "element" and any(map(str.isalnum, beside)))
+            split_lines = self.form.kind != "html"
+            nodes.append(bind(Run(text, self.masks, self.tags, self.form, split_lines, raw=raw)))
+        self.text, self.raw, self.length, self.masks, self.tags = [], [], 0, [], []
 
 
 class _Reader:
     """Walks a tree: blocks are written as they are, and what stands in them becomes runs."""
 
-    def __init__(self, options: TextOptions, html: bool, write: Callable[[str], str]) -> None:
+    def __init__(self, options: TextOptions, form: Form) -> None:
         self.options = options
-        self.html = html
-        self.write = write
+        self.form = form
+        self.html = form.kind == "html"
         self.splitting = frozenset(options.splitting_tags)
         self.joining = frozenset(options.non_splitting_tags)
         self.ignored = frozenset(options.ignore_tags)
@@ -149,11 +114,12 @@ class _Reader:
 
     def content(self, children: Sequence[Child], nodes: list[Node]) -> None:
         """Adds what is in a block: runs of text with inline elements, between blocks."""
-        run = _Builder(self)
+        run = _Builder(self.form)
         mixed = any(isinstance(child, Text) and child.text.strip() for child in children)
         for child in children:
             if self._stands_inside(child, mixed):
                 self._inline(child, run)
+                run.raw.append(source_of(child))
                 continue
             run.flush(nodes)
             if isinstance(child, Element) and not self._is_opaque(child):
@@ -170,11 +136,12 @@ class _Reader:
         if isinstance(child, Text):
             run.add_text(child.text)
         elif isinstance(child, Loose):
-            word = child.name != "" and (not self.html or child.name in WORDS) and child.raw.endswith("/>")
+            word = child.raw.startswith(SHOWN) if child.name == "" else not self.html or child.name in WORDS
+            word = word and child.raw.endswith(("/>", "%>", "?>", "}}"))
             run.add_mask(child.raw, "element", not word, self._translated(child))
         elif self._is_opaque(child):
             word = child.name in self.ignored or _is_untranslated(child) or (self.html and child.name in WORDS)
-            run.add_mask(source_of(child), "element", not word)
+            run.add_mask(source_of(child), "code" if self.html and child.name in KEYS else "element", not word)
         elif not any(source_of(one) for one in child.children):
             run.add_mask(source_of(child), "element", self.html and child.name not in WORDS)
         else:
@@ -240,10 +207,7 @@ class _Reader:
 
 
 def _attribute_run(value: str, name: str) -> Run:
-    masks = list(find_masks(value))
-    for mask in masks:
-        mask.raw = _write_attribute(mask.raw)
-    return Run(value, masks, escape=_write_attribute, split_lines=False, name=name)
+    return bind(Run(value, form=Form("attribute"), split_lines=False, name=name))
 
 
 def _find_values(raw: str, values: dict[str, str]) -> Iterator[tuple[str, int, int, str]]:
@@ -265,4 +229,5 @@ def _find_values(raw: str, values: dict[str, str]) -> Iterator[tuple[str, int, i
 
 def _is_untranslated(child: Element) -> bool:
     said = (child.attributes.get("translate") or "").lower()
+    said = "no" if child.attributes.get("mtype") == "protected" else said  # of XLIFF 1.2
     return said == "no" or "notranslate" in (child.attributes.get("class") or "").split()

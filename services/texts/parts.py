@@ -1,7 +1,9 @@
 """A run's parts on their way through the model: asked, checked, asked again around what it lost."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import regex
 
@@ -53,6 +55,9 @@ class RunState:
     parts: list[Part] = field(default_factory=list)
     cut: set[Mask] = field(default_factory=set)  # masks that a sentence was cut around
     limited: list[str] = field(default_factory=list)  # sentences that were cut at the model's limit
+    written: "tuple[str, list[Any]] | None" = None  # the translation once it is checked, and where its units are
+    simple: bool = False  # its units are outside of the sentences, since something was wrong with them inside
+    problem: str = ""  # why it stays as it was
 
     def __post_init__(self) -> None:
         found = find_segments(self.run, self.options, self.language, self.longest)
@@ -159,6 +164,19 @@ class RunState:
         if part.looped:
             part.translation = replace(translation, text=part.text, loops=False, loop_broken=True)
 
+    def simplify(self) -> bool:
+        """Cuts all sentences at the units in them, to be translated again; returns False if nothing can be cut."""
+        if self.simple:
+            return False
+        self.simple = True
+        edges = sorted({place for tag in self.run.tags for place in (tag.start, tag.end)})
+        for part in list(self.parts):
+            around = [mask for mask in self.masks(part.span) if mask.kind not in ("number", "count", "soft")]
+            inside = edges[bisect_right(edges, part.span[0]) : bisect_left(edges, part.span[1])]
+            if around or inside:
+                self._cut(part, around, inside)
+        return any(part.target is None for part in self.parts)
+
     def settle(self) -> None:
         """Makes what has no translation yet final: cut around what is lost, the rest untranslated."""
         for part in list(self.parts):
@@ -171,20 +189,21 @@ class RunState:
 
     def _replace(self, part: Part, spans: Sequence[Span]) -> list[Part]:
         at = self.parts.index(part)
-        found = [Part(span, part.tries, set(part.hidden)) for span in spans]
+        found = [Part(span, 0 if self.simple else part.tries, set(part.hidden)) for span in spans]
         self.parts[at : at + 1] = found
         return found
 
-    def _cut(self, part: Part, around: Sequence[Mask]) -> list[Part]:
-        """Cuts a part around masks; what is between them is translated by itself."""
+    def _cut(self, part: Part, around: Sequence[Mask], at: Sequence[int] = ()) -> list[Part]:
+        """Cuts a part around masks, and at places; what is between them is translated by itself."""
         self.cut.update(around)
         spans, place = [], part.span[0]
         shade = shadow(self.run)
-        for mask in [*sorted(around, key=lambda mask: mask.start), None]:
-            span = trim(self.run, shade, place, mask.start if mask else part.span[1])
+        cuts = sorted([(mask.start, mask.end) for mask in around] + [(place, place) for place in at])
+        for start, end in [*cuts, (part.span[1], part.span[1])]:
+            span = trim(self.run, shade, place, start) if place < start else None
             if span is not None:
                 spans.append(span)
-            place = mask.end if mask else place
+            place = max(place, end)
         return self._replace(part, spans)
 
     def _halve(self, part: Part) -> bool:
@@ -235,7 +254,7 @@ class RunState:
             taken.append((begin, stop))
             word = text[begin:stop]
             anchor = not any(sign.isalnum() for sign in word)
-            self.run.masks.append(Mask(begin, stop, "mark" if anchor else "word", self.run.escape(word), anchor))
+            self.run.masks.append(Mask(begin, stop, "mark" if anchor else "word", self.run.form.write(word), anchor))
         if not found:
             return False
         self.run.masks.sort(key=lambda mask: mask.start)
@@ -251,7 +270,7 @@ class RunState:
         masks = self.masks(part.span)
         lost = quotes.find_lost(self.run.text, part.span, masks, part.text)
         for place in lost:
-            self.run.masks.append(Mask(place, place + 1, "mark", self.run.escape(self.run.text[place]), True))
+            self.run.masks.append(Mask(place, place + 1, "mark", self.run.form.write(self.run.text[place]), True))
         self.run.masks.sort(key=lambda mask: mask.start)
         return bool(lost)
 
@@ -271,7 +290,7 @@ class RunState:
             and not any(mask.start < match.end() and match.start() < mask.end for mask in masks)
         ]
         for begin, stop in names:
-            self.run.masks.append(Mask(begin, stop, "word", self.run.escape(self.run.text[begin:stop])))
+            self.run.masks.append(Mask(begin, stop, "word", self.run.form.write(self.run.text[begin:stop])))
         self.run.masks.sort(key=lambda mask: mask.start)
         return bool(names)
 

@@ -11,7 +11,7 @@ lines works too: what was lost is then put where it belongs by alignment, or by 
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.model.errors import UserError
@@ -19,13 +19,14 @@ from dragoman.model.inference.translator import Translation
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.texts.assembly import Writer, Written, assemble, place_tags
 from dragoman.services.texts.glossary import Glossary
+from dragoman.services.texts.invariants import find_problem
 from dragoman.services.texts.known import Match
 from dragoman.services.texts.markdown import read_markdown
 from dragoman.services.texts.markup import read_html, read_xml
 from dragoman.services.texts.options import Format, TextOptions
 from dragoman.services.texts.parts import Part, RunState
 from dragoman.services.texts.plain import read_plain
-from dragoman.services.texts.report import count_lost, make_report
+from dragoman.services.texts.report import count_lost, lost_units, make_report
 from dragoman.services.texts.runs import Mask, Node, Run, Tag
 from dragoman.services.texts.short import NBEST, is_short
 from dragoman.services.texts.stand_ins import StandIns, stand_ins_of
@@ -75,6 +76,9 @@ class Prepared:
     stand_ins: StandIns = field(default_factory=StandIns)
     known: Match | None = None  # a translation that people made, of this text or of one like it
 
+    def __post_init__(self) -> None:
+        self.by_run = {state.run: state for state in self.states}
+
     @property
     def masked(self) -> bool:
         """Returns True if `stand_ins` are of use; without, sentences are cut around what must not change."""
@@ -88,12 +92,16 @@ class Prepared:
     @property
     def waiting(self) -> list[tuple[RunState, Part]]:
         """Returns the parts that wait for a translation."""
-        return [(state, part) for state in self.states for part in state.waiting(self.stand_ins)]
+        waiting = [(state, part) for state in self.states for part in state.waiting(self.stand_ins)]
+        return waiting if waiting or self.finished else self.waiting
 
     @property
     def finished(self) -> bool:
-        """Returns True once every part is translated."""
-        return all(part.target is not None for state in self.states for part in state.parts)
+        """Returns True once every part is translated and every run is checked."""
+        if any(part.target is None for state in self.states for part in state.parts):
+            return False
+        checked = [self._check(state) for state in reversed(self.states)]  # what is inside of a unit before its run
+        return all(checked)
 
     @property
     def lines(self) -> list[str]:
@@ -115,14 +123,66 @@ class Prepared:
             self.take(translations)
         for state in self.states:
             state.settle()
+        for state in reversed(self.states):
+            self._check(state, last=True)
         chosen = self._alternatives(rank) if rank else {}
         written: list[tuple[Run, Written]] = []
-        by_run = {state.run: state for state in self.states}
-        text = _write(self.nodes, by_run, chosen, written, 0)
+        text = self._write(self.nodes, written, chosen)
         report = make_report(self.states, written, text)
         if self.known is not None:
             report["memory"] = self.known.record()
         return Rebuilt(text, report, count_lost(self.states, written))
+
+    def _check(self, state: RunState, last: bool = False) -> bool:
+        """Checks what a run becomes; returns False if it is to be translated once more, in a simpler way."""
+        if state.written is None:
+            text, written, problem = self._write_run(state, {})
+            if problem and not last and state.simplify():
+                return False
+            if problem:
+                state.problem, state.parts = problem, []
+                text, written = state.run.raw or state.run.source(0, len(state.run.text), state.run.tags), []
+            state.written = text, written
+        return True
+
+    def _write(self, nodes: Sequence[Node], written: list[tuple[Run, Written]], chosen: dict[Part, Target]) -> str:
+        """Returns nodes with their translations, and adds where the units are."""
+        out: list[str] = []
+        length = 0
+        for node in nodes:
+            if isinstance(node, str):
+                out.append(node)
+            else:
+                state = self.by_run[node]
+                text, places = state.written or ("", [])
+                if chosen and not state.problem:
+                    other, moved, problem = self._write_run(state, chosen)
+                    text, places = (text, places) if problem else (other, moved)
+                out.append(text)
+                written += [(run, place.moved(length)) for run, place in places]
+            length += len(out[-1])
+        return "".join(out)
+
+    def _write_run(self, state: RunState, chosen: dict[Part, Target]) -> tuple[str, list[tuple[Run, Written]], str]:
+        """Returns a run's translation, where its units are, and what is wrong with it."""
+        run = state.run
+        found = assemble(state, chosen)
+        writer = Writer(state, found)
+        inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
+        for unit in run.units if run.masks or run.tags else ():
+            if unit.inner:
+                inside[unit] = []
+                writer.inner[unit] = self._write(unit.inner, inside[unit], chosen)
+        flat = Writer(state, found)
+        flat.inner = writer.inner
+        text = writer.write(place_tags(state, found))
+        written: list[tuple[Run, Written]] = []
+        for place in writer.written:
+            written.append((run, place))
+            written += [(other, each.moved(place.start)) for other, each in inside.get(place.what, ())]
+        if lost := lost_units(run, writer.written):
+            return text, written, f"{lost[0]} would be lost"
+        return text, written, find_problem(run, text, flat.write(()) if run.tags else text)
 
     def translations(self) -> Iterator[tuple[str, Translation]]:
         """Yields the lines that were translated, with their translations."""
@@ -156,43 +216,6 @@ class Prepared:
         return chosen
 
 
-def _write(
-    nodes: Sequence[Node],
-    states: dict[Run, RunState],
-    chosen: dict[Part, Target],
-    written: list[tuple[Run, Written]],
-    base: int,
-) -> str:
-    out: list[str] = []
-    length = base
-    for node in nodes:
-        if isinstance(node, str):
-            out.append(node)
-        else:
-            out.append(_write_run(node, states, chosen, written, length))
-        length += len(out[-1])
-    return "".join(out)
-
-
-def _write_run(
-    run: Run, states: dict[Run, RunState], chosen: dict[Part, Target], written: list[tuple[Run, Written]], base: int
-) -> str:
-    state = states[run]
-    found = assemble(state, chosen)
-    writer = Writer(state, found, base)
-    inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-    for one in run.kept:
-        if one.inner:
-            inside[one] = []
-            writer.inner[one] = _write(one.inner, states, chosen, inside[one], 0)
-    writer.write(place_tags(state, found), 0, len(found.text))
-    for place in writer.written:
-        written.append((run, place))
-        for other, each in inside.get(place.what, ()):
-            written.append((other, replace(each, start=each.start + place.start, end=each.end + place.start)))
-    return "".join(writer.out)
-
-
 def prepare(text: str, options: TextOptions, source_language: str, longest: int, target_language: str = "") -> Prepared:
     """Returns the text as lines for a model. `longest`: characters of a sentence before it is cut further.
 
@@ -209,7 +232,7 @@ def prepare(text: str, options: TextOptions, source_language: str, longest: int,
         run = runs.pop(0)
         _mask_terms(run, options.glossary, source_language)
         states.append(RunState(run, options, source_language, target_language, longest))
-        runs += [node for one in run.kept for node in one.inner if isinstance(node, Run)]
+        runs += [node for one in run.units for node in one.inner if isinstance(node, Run)]
     return Prepared(nodes, states, known=match)
 
 
@@ -230,7 +253,7 @@ def _recall(node: Node, options: TextOptions) -> Node:
     if any(mask.inner or mask.raw != node.text[mask.start : mask.end] for mask in node.masks):
         return node
     match = options.known.exact(node.text)
-    return node if match is None else node.escape(match.fitted(node.text))
+    return node if match is None else node.form.write(match.fitted(node.text))
 
 
 def spoken_text(text: str, options: TextOptions) -> str:
@@ -261,7 +284,7 @@ def _mask_terms(run: Run, glossary: Glossary | None, language: str) -> None:
     taken = [(mask.start, mask.end) for mask in run.masks]
     for start, end, target, exact in glossary.find(run.text, language):
         if not any(begin < end and start < stop for begin, stop in taken):
-            run.masks.append(Mask(start, end, "term", run.escape(target), exact=exact))
+            run.masks.append(Mask(start, end, "term", run.form.write(target), exact=exact))
     run.masks.sort(key=lambda mask: mask.start)
 
 

@@ -1,12 +1,12 @@
 """Finds what must not change in plain text: links, addresses, numbers, placeholders, code, emoji."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import regex
 
 from dragoman.model.text.units import UNITS
 from dragoman.services.texts import icu
-from dragoman.services.texts.runs import Mask, Run
+from dragoman.services.texts.runs import Mask
 
 _DOMAINS = "com|org|net|edu|gov|int|info|io|dev|app|eu|de|at|ch|fr|es|it|nl|pl|uk|us|ru|cn|jp|br"
 _DIGITS = r"\p{Nd}+(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}+)*"
@@ -17,7 +17,8 @@ _KINDS = {
     rf"""|(?<![\w@.-])(?:www\.[^\s<>"]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"]*[\w/])?)""",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)",
-    "placeholder": r"\{\{[^{}\n]*\}\}|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%[^\n]*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
+    "placeholder": r"<%[^<>%\n]{0,500}%>|\{\{[^{}\n]*\}\}"
+    r"|\$\{[^{}\n]*\}|\$\([^()\n]*\)|\{%[^\n]*?%\}|#\{[^{}\n]*\}|%\{[^{}\n]*\}"
     r"|\{[^{}\s,;]{0,80}\}|\{\s?[\w.]+\s?(?:,\s?\w+\s?){1,2}\}"
     r"|%(?:\(\w+\)|\d+\$)?[#0+-]*(?:\d+|\*)?(?:\.\d+)?(?:hh?|ll?|[Lzjtq])?[diouxXeEfFgGcrsaA@](?![A-Za-z])"
     r"|%\w+%|%%|\$\w+\$|(?<![\w$])\$[A-Za-z_]\w*",
@@ -33,7 +34,7 @@ _KINDS = {
     "path": r"(?<![\w/.<])(?:~|\.{1,2})?(?:/[\w.@+-]+){2,}/?|(?<!\w)[A-Za-z]:\\[^\s\"<>|]*",
     "mention": r"(?<![\w@#/])[@#](?!\d+\b)\w[\w.-]*\w",
     "number": rf"(?<![\w])(?:[-+−±~≈]|[<>≤≥]=?\s?)?(?:\p{{Sc}}\s?)?(?:{_DIGITS})"
-    rf"(?:\s?(?:{UNITS})(?![\w])|\s?[%‰\p{{Sc}}]|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
+    rf"(?:\s?(?:{UNITS})(?![\w])|\s?[%‰\p{{Sc}}](?!\p{{Nd}})|\s?°\s?[CFK]?(?!\w)|[\w'’]*(?:[-.][\w]*\p{{Nd}}\w*)*)"
     r"|(?<![\w-])(?=[\p{L}_])[\w-]{1,40}?\p{Nd}[\w-]*(?:[.,:/]\p{Nd}[\w-]*)*",
     "symbol": r"[[\p{So}\p{Sm}\p{Co}]--[+<>=|~°]]+",
 }
@@ -49,10 +50,15 @@ def has_letter(text: str) -> bool:
     return LETTER.search(text) is not None
 
 
+def is_ordinary(text: str, start: int = 0, end: int | None = None) -> bool:
+    """Returns True for words, blanks and marks of sentences alone: there is nothing in them that must not change."""
+    return _ORDINARY.fullmatch(text, start, len(text) if end is None else end) is not None
+
+
 def find_masks(text: str, start: int = 0, end: int | None = None) -> Iterator[Mask]:
     """Yields what must not change in a plain text, in order."""
     end = len(text) if end is None else end
-    if _ORDINARY.fullmatch(text, start, end):
+    if is_ordinary(text, start, end):
         return
     place = start
     brace = text.find("{", start, end)
@@ -63,25 +69,12 @@ def find_masks(text: str, start: int = 0, end: int | None = None) -> Iterator[Ma
             tries += 1
             brace = text.find("{", brace + 1, end)
             continue
-        parts, close = message
-        close += brace
+        close = brace + message[1]
         yield from _plain_masks(text, place, brace)
-        yield Mask(brace, close, "message", text[brace:close], inner=[make_branch(*part) for part in parts])
+        yield Mask(brace, close, "message", text[brace:close])
         place = close
         brace = text.find("{", place, end)
     yield from _plain_masks(text, place, end)
-
-
-def make_branch(translatable: bool, text: str, escape: Callable[[str], str] | None = None) -> "str | Run":
-    """Returns a branch of a message as a run, in which # stands for the number."""
-    if not translatable or not has_letter(text):
-        return text
-    masks = list(find_masks(text))
-    taken = [(mask.start, mask.end) for mask in masks]
-    for place, sign in enumerate(text):
-        if sign == "#" and not any(begin <= place < end for begin, end in taken):
-            masks.append(Mask(place, place + 1, "count", "#"))
-    return Run(text, sorted(masks, key=lambda mask: mask.start), escape=escape or str)
 
 
 def _plain_masks(text: str, start: int, end: int) -> Iterator[Mask]:

@@ -1,15 +1,15 @@
 """The certificate of a translation: what became of everything that must not change. Plain values for JSON."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dragoman.services.texts.assembly import Written
 from dragoman.services.texts.glossary import article_before
 from dragoman.services.texts.parts import RunState
-from dragoman.services.texts.runs import Kept, Mask, Run, Tag
+from dragoman.services.texts.runs import Mask, Run, Tag, Unit
 
-JOINED = ("lost", "cut", "long", "loops", "untranslated")  # lists of texts
+JOINED = ("lost", "cut", "long", "loops", "untranslated", "returned")  # lists
 
 
 def merge_reports(first: Mapping[str, Any], second: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -40,12 +40,20 @@ def count_lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]
     return Counter(_kind(what) for what in _lost(states, written))
 
 
-def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Kept]:
-    times = Counter(one.what for _, one in written)
-    return [what for state in states for what in state.run.kept if times[what] != 1]
+def _lost(states: Sequence[RunState], written: Sequence[tuple[Run, Written]]) -> list[Unit]:
+    places: dict[Run, list[Written]] = defaultdict(list)
+    for run, place in written:
+        places[run].append(place)
+    return [unit for state in states if not state.problem for unit in lost_units(state.run, places[state.run])]
 
 
-def _kind(what: Kept) -> str:
+def lost_units(run: Run, written: Sequence[Written]) -> list[Unit]:
+    """Returns the units of a run that are not written exactly once."""
+    times = Counter(place.what for place in written)
+    return [unit for unit in run.units if times[unit] != 1]
+
+
+def _kind(what: Unit) -> str:
     if isinstance(what, Tag):
         return "tags"
     return {"term": "terms", "word": "words", "mark": "words"}.get(what.kind, "placeholders")
@@ -78,14 +86,17 @@ def make_report(states: Sequence[RunState], written: Sequence[tuple[Run, Written
             found["placeholders"].append({"text": what.raw, "kind": what.kind, **entry})
     parts = [part for state in states for part in state.parts]
     lost = _lost(states, written)
+    returned = [{"text": state.run.raw or state.run.text, "why": state.problem} for state in states if state.problem]
     limited = [text for state in states for text in state.limited]
     report: dict[str, Any] = {
-        "complete": not lost and not any(part.truncated for part in parts),
+        "complete": not (lost or returned or any(part.truncated or part.untranslated for part in parts)),
         "sentences": len(parts),
         **{name: entries for name, entries in found.items() if entries},
     }
     if lost:
         report["lost"] = [what.raw if isinstance(what, Mask) else what.opening for what in lost]
+    if returned:
+        report["returned"] = returned
     if limited:
         report["long"] = limited
     for name, flagged in (

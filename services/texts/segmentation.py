@@ -1,6 +1,8 @@
 """Where a run is cut: lines, cells, markers of lists and sentences. What lies between segments stays as it is."""
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import regex
 
@@ -37,12 +39,13 @@ _PAIRS = {
     "（": "）",
 }
 _CLOSERS = frozenset("".join(_PAIRS.values()))
+UNSEEN = "\u2063"  # stands for what is no part of a sentence
 WRAPPED = 50  # characters of a line that was probably broken to fit a width
 
 
 def find_segments(run: Run, options: TextOptions, language: str, longest: int) -> list[Span]:
     """Returns the parts of a run that are translated, one sentence each, in order."""
-    if not run.masks and len(run.text) <= longest and _SENTENCE.fullmatch(run.text):
+    if not run.masks and not run.borders and len(run.text) <= longest and _SENTENCE.fullmatch(run.text):
         return [(0, len(run.text))]  # most texts: all that follows would find the same
     shade = shadow(run)
     if options.split_sentences == "nonewlines" or not run.split_lines:
@@ -51,16 +54,27 @@ def find_segments(run: Run, options: TextOptions, language: str, longest: int) -
     else:
         chunks = _chunks(shade, joined=options.split_sentences != "newlines")
         flat = shade
+    apart = _apart(chunks, run.borders) if run.borders else chunks
+    seen = [at for at, sign in enumerate(flat) if sign != UNSEEN] if UNSEEN in flat else range(len(flat))
     found = []
-    for start, end in chunks:
-        text = flat[start:end].replace("\r", " ").replace("\n", " ")
-        place = start
+    for start, end in apart:
+        first, last = bisect_left(seen, start), bisect_left(seen, end)
+        text = "".join(flat[at] for at in seen[first:last]) if len(seen) < len(flat) else flat[start:end]
+        text = text.replace("\r", " ").replace("\n", " ")
+        place = first
         for piece in split(text, longest, language, sentences=options.split_sentences != "off"):
-            span = trim(run, shade, place, place + len(piece.text))
-            if span:
-                found.append(span)
+            if piece.text:
+                stop = place + len(piece.text)
+                span = trim(run, shade, seen[place], seen[stop - 1] + 1)
+                found += [span] if span else []
             place += len(piece.text) + len(piece.after)
     return found
+
+
+def _apart(chunks: Iterable[Span], borders: Sequence[int]) -> Iterator[Span]:
+    for start, end in chunks:
+        inside = borders[bisect_right(borders, start) : bisect_left(borders, end)]
+        yield from pairwise((start, *inside, end))
 
 
 def trim(run: Run, shade: str, start: int, end: int) -> Span | None:
@@ -124,7 +138,7 @@ def shadow(run: Run) -> str:
         body = first + run.text[mask.start + len(first) : mask.end]
         signs[mask.start : mask.end] = [sign if sign.isalnum() else "x" for sign in body]
         if mask.anchor:  # a tag is no word
-            signs[mask.start : mask.end] = "\u2063" * (mask.end - mask.start)
+            signs[mask.start : mask.end] = UNSEEN * (mask.end - mask.start)
     return "".join(signs)
 
 

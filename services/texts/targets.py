@@ -13,6 +13,7 @@ from dragoman.services.texts.stems import stem
 
 MARKS = ".,;:!?…\"'”’»)]"
 _MANY_STOPS, _MANY_STOPS_END = regex.compile(r"[.!?…]*[.!?]{2}|…"), regex.compile(r"[.!?…]+$")
+_PIECE = regex.compile(r"[^/\\|+:–—-]+")
 MOST_ENDING = 3  # letters of an ending
 
 
@@ -133,13 +134,20 @@ def _link(found: Target, line: Line, pairs: Sequence[tuple[Span, Span]]) -> None
     """Adds the links of words; a mask has none but its own."""
     exact = {place.mask: (place.start, place.end) for place in found.places}
     stood = [spot for _, _, spot in line.stood]
-    for right, left in pairs:
+    for right, left in (piece for pair in pairs for piece in _pieces(found.text, line.text, *pair)):
         if any(_meet(right, spot) for spot in exact.values()) or any(_meet(left, spot) for spot in stood):
             continue
         end = min(left[1], len(line.origin)) - 1
         found.links.append((right, (line.origin[left[0]], line.origin[end] + 1)))
     found.links += [(spot, (mask.start, mask.end)) for mask, spot in exact.items()]
     found.links.sort()
+
+
+def _pieces(text: str, source: str, right: Span, left: Span) -> list[tuple[Span, Span]]:
+    """Returns what belongs together in two words that a stroke or a hyphen divides in the same way."""
+    sources = [match.span() for match in _PIECE.finditer(source, *left)]
+    targets = [match.span() for match in _PIECE.finditer(text, *right)] if len(sources) > 1 else []
+    return list(zip(targets, sources, strict=True)) if targets and len(targets) == len(sources) else [(right, left)]
 
 
 def _place_term(found: Target, line: Line, mask: Mask, pairs: Sequence[tuple[Span, Span]], language: str) -> None:

@@ -4,7 +4,10 @@ Python's own parsers read it: they tell where each tag stands, which a tree of l
 quotes of attributes, entities). Nothing is expanded, nothing is fetched, and no depth makes them call themselves.
 """
 
-from collections.abc import Callable, Mapping
+import itertools
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import unescape
 from html.parser import HTMLParser
@@ -60,19 +63,19 @@ Child = Text | Loose | Element
 
 def source_of(child: Child) -> str:
     """Returns what was read as this part of the tree."""
-    out: list[str] = []
+    parts = ((one.opening if isinstance(one, Element) else getattr(one, "raw", one)) for one in walk(child))
+    return "".join(parts)
+
+
+def walk(child: Child) -> Iterator[Child | str]:
+    """Yields a part of a tree in the order of the document; an element's end tag as a string."""
     waiting: list[Child | str] = [child]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, str):
-            out.append(one)
-        elif isinstance(one, Element):
-            out.append(one.opening)
+        yield one
+        if isinstance(one, Element):
             waiting.append(one.closing)
             waiting += reversed(one.children)
-        else:
-            out.append(one.raw)
-    return "".join(out)
 
 
 class _Grower:
@@ -110,6 +113,39 @@ class _Grower:
             parent.children += [Loose(element.name, element.opening, element.attributes), *element.children]
 
 
+_OPENERS = re.compile(r"<!--|<%|<\?|\{\{|\{%")
+_CLOSERS = {"<!--": "-->", "<%": "%>", "<?": "?>", "{{": "}}", "{%": "%}"}
+LONGEST_BRACED = 500
+
+
+def find_templates(text: str) -> list[tuple[int, int]]:
+    """Returns where the parts of templates stand that the parser would take for markup."""
+    found, place, missing = [], 0, set()
+    for match in _OPENERS.finditer(text):
+        opener, start = match.group(), match.start()
+        if start < place or opener in missing:
+            continue
+        closer, braced = _CLOSERS[opener], opener[0] == "{"
+        end = text.find(closer, match.end(), match.end() + LONGEST_BRACED if braced else len(text)) + len(closer)
+        if end < len(closer):
+            if not braced:
+                missing.add(opener)
+        elif not braced or not {"<", ">"}.isdisjoint(text[start:end]):
+            place = end
+            if opener != "<!--":
+                found.append((start, end))
+    return found
+
+
+def _hide(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Returns the text in the same length, with these parts as characters of no meaning; lines stay."""
+    out, place = [], 0
+    for start, end in spans:
+        out += [text[place:start], *("\n" if sign == "\n" else "\ue000" for sign in text[start:end])]
+        place = end
+    return "".join([*out, text[place:]])
+
+
 class _HtmlReader(HTMLParser):
     """Feeds a grower; `raw` of an event reaches to where the next one begins."""
 
@@ -117,18 +153,20 @@ class _HtmlReader(HTMLParser):
         super().__init__(convert_charrefs=False)
         self.grower = _Grower("HTML", deepest)
         self.text = text
+        self.templates = find_templates(text)
         self.starts = [0]
         for place, sign in enumerate(text):
             if sign == "\n":
                 self.starts.append(place + 1)
         self.waiting: Callable[[str], None] | None = None
         self.since = 0
-        last = text.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
-        self.feed(text[:last])
+        hidden = _hide(text, self.templates)
+        last = hidden.rfind(">") + 1  # no tag ends after it: the parser would look for one again and again
+        self.feed(hidden[:last])
         self.close()
         self._next(last, None)
         if text[last:]:
-            self.grower.add(Text(unescape(text[last:]), text[last:]))
+            self._add_text(text[last:], unescape(text[last:]))
         self.grower.unwind(0)
 
     def _next(self, place: int, event: Callable[[str], None] | None) -> None:
@@ -142,9 +180,18 @@ class _HtmlReader(HTMLParser):
         line, column = self.getpos()
         self._next(min(len(self.text), self.starts[line - 1] + column), event)
 
-    def _add_text(self, raw: str) -> None:
-        if raw:
-            self.grower.add(Text(raw, raw))
+    def _add_text(self, raw: str, text: str | None = None) -> None:
+        """Adds the text that begins at `since`; the parts of templates in it are no text."""
+        place, end = self.since, self.since + len(raw)
+        first = bisect_left(self.templates, (place, 0))
+        inside = itertools.takewhile(lambda span: span[1] <= end, itertools.islice(self.templates, first, None))
+        for start, stop in inside:
+            if place < start:
+                self.grower.add(Text(self.text[place:start], self.text[place:start]))
+            self.grower.add(Loose("", self.text[start:stop]))
+            place, text = stop, None
+        if place < end:
+            self.grower.add(Text(self.text[place:end] if text is None else text, self.text[place:end]))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         def event(raw: str) -> None:
@@ -167,6 +214,8 @@ class _HtmlReader(HTMLParser):
         self._at(self._add_text)
 
     def handle_entityref(self, name: str) -> None:
+        if name == "nbsp":
+            self.grower.root.attributes = {"nbsp": None}
         self._at(lambda raw: self.grower.add(Text(unescape(raw), raw)))
 
     def handle_charref(self, name: str) -> None:

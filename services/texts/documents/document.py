@@ -24,6 +24,11 @@ class Document:
 
     passages: Sequence[Passage]
     write: Callable[[Sequence[str], str], bytes]
+    notes: Sequence[str] = ()  # what its owner has to be told
+
+    def __post_init__(self) -> None:
+        if not self.passages:
+            object.__setattr__(self, "notes", (*self.notes, "no text to translate was found in it"))
 
 
 class DocumentError(UserError):

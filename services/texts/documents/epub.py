@@ -16,7 +16,7 @@ ROOTFILE = "{urn:oasis:names:tc:opendocument:xmlns:container}rootfile"
 ITEM = "{http://www.idpf.org/2007/opf}item"
 TITLES = ("{http://purl.org/dc/elements/1.1/}title", "{http://purl.org/dc/elements/1.1/}description")
 NCX_TEXT = "{http://www.daisy.org/z3986/2005/ncx/}text"
-PAGE, NCX = "application/xhtml+xml", "application/x-dtbncx+xml"
+PAGES, NCX = ("application/xhtml+xml", "text/html", "text/x-oeb1-document"), "application/x-dtbncx+xml"
 
 
 def read_epub(content: bytes) -> Document:
@@ -34,18 +34,22 @@ def read_epub(content: bytes) -> Document:
     titles = list(trees[package].iter(*TITLES))
     pages: list[tuple[str, str]] = []  # a page's name and its byte order mark
     passages: list[Passage] = []
+    notes: list[str] = []
     for item in trees[package].iter(ITEM):
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))
-        if item.get("media-type") == PAGE and name not in (page for page, _ in pages):
+        kind = item.get("media-type")
+        if kind in (*PAGES, NCX) and name not in archive.names:
+            notes.append(f"{name} is in the book's manifest and not in the book")
+        elif kind in PAGES and name not in (page for page, _ in pages):
             mark, text = read_text(archive.read(name))
             pages.append((name, mark))
             passages.append(Passage(text, HTML))
-        elif item.get("media-type") == NCX and name not in trees:
+        elif kind == NCX and name not in trees:
             trees[name] = read_xml(archive.read(name), name)
             titles += trees[name].iter(NCX_TEXT)
     titles = [one for one in titles if has_letter(one.text or "")]
     passages += [Passage(one.text) for one in titles]
-    return Document(passages, partial(_write, archive, trees, pages, titles))
+    return Document(passages, partial(_write, archive, trees, pages, titles), notes)
 
 
 def _write(

@@ -1,18 +1,23 @@
 """OpenDocument texts: paragraphs and headings of the text, headers, footers, notes and comments."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
+
+from lxml import etree
 
 from dragoman.services.texts.documents.archive import Archive
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage
 from dragoman.services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
 from dragoman.services.texts.documents.xml import Node, clean, copy_empty, read_xml, write_xml
 
+MOST_BLANKS = 1000
 MIMETYPE = b"application/vnd.oasis.opendocument.text"
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 PARAGRAPHS = (f"{TEXT}p", f"{TEXT}h")
 AROUND = frozenset(TEXT + name for name in ("span", "a", "meta"))
 BORDERS = frozenset(TEXT + name for name in ("tab", "line-break"))
+BLANKS, COUNT = f"{TEXT}s", f"{TEXT}c"
 DELETED = f"{TEXT}tracked-changes"
 
 
@@ -44,26 +49,36 @@ def read_odt(content: bytes) -> Document:
 
 
 def _items(parent: Node) -> list[Inline]:
-    found: list[Inline] = [parent.text] if parent.text else []
+    found: list[Inline] = [_collapsed(parent.text)] if parent.text else []
     for child in parent:
         if child.tag in AROUND:
             found.append(Group(child, _items(child)))
+        elif child.tag == BLANKS:
+            found.append(" " * min(MOST_BLANKS, int(child.get(COUNT, "1") or 1)))
         else:
             found.append(Thing(child, child.tag in BORDERS))
         if child.tail:
-            found.append(child.tail)
+            found.append(_collapsed(child.tail))
     return found
 
 
+def _collapsed(text: str) -> str:
+    """Returns text as OpenDocument shows it: what follows a blank is none."""
+    return re.sub(r"(?<=\S)  +(?=\S)", " ", text)
+
+
 def _fill(element: Node, items: Sequence[Inline]) -> None:
-    """Puts items into an empty element."""
+    """Puts items into an empty element; blanks after the first become an element."""
     last: Node = None
     for item in items:
         if isinstance(item, str):
-            if last is None:
-                element.text = (element.text or "") + clean(item)
-            else:
-                last.tail = (last.tail or "") + clean(item)
+            for number, piece in enumerate(re.split(r"(?<=\S )( +)", clean(item))):
+                if number % 2:
+                    last = etree.SubElement(element, BLANKS, {COUNT: str(len(piece))})
+                elif last is None:
+                    element.text = (element.text or "") + piece
+                else:
+                    last.tail = (last.tail or "") + piece
             continue
         if isinstance(item, Group):
             last = copy_empty(item.what)

@@ -4,8 +4,9 @@ Neighbouring runs of one formatting are one; the formatting that most letters of
 """
 
 import copy
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,6 +16,10 @@ from dragoman.services.texts.documents.archive import Archive
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage
 from dragoman.services.texts.documents.inline import Group, Inline, Thing, holds_text, make_passage, rebuild
 from dragoman.services.texts.documents.xml import XML_SPACE, Node, children_of, clean, copy_empty, read_xml, write_xml
+
+STRICT_SPACES = b"http://purl.oclc.org/ooxml/"
+RELATIONS = "_rels/.rels"
+HYPHEN = "\u2011"
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Names:
     borders: frozenset[str] = frozenset()  # in a run or beside it
     dropped: frozenset[str] = frozenset()  # what only an editor needs: spelling marks, page breaks as last seen
     unseen: frozenset[str] = frozenset()  # attributes and elements of a formatting that nobody sees
+    hyphen: str = ""  # one at which no line breaks
     field_mark: str = ""  # begins and ends a field
     field_kind: str = ""  # its attribute
     preserve: bool = False  # blanks at a text's ends need xml:space
@@ -84,10 +90,11 @@ class _Reader:
         for child in list(children_of(run)):
             if child.tag == self.names.properties or child.tag in self.names.dropped:
                 continue
-            if child.tag != self.names.text:
+            if child.tag not in (self.names.text, self.names.hyphen):
                 found.append(Thing(RunPart(style, child), child.tag in self.names.borders))
                 continue
-            for number, piece in enumerate((child.text or "").split("\t")):
+            text = child.text or "" if child.tag == self.names.text else HYPHEN
+            for number, piece in enumerate(text.split("\t")):
                 if number:
                     found.append(Thing(RunPart(style, "\t"), border=True))
                 if not piece:
@@ -217,7 +224,7 @@ class _Writer:
             elif isinstance(item.what, RunPart) and isinstance(item.what.what, str):
                 found.append(self._run(item.what.what, item.what.style))
             elif isinstance(item.what, RunPart):
-                found.append(self._wrap(item.what.what, item.what.style))
+                found.append(self._wrap([item.what.what], item.what.style))
             elif isinstance(item.what, tuple):
                 found += self.write(item.what)
             else:
@@ -225,17 +232,22 @@ class _Writer:
         return found
 
     def _run(self, text: str, style: Format | None) -> Node:
-        element = etree.Element(self.names.text)
-        element.text = clean(text)
-        if self.names.preserve and text != text.strip():
-            element.set(XML_SPACE, "preserve")
-        return self._wrap(element, style)
+        elements: list[Node] = []
+        for number, piece in enumerate(text.split(HYPHEN) if self.names.hyphen else [text]):
+            if number:
+                elements.append(etree.Element(self.names.hyphen))
+            if piece:
+                elements.append(etree.Element(self.names.text))
+                elements[-1].text = clean(piece)
+                if self.names.preserve and piece != piece.strip():
+                    elements[-1].set(XML_SPACE, "preserve")
+        return self._wrap(elements, style)
 
-    def _wrap(self, element: Node, style: Format | None) -> Node:
+    def _wrap(self, elements: Sequence[Node], style: Format | None) -> Node:
         run = etree.Element(self.names.run)
         if style is not None and style.properties is not None:
             run.append(_copy(style.properties))
-        run.append(element)
+        run.extend(elements)
         return run
 
 
@@ -244,33 +256,53 @@ class _Paragraph:
     element: Node
     known: dict[int, Thing | Group]
     bases: dict[int, Format | None]
+    names: Names
 
 
-def read_office(content: bytes, names: Names, needed: str, is_text: Callable[[str], bool]) -> Document:
-    """Returns a document of Microsoft's formats; `is_text` tells which members hold paragraphs.
+def read_office(content: bytes, names: Names, strict: Names, main: str, member: re.Pattern[str]) -> Document:
+    """Returns a document of Microsoft's formats. `strict`: the names of its ISO variant; `main`: how its first part is
+    called, unless the relations of the archive say another name; `member`: which parts hold paragraphs.
 
     Raises:
         DocumentError: it is damaged, or not of this format.
     """
     archive = Archive(content)
-    if needed not in archive.names:
-        raise DocumentError(f"{needed} is missing in the zip archive: it is another kind of file")
+    first = _main_part(archive, main)
     passages: list[Passage] = []
     paragraphs: list[_Paragraph] = []
     trees: dict[str, Node] = {}
-    for name in filter(is_text, archive.names):
-        trees[name] = read_xml(archive.read(name), name)
-        for element in list(trees[name].iter(names.paragraph)):
+    for name in (name for name in archive.names if name == first or member.fullmatch(name)):
+        part = archive.read(name)
+        trees[name] = read_xml(part, name)
+        used = strict if STRICT_SPACES in part else names
+        for element in list(trees[name].iter(used.paragraph)):
             try:
                 bases: dict[int, Format | None] = {}
-                items = without(_Reader(names).items(element), bases)
+                items = without(_Reader(used).items(element), bases)
             except ValueError:  # a table of contents, which the program makes again
                 continue
             if holds_text(items):
                 passage, known = make_passage(items)
                 passages.append(passage)
-                paragraphs.append(_Paragraph(element, known, bases))
-    return Document(passages, partial(_write, archive, trees, passages, paragraphs, names))
+                paragraphs.append(_Paragraph(element, known, bases, used))
+    return Document(passages, partial(_write, archive, trees, passages, paragraphs))
+
+
+def _main_part(archive: Archive, main: str) -> str:
+    """Returns the name of the first part.
+
+    Raises:
+        DocumentError: there is none: it is another kind of file.
+    """
+    named = [name for name in archive.names if re.fullmatch(rf"{main}\d*\.xml", name)]
+    if RELATIONS in archive.names:
+        relations = read_xml(archive.read(RELATIONS), RELATIONS).getroot()
+        targets = [str(one.get("Target")) for one in relations if str(one.get("Type")).endswith("/officeDocument")]
+        folder = main.partition("/")[0]
+        named = [name for name in (target.lstrip("/") for target in targets) if name.startswith(folder)] or named
+    if not named or named[0] not in archive.names:
+        raise DocumentError(f"{main}.xml is missing in the zip archive: it is another kind of file")
+    return named[0]
 
 
 def _write(
@@ -278,7 +310,6 @@ def _write(
     trees: dict[str, Node],
     passages: Sequence[Passage],
     paragraphs: Sequence[_Paragraph],
-    names: Names,
     texts: Sequence[str],
     _language: str,
 ) -> bytes:
@@ -286,6 +317,7 @@ def _write(
         items = None if text == passage.text else rebuild(text, paragraph.known)
         if items is None:
             continue
+        names = paragraph.names
         new = _Writer(names, paragraph.bases).write(items, paragraph.bases[0])
         element = paragraph.element
         first = [one for one in element if one.tag in names.first]

@@ -1,5 +1,9 @@
 """gettext's catalogues: messages without a translation get one."""
 
+import gettext
+import io
+import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -8,6 +12,9 @@ import polib
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
 from dragoman.services.texts.protected import has_letter
 
+SOME_NUMBERS = 1000  # that tell which form is of which
+_CODE = re.compile(r"%(?:\(\w+\)|\d+\$)?[#0+ -]*\d*(?:\.\d+)?[hlLqjzt]*[a-zA-Z]|\{\w*\}")
+
 
 def read_po(content: bytes) -> Document:
     """Returns the messages of a catalogue that wait for a translation; fuzzy ones have one.
@@ -15,7 +22,13 @@ def read_po(content: bytes) -> Document:
     Raises:
         DocumentError: it cannot be read.
     """
-    mark, text = read_text(content)
+    charset = re.search(rb"charset=([\w.-]{1,40})", content)
+    try:
+        mark, text = "", content.decode(charset[1].decode()) if charset else ""
+    except (LookupError, UnicodeDecodeError):  # the CHARSET of a template
+        text = ""
+    if not text or (charset and charset[1].upper() == b"UTF-8") or content.isascii():
+        mark, text = read_text(content)
     if not text.strip():
         raise DocumentError("an empty file")
     try:
@@ -39,16 +52,50 @@ def _write(
     catalogue: polib.POFile, entries: Sequence[polib.POEntry], mark: str, texts: Sequence[str], language: str
 ) -> bytes:
     given = iter(texts)
+    singular = _singular_forms(catalogue.metadata.get("Plural-Forms", ""))
     for one in entries:
         first = _as_source(one.msgid, next(given))
         if one.msgid_plural:
             more = _as_source(one.msgid_plural, next(given))
-            one.msgstr_plural = {number: first if not number else more for number in one.msgstr_plural or (0, 1)}
+            counted = _codes(one.msgid) == _codes(one.msgid_plural)  # it has the number too
+            one.msgstr_plural = {
+                form: first if only or (at_one and counted) else more for form, at_one, only in singular
+            }
         else:
             one.msgstr = first
     if language and "Language" in catalogue.metadata and not catalogue.metadata["Language"]:
         catalogue.metadata["Language"] = language.replace("-", "_")
+    kind = catalogue.metadata.get("Content-Type", "")
+    if kind:
+        catalogue.metadata["Content-Type"] = re.sub(r"charset=[^\s;]*", "charset=UTF-8", kind)
     return (mark + str(catalogue) + "\n").encode()
+
+
+def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
+    """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone.
+
+    Raises:
+        DocumentError: the header's expression cannot be read.
+    """
+    found = re.fullmatch(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500});?\s*", header)
+    if found is None:
+        return [(0, True, True), (1, False, False)]
+    count = int(found[1])
+    probe = polib.POFile()
+    probe.metadata = {"Content-Type": "text/plain; charset=UTF-8", "Plural-Forms": header}
+    numbers = {form: str(form) for form in range(count)}
+    probe.append(polib.POEntry(msgid="one", msgid_plural="many", msgstr_plural=numbers))
+    try:
+        rule = gettext.GNUTranslations(io.BytesIO(probe.to_binary()))
+        forms = [rule.ngettext("one", "many", number) for number in range(SOME_NUMBERS)]
+    except (ValueError, ArithmeticError, RecursionError) as problem:
+        raise DocumentError(f"gettext: Plural-Forms: {header!r} cannot be read ({problem})") from None
+    first = forms[1]
+    return [(form, text == first, text == first and forms.count(text) == 1) for form, text in numbers.items()]
+
+
+def _codes(text: str) -> Counter[str]:
+    return Counter(_CODE.findall(text))
 
 
 def _as_source(source: str, text: str) -> str:

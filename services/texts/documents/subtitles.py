@@ -1,18 +1,27 @@
 """Subtitles, .srt and .vtt: the lines under a time. Numbers, times, settings, styles and notes stay as they are.
 
 The libraries for subtitles write them anew, without the settings and notes of WebVTT: here the lines themselves stay.
+A line of times begins a subtitle wherever it stands, as players read it, with a number alone on the line before.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
+from html import escape, unescape
 
 from dragoman.services.texts.documents.document import Document, DocumentError, Passage, read_text
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 
-TIME = re.compile(r"[ \t]*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}[ \t]*-->[ \t]*(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3}.*")
-MARKED = re.compile(r"<[/a-zA-Z]|&[a-zA-Z#]")
+_CLOCK = r"(?:\d+:)?\d{1,2}:\d{2}(?:[,.]\d{1,3})?"
+TIME = re.compile(rf"[ \t]*{_CLOCK}[ \t]*-->[ \t]*{_CLOCK}(?:[ \t].*)?")
+NUMBER = re.compile(r"[ \t]*\d+[ \t]*")
+BROKEN = re.compile(r"[ \t]*\d+:\d[\d:.,]{0,20}[ \t]*-->")
+MARKED = re.compile(r"</?[a-zA-Z]|<\d")
+_TAG = re.compile(r"</?[a-zA-Z][^<>]{0,500}>|<\d[\d:.]{1,20}>")
+_CLASS = re.compile(r"<(\w{1,4})(\.[^\s<>\"]{1,80})")  # of WebVTT
+_WRITTEN_CLASS = re.compile(r'<(\w{1,4}) class="(\.[^\s<>"]{1,80})"')
+INLINE = ("c", "v", "lang")
 
 
 def read_subtitles(content: bytes, start: str = "") -> Document:
@@ -25,53 +34,64 @@ def read_subtitles(content: bytes, start: str = "") -> Document:
     if not text.startswith(start):
         raise DocumentError(f"it does not begin with {start}")
     lines = text.splitlines(keepends=True)
-    if not any(map(TIME.fullmatch, map(str.rstrip, lines))):
+    times = [number for number, line in enumerate(lines) if TIME.fullmatch(line.rstrip())]
+    if not times:
         raise DocumentError("no line with times, such as 00:00:01,000 --> 00:00:04,000")
-    pieces: list[str | list[str]] = []  # lines as they are, and those of a text
-    shown = False
-    for line in lines:
-        blank = not line.strip()
-        if shown and not blank:
-            if not isinstance(pieces[-1], list):
-                pieces.append([])
-            last = pieces[-1]
-            assert isinstance(last, list)
-            last.append(line)
-        else:
-            pieces.append(line)
-        shown = not blank and (shown or TIME.fullmatch(line.rstrip()) is not None)
-    spoken = [one for one in pieces if isinstance(one, list) and has_letter("".join(one))]
-    passages = [_passage("".join(one)) for one in spoken]
-    return Document(passages, partial(_write, mark, pieces, spoken, passages))
+    for number, line in enumerate(lines, 1):
+        if BROKEN.match(line) and not TIME.fullmatch(line.rstrip()):
+            raise DocumentError(f"line {number}: {line.strip()!r} is no line of times that can be read")
+    pieces: list[str | list[str]] = ["".join(lines[: times[0] + 1])]  # lines as they are, and those of a text
+    for time, following in zip(times, [*times[1:], None], strict=True):
+        end = len(lines) if following is None else following
+        if following is not None and end - 1 > time and NUMBER.fullmatch(lines[end - 1].rstrip("\r\n")):
+            end -= 1
+        text_end = _end_of_text(lines, time + 1, end, bool(start))
+        spoken = lines[time + 1 : text_end]
+        rest = "".join(lines[text_end : end if following is None else following + 1])
+        pieces += [spoken, rest] if has_letter("".join(spoken)) else ["".join(spoken) + rest]
+    passages = [_passage("".join(piece), bool(start)) for piece in pieces if isinstance(piece, list)]
+    return Document(passages, partial(_write, mark, pieces, bool(start)))
 
 
-def _passage(text: str) -> Passage:
+def _end_of_text(lines: Sequence[str], begin: int, end: int, web: bool) -> int:
+    """Returns where a subtitle's text ends: before the blank lines at its end; in WebVTT at the first blank line."""
+    if web:
+        return next((at for at in range(begin, end) if not lines[at].strip()), end)
+    while end > begin and not lines[end - 1].strip():
+        end -= 1
+    return end
+
+
+def _passage(text: str, web: bool) -> Passage:
     text = text.rstrip("\r\n").replace("\r\n", "\n")
-    if MARKED.search(text):
-        return Passage(text.replace("\n", "<br/>"), TextOptions(format="html"))
-    return Passage(text)
+    if not MARKED.search(text) and not (web and "&" in text):
+        return Passage(text)
+    out, place = [], 0
+    for match in _TAG.finditer(text):
+        between = text[place : match.start()]
+        out.append(between if web else escape(between, quote=False))
+        tag = match.group()
+        out.append(f"<x-t>{tag[1:-1]}</x-t>" if tag[1].isdigit() else _CLASS.sub(r'<\1 class="\2"', tag))
+        place = match.end()
+    out.append(text[place:] if web else escape(text[place:], quote=False))
+    options = TextOptions(format="html", ignore_tags=("x-t",), non_splitting_tags=INLINE)
+    return Passage("".join(out).replace("\n", "<br/>"), options)
 
 
-def _write(
-    mark: str,
-    pieces: Sequence[str | list[str]],
-    spoken: Sequence[list[str]],
-    passages: Sequence[Passage],
-    texts: Sequence[str],
-    _language: str,
-) -> bytes:
-    new = {id(lines): (passage, text) for lines, passage, text in zip(spoken, passages, texts, strict=True)}
-    out = [mark]
+def _write(mark: str, pieces: Sequence[str | list[str]], web: bool, texts: Sequence[str], _language: str) -> bytes:
+    given, out = iter(texts), [mark]
     for piece in pieces:
-        if isinstance(piece, str) or id(piece) not in new:
-            out += [piece] if isinstance(piece, str) else piece
+        if isinstance(piece, str):
+            out.append(piece)
             continue
-        passage, text = new[id(piece)]
-        whole = "".join(piece)
-        stop = "\r\n" if "\r\n" in whole else "\n"
+        whole, text = "".join(piece), next(given)
+        passage = _passage(whole, web)
         if passage.options.format == "html":
-            text = text.replace("<br/>", "\n")
-        rows = [row for row in text.split("\n") if row.strip()]  # a blank line would end the subtitle
+            text = re.sub(r"<x-t>([\d:.]*)</x-t>", r"<\1>", text.replace("<br/>", "\n"))
+            text = _WRITTEN_CLASS.sub(r"<\1\2", text)
+            text = text if web else unescape(text)
+        stop = "\r\n" if "\r\n" in whole else "\n"
+        rows = [row for row in text.split("\n") if row.strip() or not web]  # a blank line would end the subtitle
         out.append(stop.join(rows).replace("-->", "->") + whole[len(whole.rstrip("\r\n")) :])
     return "".join(out).encode()
 

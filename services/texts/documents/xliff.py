@@ -30,19 +30,25 @@ def read_xliff(content: bytes) -> Document:
         raise DocumentError("it is no XLIFF 1.2 or 2.0: its root element is another one")
     space = f"{{{root.namespace}}}" if root.namespace else ""
     segments = [one for one in _segments(tree, space) if has_letter("".join(one.find(f"{space}source").itertext()))]
-    passages = [Passage(_inner(one.find(f"{space}source")), OPTIONS) for one in segments]
+    passages = [Passage(_inner(_source_of(one, space)), OPTIONS) for one in segments]
     return Document(passages, partial(_write, tree, space, segments))
 
 
 def _segments(tree: Node, space: str) -> Iterator[Node]:
     for one in tree.iter(f"{space}trans-unit", f"{space}segment"):
-        closed = (above.get("translate") == "no" for above in (one, *one.iterancestors()))
-        if one.find(f"{space}source") is None or any(closed):
+        said = (above.get("translate") for above in (one, *one.iterancestors()))
+        if one.find(f"{space}source") is None or next(filter(None, said), "yes") == "no":
             continue
         target = one.find(f"{space}target")
         state = one.get("state") if target is None else target.get("state", one.get("state"))
         if target is None or not "".join(target.itertext()).strip() or state in UNDONE:
             yield one
+
+
+def _source_of(segment: Node, space: str) -> Node:
+    """Returns what is translated: the source as an editor has marked its sentences, if it has."""
+    marked = segment.find(f"{space}seg-source")
+    return segment.find(f"{space}source") if marked is None else marked
 
 
 def _inner(element: Node) -> str:
@@ -69,8 +75,10 @@ def _write(tree: Node, space: str, segments: Sequence[Node], texts: Sequence[str
         parser = etree.XMLParser(resolve_entities=False, no_network=True)
         try:
             new = etree.fromstring(f"<target{names}>{clean(text)}</target>", parser)
-        except etree.XMLSyntaxError:
-            continue
+        except etree.XMLSyntaxError as problem:
+            raise DocumentError(f"XLIFF: a translation is no XML ({problem})") from None
+        if segment.get("state") in UNDONE:
+            segment.set("state", "translated")
         if old is None:
             before = segment.find(f"{space}seg-source")
             before = source if before is None else before

@@ -1,0 +1,323 @@
+"""What is one word with the inline units beside it, and where no sentence goes on.
+
+`m<sup>2</sup>` is one word, the mark of a note belongs to the word before it, a plural holds the tags of its branches,
+and elements side by side (menus, badges) are apart, as a browser shows them.
+"""
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import regex
+
+from dragoman.model.text.units import UNITS
+from dragoman.services.texts import icu
+from dragoman.services.texts.protected import find_masks, has_letter, is_ordinary
+from dragoman.services.texts.runs import Mask, Node, Run, Span, Tag, Unit, nested
+
+RAISED = frozenset(("sup", "sub"))
+COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copied with it
+APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
+KEYS = frozenset(("code", "kbd", "samp", "var"))
+UNBROKEN = frozenset(("url", "email", "path"))  # they may hold elements without text
+_WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
+_REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
+_NATURAL = regex.compile(r"\p{L}(?:\p{Ll}|\p{Lo}|\p{M}){2,}+$")  # no formula, no unit
+_UNIT = regex.compile(rf"(?<![\w])(?:{UNITS})$")
+_OPENERS = "([{\"'“‘«„¿¡"
+_JOINTS = regex.compile(r"[+/:.@&_~-]{1,2}")
+
+
+def bind(run: Run, counts: bool = False) -> Run:
+    """Returns the run with all its units, none of which begins or ends inside of another one or of a word.
+
+    `counts`: a # stands for a number, as in a plural's branch.
+    """
+    markup = run.form.kind in ("html", "xml")
+    if not (run.masks or run.tags or counts) and is_ordinary(run.text):
+        return run
+    if not markup:
+        _pair(run)
+    _take_references(run)
+    run.borders = _borders(run)
+    edges = itertools.pairwise((0, *run.borders, len(run.text)))
+    found = (mask for edge in edges for mask in find_masks(run.text, *edge))
+    if markup:
+        found = (mask for mask in found if mask.kind not in ("tag", "element", "entity"))
+    _merge(run, found)
+    if counts:
+        _merge(run, (Mask(at, at + 1, "count", "#") for at, sign in enumerate(run.text) if sign == "#"))
+    _glue(run)
+    return run
+
+
+def _merge(run: Run, found: Iterable[Mask]) -> None:
+    """Adds what plain text has to the units of the reader; a message takes those that stand in it."""
+    units, kept, gone = deque(run.masks), list[Mask](), set[int]()
+    for mask in found:
+        if kept and mask.start < kept[-1].end:
+            continue
+        while units and units[0].end <= mask.start:
+            kept.append(units.popleft())
+        inside = []
+        while units and units[0].start < mask.end:
+            inside.append(units.popleft())
+        if mask.kind == "message":
+            gone |= set(map(id, _fill(run, mask, inside)))
+        elif inside and (mask.kind not in UNBROKEN or inside[-1].end > mask.end):
+            kept += inside
+            continue
+        elif inside:
+            mask.raw = Run(run.text, inside, form=run.form).source(mask.start, mask.end, ())
+        else:
+            mask.raw = run.form.write(mask.raw)
+        kept.append(mask)
+    run.masks = [*kept, *units]
+    run.tags = [tag for tag in run.tags if id(tag) not in gone] if gone else run.tags
+
+
+def _fill(run: Run, message: Mask, masks: Sequence[Mask]) -> list[Tag]:
+    """Gives a message its branches, with the units in them; one whose syntax a unit divides stays as it is.
+
+    Returns the tags that are a part of the message.
+    """
+    tags = _tags_in(run, message.start, message.end)
+    within = Run(run.text, list(masks), tags, run.form)
+    message.raw = within.source(message.start, message.end, tags)
+    parsed = icu.read_message(run.text[message.start : message.end], 0)
+    nodes: list[Node] = []
+    place, taken = message.start, 0
+    for translatable, text in parsed[0] if parsed else ():
+        end = place + len(text)
+        own = [tag for tag in tags if place <= tag.start and tag.end <= end] if translatable else []
+        inner = within.inside(place, end) if translatable else []
+        taken += len(own) + len(inner)
+        if translatable and has_letter(text):
+            within_branch = [replace(mask, start=mask.start - place, end=mask.end - place) for mask in inner]
+            around = [replace(tag, start=tag.start - place, end=tag.end - place) for tag in own]
+            nodes.append(bind(Run(text, within_branch, nested(around), run.form, run.split_lines), counts=True))
+        else:
+            nodes.append(within.source(place, end, own))
+        place = end
+    if taken == len(tags) + len(masks):
+        message.inner = nodes
+    return tags
+
+
+def _tags_in(run: Run, start: int, end: int) -> list[Tag]:
+    """Returns the tags that lie in a part of the text."""
+    first = bisect_left(run.tags, start, key=lambda tag: tag.start)
+    beginning = itertools.takewhile(lambda tag: tag.start <= end, itertools.islice(run.tags, first, None))
+    return [tag for tag in beginning if tag.end <= end]
+
+
+def _take_references(run: Run) -> None:
+    """Makes the mark of a note behind a word or a stop a unit that is no word."""
+    found: dict[Span, list[Tag]] = defaultdict(list)
+    for tag in run.tags:
+        if tag.end - tag.start <= 6 and _REFERENCE.fullmatch(run.text, tag.start, tag.end):
+            found[tag.start, tag.end].append(tag)
+    gone: set[int] = set()
+    closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
+    for (start, end), tags in found.items():
+        if start in closed and not any(tag.name in RAISED for tag in tags):  # a badge
+            continue
+        before, after = run.text[max(0, start - 40) : start], run.text[end : end + 1]
+        word = _NATURAL.search(before) is not None and _UNIT.search(before) is None
+        stop = before[-1:] in tuple(".,;:!?…\"'”’»)") and not before[-2:-1].isdigit()
+        if (word or stop) and not after.isalnum() and not run.inside(start, end):
+            run.masks.append(Mask(start, end, "reference", run.source(start, end, tags), anchor=True))
+            gone |= set(map(id, tags))
+    if gone:
+        run.tags = [tag for tag in run.tags if id(tag) not in gone]
+        run.masks.sort(key=lambda mask: mask.start)
+
+
+def _borders(run: Run) -> list[int]:
+    """Returns where elements stand side by side without a blank, as two texts."""
+    if run.form.kind not in ("html", "markdown"):
+        return []
+    starts, ends = defaultdict[int, set[str]](set), defaultdict[int, set[str]](set)
+    for tag in run.tags:
+        if tag.start < tag.end:
+            starts[tag.start].add(tag.name)
+            ends[tag.end].add(tag.name)
+    text = run.text
+    found = {
+        mask.start
+        for mask in run.masks
+        if mask.raw.startswith("<input") and _WORD.search(text[mask.start - 1 : mask.start])
+    }
+    for place in starts.keys() | ends.keys():
+        if _divides(text[max(0, place - 2) : place], text[place : place + 2], ends[place], starts[place]):
+            found.add(place)
+    return sorted(found - {0, len(text)})
+
+
+def _divides(left: str, right: str, closed: set[str], opened: set[str]) -> bool:
+    """Returns True if elements that end and begin between two characters are two texts."""
+    one, other = left[-1:], right[:1]
+    if not one or one.isspace() or not other.isalnum() or (closed | opened) & RAISED:
+        return False
+    if not (closed and opened):
+        return left.isalpha() and right.isalpha() and len(left + right) == 4 and one.islower() and other.isupper()
+    if one.isalpha() and (other.islower() or (not other.isupper() and other.isalpha())):
+        return bool(closed & APART and opened & APART)
+    return not (one in _OPENERS or (other.isdigit() and not one.isalpha()))
+
+
+def _glue(run: Run) -> None:
+    """Makes one unit of a word that tags divide, or puts these around all of it."""
+    edges = {place for tag in run.tags for place in (tag.start, tag.end)} - set(run.borders)
+    if not edges and not run.masks:
+        return
+    at: dict[int, list[Tag]] = defaultdict(list)
+    for tag in run.tags:
+        at[tag.start].append(tag)
+        at[tag.end].append(tag)
+    ordered, gone, masks = sorted(edges), set[int](), set[int]()
+    glued: list[Mask] = []
+    for start, end, inside in _words(run):
+        first = bisect_right(ordered, start)
+        tags = {id(tag): tag for place in itertools.takewhile(end.__gt__, ordered[first:]) for tag in at[place]}
+        keys = len(inside) > 1 or any(_is_key(mask) and (mask.start, mask.end) != (start, end) for mask in inside)
+        if not tags and not keys:
+            continue
+        whole = all(start <= tag.start and tag.end <= end for tag in tags.values())
+        copied = keys or bool(inside) or any(map(str.isdigit, run.text[start:end]))
+        copied = copied or any(tag.name in COPIED for tag in tags.values())
+        if whole and copied:
+            held = run.inside(start, end)
+            units = [mask for mask in held if _holds_none(ordered, mask.start, mask.end)]
+            within = [tag for tag in _tags_in(run, start, end) if id(tag) in tags]
+            glued.append(Mask(start, end, "glued", Run(run.text, units, form=run.form).source(start, end, within)))
+            gone |= tags.keys()
+            masks |= set(map(id, held))
+            continue
+        for tag in tags.values():
+            if (tag.start, tag.end) != (start, start + 1):  # a first letter stays one
+                tag.start = start if start < tag.start < end else tag.start
+                tag.end = end if start < tag.end < end else tag.end
+    run.tags = nested(tag for tag in run.tags if id(tag) not in gone)
+    kept = (mask for mask in run.masks if id(mask) not in masks)
+    run.masks = sorted((*kept, *glued), key=lambda mask: mask.start)
+
+
+def _holds_none(edges: Sequence[int], start: int, end: int) -> bool:
+    return bisect_right(edges, start) == bisect_left(edges, end)
+
+
+def _is_key(mask: Mask) -> bool:
+    return mask.kind == "code" and not mask.anchor
+
+
+def _words(run: Run) -> list[tuple[int, int, list[Mask]]]:
+    """Returns the words of a run, with the masks that are a part of each."""
+    edges = itertools.pairwise((0, *run.borders, len(run.text)))
+    spans: list[tuple[int, int, Mask | None]]
+    spans = [(*match.span(), None) for edge in edges for match in _WORD.finditer(run.text, *edge)]
+    spans += [(mask.start, mask.end, mask) for mask in run.masks if not mask.anchor]
+    spans.sort(key=lambda span: span[:2])
+    borders = set(run.borders)
+    anchors = {mask.start for mask in run.masks if mask.anchor}
+    found: list[tuple[int, int, list[Mask]]] = []
+    for start, end, mask in spans:
+        if mask is None and start in anchors:  # the mark of a note is a digit
+            continue
+        last = found[-1] if found else None
+        joined = last is not None and (
+            start < last[1]
+            or (start == last[1] and start not in borders and (_touch(mask) or any(map(_touch, last[2]))))
+            or (
+                mask is not None
+                and bool(last[2])
+                and (_is_key(mask) and _is_key(last[2][-1]))
+                and _JOINTS.fullmatch(run.text, last[1], start) is not None
+            )
+        )
+        if last is not None and joined:
+            found[-1] = last[0], max(last[1], end), [*last[2], *([mask] if mask else [])]
+        else:
+            found.append((start, end, [mask] if mask else []))
+    return found
+
+
+def _touch(mask: Mask | None) -> bool:
+    """Returns True for what makes one word with what touches it."""
+    return mask is not None and _is_key(mask)
+
+
+def _pair(run: Run) -> None:
+    """Makes tags that stand in a text as characters (masks of the kind `tag`) units around their words."""
+    if run.form.kind == "text":
+        run.masks = [mask for mask in find_masks(run.text) if mask.kind == "tag"] if "<" in run.text else []
+    pairs = _pairs(run)
+    codes: list[Mask] = []
+    for first, last in sorted(pairs, key=lambda pair: pair[0].start) if run.form.kind == "markdown" else ():
+        if _name(first) in KEYS and (not codes or codes[-1].end <= first.start):
+            raw = run.source(first.start, last.end, _tags_in(run, first.start, last.end))
+            codes.append(Mask(first.start, last.end, "code", raw))
+    if codes:
+        begins = [code.start for code in codes]
+
+        def outside(unit: Unit) -> bool:
+            before = bisect_right(begins, unit.start)
+            return not before or codes[before - 1].end <= unit.start
+
+        pairs = [pair for pair in pairs if outside(pair[0])]
+        run.tags = [tag for tag in run.tags if outside(tag)]
+        run.masks = sorted((*filter(outside, run.masks), *codes), key=lambda mask: mask.start)
+    removed = {id(mask) for pair in pairs for mask in pair}
+    gone = sorted((mask.start, mask.end) for pair in pairs for mask in pair)
+    ends = [end for _, end in gone]
+    lengths = [0, *itertools.accumulate(end - start for start, end in gone)]
+
+    def move(place: int) -> int:
+        return place - lengths[bisect_right(ends, place)]  # nothing that is left begins or ends inside of a tag
+
+    for tag in run.tags:
+        tag.start, tag.end = move(tag.start), move(tag.end)
+    run.tags = nested((*run.tags, *(Tag(move(a.end), move(b.start), a.raw, b.raw) for a, b in pairs)))
+    run.masks = [mask for mask in run.masks if id(mask) not in removed] if run.form.kind != "text" else []
+    for mask in run.masks:
+        mask.start, mask.end = move(mask.start), move(mask.end)
+    kept, place = [], 0
+    for start, end in gone:
+        kept.append(run.text[place:start])
+        place = end
+    run.text = "".join([*kept, run.text[place:]])
+
+
+def _pairs(run: Run) -> list[tuple[Mask, Mask]]:
+    """Returns the tags that belong together, none of which begins in one tag of the run and ends in another."""
+    found: list[tuple[Mask, Mask]] = []
+    waiting: list[tuple[Mask, int]] = []
+    names: Counter[str] = Counter()  # of those: most tags that end nothing need no search
+    tags, around = deque(run.tags), list[Tag]()
+    for mask in run.masks:
+        if mask.kind != "tag" or mask.raw.startswith("<!"):
+            continue
+        while tags and tags[0].start <= mask.start:
+            around.append(tags.popleft())
+        while around and around[-1].end <= mask.start:
+            around.pop()
+        outer = id(around[-1]) if around else 0
+        if not mask.raw.startswith("</"):
+            waiting.append((mask, outer))
+            names[_name(mask)] += 1
+        elif names[_name(mask)]:
+            first, same = waiting.pop()
+            names[_name(first)] -= 1
+            while _name(first) != _name(mask):
+                first, same = waiting.pop()
+                names[_name(first)] -= 1
+            if same == outer:
+                found.append((first, mask))
+    return found
+
+
+def _name(tag: Mask) -> str:
+    words = tag.raw.strip("</>").split()
+    return words[0].lower() if words else ""

@@ -1,0 +1,122 @@
+"""What holds for every answer: it is read again, and has what its source has, each once and in a valid nesting."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from markdown_it.token import Token
+
+from dragoman.model.errors import UserError
+from dragoman.services.texts.binding import bind
+from dragoman.services.texts.markdown import read_inline
+from dragoman.services.texts.markup import ATTRIBUTES, DEEPEST
+from dragoman.services.texts.runs import Form, Run, edges
+from dragoman.services.texts.trees import Element, Loose, Text, read_html_tree, read_xml_tree, walk
+
+TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
+_MARKS = frozenset("*_[]<>&`~\\!#|")  # with which Markdown is written
+
+
+class Shape(NamedTuple):
+    """The units of a written run, those of them with nothing inside, and the text that a reader sees."""
+
+    units: Counter[str]
+    empty: Counter[str]
+    text: str
+
+
+Event = tuple[str, str]  # open, close, unit, text; and which
+
+
+def find_problem(run: Run, text: str, flat: str) -> str:
+    """Returns what is wrong with the translation of a run: a few words; empty if nothing is. `flat`: without tags."""
+    kind = run.form.kind
+    if kind == "attribute" or not (run.tags or (kind == "markdown" and not _MARKS.isdisjoint(text))):
+        return ""
+    before = read_shape(run.form, run.raw or run.source(0, len(run.text), run.tags), run.tokens)
+    try:
+        after, plain = read_shape(run.form, text), read_shape(run.form, flat)
+    except UserError:
+        return "its markup could not be read"
+    if after.units != before.units:
+        return "its tags would be others"
+    if after.empty - before.empty:
+        return "an element would be empty"
+    return "" if Counter(after.text) == Counter(plain.text) else "text would stand twice or be lost"
+
+
+def read_shape(form: Form, raw: str, tokens: Sequence[Token] = ()) -> Shape:
+    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it.
+
+    Raises:
+        UserError: its markup cannot be read.
+    """
+    units, empty = Counter[str](), Counter[str]()
+    text: list[str] = []
+    waiting: list[tuple[str, int]] = []
+    filled = 0
+    for event, what in _read_markdown(tokens) if tokens else _EVENTS[form.kind](raw):
+        if event == "open":
+            waiting.append((what, filled))
+        elif event == "close":
+            opening, before = waiting.pop()
+            units[opening + what] += 1
+            empty[opening] += filled == before
+        elif event == "unit":
+            units[what] += 1
+            filled += 1
+        elif what.strip():
+            text += what.split()
+            filled += 1
+    return Shape(units, empty, "".join(text))
+
+
+def _read_tree(root: Element) -> Iterable[Event]:
+    for one in walk(root):
+        if one is root or one == "":
+            continue
+        if isinstance(one, Element):
+            yield "open", _key(one, one.opening)
+        elif isinstance(one, Loose):
+            yield "unit", _key(one, one.raw)
+        elif isinstance(one, Text):
+            yield "text", one.text
+        else:
+            yield "close", one
+
+
+def _key(one: Element | Loose, raw: str) -> str:
+    """Returns a tag without its attributes that are translated."""
+    if TRANSLATED.isdisjoint(one.attributes):
+        return raw
+    return f"{one.name} {sorted((name, value) for name, value in one.attributes.items() if name not in TRANSLATED)}"
+
+
+def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
+    for token in tokens:
+        if token.nesting:
+            yield ("open" if token.nesting > 0 else "close"), f"{token.markup} {token.attrs or ''}"
+        elif token.type == "text":
+            yield "text", token.content
+        elif token.type == "image":
+            yield "unit", f"image {token.attrGet('src')}"
+        elif token.type not in ("softbreak", "hardbreak"):
+            yield "unit", token.content
+
+
+def _read_text(raw: str) -> Iterable[Event]:
+    run = bind(Run(raw))
+    place = 0
+    for at, tag, opens in edges(run.tags):
+        yield "text", run.text[place:at]
+        yield ("open", tag.opening) if opens else ("close", tag.closing)
+        place = at
+    yield "text", run.text[place:]
+
+
+_EVENTS: dict[str, Callable[[str], Iterable[Event]]] = {
+    "text": _read_text,
+    "html": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
+    "xml": lambda raw: _read_tree(read_xml_tree(raw, DEEPEST)),
+    "markdown": lambda raw: _read_markdown(read_inline(raw)),
+}
