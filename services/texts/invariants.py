@@ -46,11 +46,7 @@ def find_problem(run: Run, text: str, flat: str) -> str:
 
 
 def read_shape(form: Form, raw: str, tokens: Sequence[Token] = ()) -> Shape:
-    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it.
-
-    Raises:
-        UserError: its markup cannot be read.
-    """
+    """Returns the shape of a run as it is written; `tokens`: what a parser of Markdown has read of it."""
     units, empty = Counter[str](), Counter[str]()
     text: list[str] = []
     waiting: list[tuple[str, int]] = []

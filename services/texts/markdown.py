@@ -28,11 +28,7 @@ MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
 def read_markdown(text: str, options: TextOptions) -> list[Node]:
-    """Returns a document as runs and what stands between them.
-
-    Raises:
-        UserError: it has too many blocks.
-    """
+    """Returns a document as runs and what stands between them."""
     head = _FRONT_MATTER.match(text)
     body = text[head.end() :] if head else text
     parser = _parser()

@@ -235,11 +235,7 @@ class _HtmlReader(HTMLParser):
 
 
 def read_html_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of a document or of a part of one; wrong markup stays as it is.
-
-    Raises:
-        UserError: elements are nested too deep.
-    """
+    """Returns the tree of a document or of a part of one; wrong markup stays as it is."""
     try:
         return _HtmlReader(text, deepest).grower.root
     except AssertionError as problem:
@@ -247,11 +243,7 @@ def read_html_tree(text: str, deepest: int) -> Element:
 
 
 def read_xml_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours.
-
-    Raises:
-        UserError: it is not well-formed, has a document type, or is nested too deep.
-    """
+    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours."""
     grower = _Grower("XML", deepest)
     head = f"<{ROOT}>"
     declaration = ""
