@@ -263,6 +263,7 @@ class Writer:
         self.places = sorted(found.places, key=lambda one: (one.start, one.end))
         self.out: list[str] = []
         self.length = 0
+        self.done = 0  # the end of the last mask: a tag may begin inside of it
         self.written: list[Written] = []
         self.inner: dict[Mask | Tag, str] = {}
 
@@ -291,7 +292,7 @@ class Writer:
     def _plain(self, start: int, end: int, limit: float) -> None:
         """Writes text without tags; what stands at its end is of it if it stands before `limit` in the run."""
         while self.places and (
-            self.places[0].start < end or (self.places[0].start <= end and self.places[0].mask.start < limit)
+            (first := self.places[0]).start < end or (first.end <= end and first.mask.start < limit)
         ):
             one = self.places.pop(0)
             self._text(start, max(start, one.start))
@@ -304,9 +305,10 @@ class Writer:
                 lead = len(raw) - len(raw.lstrip(" "))
                 tail = len(raw) - len(raw.rstrip(" ")) if raw.strip(" ") else 0
                 self.written.append(Written(one.mask, begin + lead, begin + len(raw) - tail, one.how))
-            start = max(start, one.end)
+            self.done = max(self.done, one.end)
         self._text(start, max(start, end))
 
     def _text(self, start: int, end: int) -> None:
+        start = max(start, self.done)
         if start < end:
             self._add(self.escape(self.text[start:end]))
