@@ -7,9 +7,9 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import bind
+from dragoman.services.texts.binding import DEEPEST, bind
 from dragoman.services.texts.markdown import read_inline
-from dragoman.services.texts.markup import ATTRIBUTES, DEEPEST
+from dragoman.services.texts.markup import ATTRIBUTES
 from dragoman.services.texts.runs import Form, Run, edges
 from dragoman.services.texts.trees import Element, Loose, Text, read_html_tree, read_xml_tree, walk
 

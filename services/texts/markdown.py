@@ -11,8 +11,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import bind
-from dragoman.services.texts.markup import DEEPEST, read_html
+from dragoman.services.texts.binding import DEEPEST, bind
+from dragoman.services.texts.markup import read_html
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag

@@ -76,7 +76,11 @@ class _Builder:
     def flush(self, nodes: list[Node]) -> None:
         """Ends the run."""
         text, raw = "".join(self.text), "".join(self.raw)
-        if not has_letter(text) and not any(unit.inner for unit in (*self.masks, *self.tags)):
+        if (
+            not has_letter(text)
+            and not any(one.inner for one in self.masks)
+            and not any(one.inner for one in self.tags)
+        ):
             nodes.append(raw)
         else:
             for mask in self.masks:  # what touches a word is none

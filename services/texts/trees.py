@@ -63,8 +63,11 @@ Child = Text | Loose | Element
 
 def source_of(child: Child) -> str:
     """Returns what was read as this part of the tree."""
-    parts = ((one.opening if isinstance(one, Element) else getattr(one, "raw", one)) for one in walk(child))
-    return "".join(parts)
+    return "".join(map(_start_of, walk(child)))
+
+
+def _start_of(one: Child | str) -> str:
+    return one if isinstance(one, str) else one.opening if isinstance(one, Element) else one.raw
 
 
 def walk(child: Child) -> Iterator[Child | str]:
