@@ -30,8 +30,8 @@ test-portable: $(INSTALLED) ## the tests of the networks as an older processor c
 	$(PORTABLE) $(BIN)/python -m pytest -q $(TWO_WORKERS) -p tests.another_processor tests/model \
 	    --ignore=tests/model/word_vectors --ignore=tests/model/shards --ignore=tests/model/inference/test_reranking.py
 
-test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still; containers; signals; Ray's own client; an issuer; a team's day
-	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py tests/test_signals.py tests/services/lines/test_whole_recipes.py tests/services/jobs/test_ray_executor.py tests/services/jobs/test_oidc_up.py tests/services/jobs/test_team_day.py tests/services/endpoint/test_ray_serve.py
+test-long: $(INSTALLED) ## the tests that `test` leaves out: nodes of a cluster that are drained, cut off, or stand still; containers; signals; Ray's own client; a team's day
+	$(BIN)/pytest -q -m long tests/pipelines/test_train_over_nodes.py tests/test_containers.py tests/test_signals.py tests/services/lines/test_whole_recipes.py tests/services/jobs/test_ray_executor.py tests/services/jobs/test_team_day.py tests/services/endpoint/test_ray_serve.py
 
 images:          ## the images of docker-compose.yml, with stand-ins of public ones, for the tests of containers
 	for name in postgres prometheus seaweedfs; do $(BUILD) --target $$name --tag dragoman-test-$$name --file tests/containers/Containerfile tests/containers || exit 1; done
@@ -69,7 +69,7 @@ $(INSTALLED): $(RUNTIME) requirements-dev.lock
 	$(PIP) -r requirements-dev.lock
 	touch $@
 
-chart: $(INSTALLED) ## write the Helm chart's templates from the kustomize overlays
+chart: $(INSTALLED) ## write the Helm chart into dist/helm, its templates from the kustomize overlays
 	$(BIN)/python deploy/chart.py
 
 lock: $(INSTALLED) ## write what is installed to requirements.lock (to run) and requirements-dev.lock (to test and check)

@@ -13,10 +13,12 @@ from dragoman.model.openmp import limit_spinning
 def benchmarks() -> dict[str, str]:
     """Name -> first line of the docstring of every module here that has a `run`; none is imported."""
     found = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *here.glob("*/__init__.py")]):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         if any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body):
-            found[path.stem] = (ast.get_docstring(tree) or "").split("\n", maxsplit=1)[0]
+            name = path.parent.name if path.stem == "__init__" else path.stem
+            found[name] = (ast.get_docstring(tree) or "").split("\n", maxsplit=1)[0]
     return found
 
 

@@ -5,7 +5,8 @@ A sentence a request, 25 tokens in and out, random weights, int8: `transformer_t
 the server's. One peer is `translate_batch` on the same export and all cores, as many sentences at a time as there are
 clients: what the machine would give them if HTTP, the queue and the tokenizer cost nothing. The other is LibreTranslate
 itself around the same export (libretranslate.py). CPU time is compared, for wall time depends on what else the machine
-does; memory is the share of the server's processes (PSS). The last line is that of the tiny network with 16 clients
+does; memory is the share of the server's processes (PSS). A round is as long as its clients need for a request each
+(four without --quick) at the rate of the slower server's warm-up. The last line is that of tiny with 16 clients
 against bare CTranslate2.
 
     python -m bench endpoint [--quick] [tiny | base]     # needs wrk (Debian: apt-get install wrk)
@@ -13,6 +14,7 @@ against bare CTranslate2.
 
 import contextlib
 import json
+import math
 import os
 import random
 import resource
@@ -42,6 +44,7 @@ from dragoman.model.text.word_table import SPACE
 
 WORDS, LENGTH = 10_000, 25
 FIRST = len(SPECIAL_PIECES) + 1  # behind the full stop, which the endpoint gives a sentence that has none
+FEWEST = 16  # requests of a round
 SERVERS = ("ours", "libretranslate")
 SERVED: EngineName = "ctranslate2-int8"
 CLIENTS = (1, 4, 16, 64)
@@ -63,7 +66,7 @@ class Size:
     feed_forward: int
     layers: int
     beam: int
-    seconds: float  # of a round with one number of clients
+    seconds: float  # of a round with one number of clients, at least
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -106,7 +109,7 @@ def run(quick: bool, args: list[str]) -> Result:
 def measure(name: str, rounds: int, quick: bool) -> Result:
     """Prints the table of one network; returns the line of 16 clients."""
     size = SIZES[name]
-    seconds = 1.0 if quick else size.seconds
+    least = 0.0 if quick else size.seconds
     rng = random.Random(1)
     words = [[*(made_up(rng, place) for place in range(LENGTH - 2)), "."] for _ in range(1600)]
     found: dict[str, dict[int, list[Load]]] = {who: {count: [] for count in CLIENTS} for who in (*SERVERS, "bare")}
@@ -121,11 +124,12 @@ def measure(name: str, rounds: int, quick: bool) -> Result:
             serving_libretranslate(export.parent, bundle / "tokenizer.model", peer, LENGTH, size.beam)
         )
         bare = bare_engine(export.parent, size, words)
-        for place in servers.values():
-            ask(*place, bodies, 16, 10.0 if quick else 20.0)  # warms up: the first requests load what they need
+        warm = [ask(*place, bodies, 16, 8.0 if quick else 20.0) for place in servers.values()]  # load what they need
+        rate = min(load.sentences / load.wall for load in warm)
         bare(16, 0.5)
         for _ in range(rounds):
             for count in CLIENTS:  # in turns, so that a busy moment hits all alike
+                seconds = max(least, math.ceil((1 if quick else 4) * max(count, FEWEST) / rate))
                 for who, place in servers.items():
                     found[who][count].append(ask(*place, bodies, count, seconds))
                 found["bare"][count].append(bare(count, seconds))

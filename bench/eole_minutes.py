@@ -14,6 +14,7 @@ import yaml
 
 from bench.eole_training import configuration
 from bench.peers import peer_python
+from dragoman.model.precision import bf16_instructions
 from dragoman.model.shards.manifest import read_manifest
 from dragoman.model.shards.reader import ShardReader
 from dragoman.model.text.tokenizer import SPECIAL
@@ -71,7 +72,7 @@ def train_while(wanted: Callable[[], bool], home: Path) -> None:
     Raises:
         RuntimeError: eole ended by itself.
     """
-    settings: dict[str, Any] = configuration(home, 100)
+    settings: dict[str, Any] = configuration(home, 100, "bf16" if bf16_instructions() else "fp32")
     settings["training"] |= {**RECIPE, "train_steps": 10**6, "save_checkpoint_steps": SAVE_EVERY, "keep_checkpoint": 2}
     (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     log = (home / "train.log").open("w", encoding="utf-8")

@@ -12,8 +12,15 @@ from bench.peers import peer_environment, peer_python
 REPORTS = 2  # the first report holds its warm-up, the second is taken
 
 
-def eole(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]], vocabulary: int, steps: int, threads: int) -> float:
-    """eole's Transformer-tiny in bf16, 4,096 tokens a batch; the target tokens/s that it reports after its warm-up."""
+def eole(
+    folder: Path,
+    pairs: list[tuple[np.ndarray, np.ndarray]],
+    vocabulary: int,
+    steps: int,
+    precision: str,
+    threads: int,
+) -> float:
+    """eole's Transformer-tiny, 4,096 tokens a batch; the target tokens/s that it reports after its warm-up."""
     home = folder / "eole"
     if not home.exists():
         home.mkdir()
@@ -23,7 +30,7 @@ def eole(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]], vocabulary: i
         (home / "vocabulary.txt").write_text(
             "".join(f"w{word}\t1\n" for word in range(6, vocabulary)), encoding="utf-8"
         )
-    (home / "config.yaml").write_text(yaml.safe_dump(configuration(home, steps)), encoding="utf-8")
+    (home / "config.yaml").write_text(yaml.safe_dump(configuration(home, steps, precision)), encoding="utf-8")
     command = [str(peer_python().with_name("eole")), "train", "-config", str(home / "config.yaml")]
     environment = {**peer_environment(), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -33,7 +40,7 @@ def eole(folder: Path, pairs: list[tuple[np.ndarray, np.ndarray]], vocabulary: i
     return float(speeds[REPORTS - 1][1])
 
 
-def configuration(home: Path, steps: int) -> dict[str, object]:
+def configuration(home: Path, steps: int, precision: str) -> dict[str, object]:
     """eole's settings for the sizes of Transformer-tiny."""
     return {
         "seed": 1,
@@ -58,7 +65,7 @@ def configuration(home: Path, steps: int) -> dict[str, object]:
         },
         "training": {
             "model_path": str(home / "model"),
-            "compute_dtype": "bf16",
+            "compute_dtype": precision,
             "batch_type": "tokens",
             "batch_size": 4096,
             "normalization": "tokens",

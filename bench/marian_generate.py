@@ -1,8 +1,8 @@
 """The peer of `decode`: `python -m bench.marian_generate BUNDLE WORK` in the peers' environment.
 
-transformers' MarianMT with the bundle's trained weights in bf16, from ids to ids. WORK is JSON: `sources`, rows of ids
-with their end of sentence, and `beam`, `alpha`, `longest`, `forbidden`, `batch` as bench/decode.py has them. Writes
-WORK.out, the rows of ids it made in the order of the sources; prints sentences/s.
+transformers' MarianMT with the bundle's trained weights, from ids to ids. WORK is JSON: `sources`, rows of ids with
+their end of sentence, and `beam`, `alpha`, `longest`, `forbidden`, `batch`, `dtype`, `threads` as bench/decode.py has
+them. Writes WORK.out, the rows of ids it made in the order of the sources; prints sentences/s.
 """
 
 import json
@@ -25,7 +25,8 @@ def main(bundle: Path, path: Path) -> float:
     work = json.loads(path.read_text(encoding="utf-8"))
     ours = load_bundle(bundle).network
     assert isinstance(ours, Transformer)
-    network = marian(ours).to(torch.bfloat16).eval()
+    network = marian(ours).to(getattr(torch, work["dtype"])).eval()
+    torch.set_num_threads(work["threads"])
     sources: list[list[int]] = work["sources"]
     order = sorted(range(len(sources)), key=lambda row: -len(sources[row]))
     options = {

@@ -1,7 +1,7 @@
-"""The peer of `bench train` in transformers: `python -m bench.marian_training SHARDS STEPS WARM_UP THREADS`.
+"""The peer of `bench train` in transformers: `python -m bench.marian_training SHARDS PRECISION STEPS WARM_UP THREADS`.
 
-MarianMT with Transformer-tiny's sizes, its own loss with label smoothing off (it has none), Adam, bf16 autocast, on
-the batches of our loader. Prints target tokens/s last.
+MarianMT with Transformer-tiny's sizes, its own loss with label smoothing off (it has none), Adam, in fp32 or by
+bf16 autocast, on the batches of our loader. Prints target tokens/s last.
 """
 
 import sys
@@ -17,7 +17,7 @@ from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
 
 
-def main(shards: Path, steps: int, warm_up: int, threads: int) -> float:
+def main(shards: Path, precision: str, steps: int, warm_up: int, threads: int) -> float:
     """Target tokens/s over `steps` updates after `warm_up`."""
     torch.set_num_threads(threads)
     torch.manual_seed(1)
@@ -51,7 +51,7 @@ def main(shards: Path, steps: int, warm_up: int, threads: int) -> float:
             items, began = 0, time.perf_counter()
         (batch,) = loader.step()
         labels = batch.target_out.masked_fill(batch.target_out == PAD, -100)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
             loss = network(
                 input_ids=batch.source,
                 attention_mask=(batch.source != PAD).long(),
@@ -69,4 +69,4 @@ def main(shards: Path, steps: int, warm_up: int, threads: int) -> float:
 
 
 if __name__ == "__main__":
-    print(main(Path(sys.argv[1]), *(int(word) for word in sys.argv[2:])))
+    print(main(Path(sys.argv[1]), sys.argv[2], *(int(word) for word in sys.argv[3:])))

@@ -64,10 +64,14 @@ def training(folder: Path, quick: bool) -> Result:
     words += ["decode.max_ratio=1", "decode.max_extra=0"]  # as a trained network's: a new one finds no end
     ours = peak([*DRAGOMAN, "train", *words], folder)
     write_pieces(shards, home)
-    settings = configuration(home, steps // 2)  # for two reports
-    (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-    theirs = peak([str(peer_python().with_name("eole")), "train", "-config", str(home / "config.yaml")], folder)
-    return Result("memory-training", ours, theirs, f"MiB at most, {steps} updates of Transformer-tiny")
+    theirs = {}
+    for precision in ("fp32", "bf16"):
+        settings = configuration(home, steps // 2, precision)  # for two reports
+        (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+        eole = [str(peer_python().with_name("eole")), "train", "-config", str(home / "config.yaml")]
+        theirs[precision] = peak(eole, folder)
+        print(f"eole in {precision}: peak {theirs[precision]:.1f} MiB", flush=True)
+    return Result("memory-training", ours, min(theirs.values()), f"MiB at most, {steps} updates of Transformer-tiny")
 
 
 def shard_command(directory: Path, source: Path, target: Path, tokenizer_lines: int) -> list[str]:

@@ -4,7 +4,7 @@
 
 A real server over sqlite in a temporary folder, its loop at work, the cluster pretended (as in `jobs`). The figure is
 the 95th percentile of the slowest list in milliseconds, against the 200 that each should stay below; the pages of
-the trials, of a job and of a log of 100,000 lines, CSV and others are printed.
+a job and of a log of 100,000 lines, CSV and others are printed.
 """
 
 import tempfile
@@ -17,7 +17,6 @@ import httpx
 
 from bench.jobs import at, at_work, make
 from bench.result import Result
-from dragoman.services.jobs.ledger.saved import SavedItems
 from dragoman.services.jobs.ledger.tables import Attempt, Job
 from dragoman.services.jobs.pages.jobpage import PARENT
 from dragoman.services.jobs.records import attempt_of
@@ -43,19 +42,16 @@ def run(quick: bool, args: Sequence[str]) -> Result:
     with tempfile.TemporaryDirectory() as name:
         loop = make(Path(name), waiting, f"sqlite:///{name}/ledger.db")
         trial = add_trials(loop, trials)
-        add_views(loop)
         headers = {"X-Dragoman-Owner": OWNER}
         with at_work(loop) as port, httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as browser:
             browser.headers.update(headers)
             newest = browser.get("/v1/jobs", params={"limit": 1, "state": "waiting"}).json()["jobs"][0]["id"]
             lists = measure(browser, LISTS, times)
             others = {
-                "trials": f"/trials?sweep={SWEEP}",
                 "job": f"/jobs/{newest}",
                 "trial": f"/jobs/{trial}",
-                "log": f"/jobs/{trial}/log",
+                "log": f"/jobs/{trial}/log.txt",
             }
-            others |= {"log, line": f"/jobs/{trial}/log?line=50000", "log, search": f"/jobs/{trial}/log?q=loss+0.999"}
             measure(browser, {**others, "cluster": "/cluster", "submit": "/submit?verb=shard"}, times)
             measure(browser, {"CSV of the sweep": f"/jobs.csv?sweep={SWEEP}", "CSV of all": "/jobs.csv"}, 5)
         loop.intake.planner.close()
@@ -98,13 +94,6 @@ def add_trials(loop: Loop, count: int) -> str:
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"step {step} | loss {step % 1000 / 1000:.3f}\n" for step in range(LINES)))
     return name
-
-
-def add_views(loop: Loop) -> None:
-    """Keeps lists, which stand above every list of their owner."""
-    views = SavedItems(loop.ledger, "view")
-    for number in range(20):
-        views.put(OWNER, f"view-{number}", {"query": f"?q=name%3Atrial-{number}%2A"})
 
 
 def measure(browser: httpx.Client, pages: Mapping[str, str], times: int) -> dict[str, list[float]]:

@@ -4,10 +4,12 @@
 
 A manifest of as many shards as the corpus would have is written, read by one rank and its chunks are put in order; the
 shards themselves are not there, so nothing is read of them. Printed are the manifest's bytes and what the rank's memory
-grows by, and what a decision of the scheduler takes on 8, 64 and 1,000 GPUs with 10,000 jobs waiting. A ratio near 10
-is linear growth. --quick: 1 billion and 100 million pairs, 1,000 jobs.
+grows by, what the hashes of training texts take at 1 and 50 million pairs, and what a decision of the scheduler takes
+on 8, 64 and 1,000 GPUs with 10,000 jobs waiting. A ratio near 10 is linear growth. --quick: 1 billion and 100 million
+pairs, hashes of 1 and 5 million pairs, 1,000 jobs.
 """
 
+import itertools
 import json
 import random
 import statistics
@@ -17,8 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
 from bench.result import Result
 from dragoman.model.shards.manifest import LENGTH_BOUNDS, Manifest, ShardEntry, Split, write_manifest
+from dragoman.model.text.hashed_texts import HashedTexts, find, read, summary
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry
 from dragoman.services.jobs.scheduling.queue import Queue
 from dragoman.services.jobs.scheduling.room import Needs, Node
@@ -42,10 +47,33 @@ print(json.dumps({"opened": opened, "planned": planned, "mib": peak() - before, 
 """
 
 
+def training_texts(pairs: int) -> None:
+    """Prints what the hashes of a corpus' training texts take: bytes, and seconds of a processor."""
+    keys = np.random.default_rng(1).integers(1, 2**63, 2 * pairs, np.uint64)
+    asked = keys[:1000].copy()
+    with tempfile.TemporaryDirectory() as folder:
+        path, marks = Path(folder) / "keys", [time.process_time()]
+        HashedTexts.of([keys]).write(path)
+        marks.append(time.process_time())
+        found = find(path, asked)
+        marks.append(time.process_time())
+        read(path)
+        marks.append(time.process_time())
+        size, bits = path.stat().st_size, summary(path)["bits"]
+    assert found.all()
+    written, looked, loaded = (after - before for before, after in itertools.pairwise(marks))
+    print(
+        f"{pairs:,} pairs: {size / 1e6:.1f} MB of hashes of {bits} bits; sorted and written in {written:.2f} s, 1,000 "
+        f"sentences looked up in {looked:.2f} s, read in {loaded:.2f} s"
+    )
+
+
 def run(quick: bool, args: list[str]) -> Result:
     """Processor time, each size in a process of its own."""
     for gpus in (8, 64, 1000):
         decide(gpus, 1000 if quick else 10_000)
+    for pairs in (10**6, 5 * 10**6 if quick else 5 * 10**7):
+        training_texts(pairs)
     most = 10**9 if quick else 10**10
     seconds = {}
     with tempfile.TemporaryDirectory() as name:

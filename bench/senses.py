@@ -2,7 +2,7 @@
 
     python -m bench senses BUNDLE [--quick] [--seeds N] [--picture FILE] [--word WORD]
 
-`pipelines/evaluation/senses.py` makes the test. The layer is chosen on validation, once for all words of a seed, and
+`sense_uses.py` makes the test. The layer is chosen on validation, once for all words of a seed, and
 the accuracy is that of the test. A static vector is that of the word without a sentence.
 """
 
@@ -11,14 +11,14 @@ import statistics
 from pathlib import Path
 
 from bench.result import Result
+from bench.sense_uses import MOST, SENSES, accuracies, draw_uses, vectors_of
 from dragoman.model.errors import UserError
 from dragoman.model.inference.sentence_vectors import load_any_bundle, network_vectors
 from dragoman.model.inference.uses_picture import uses_picture
-from dragoman.pipelines.evaluation.senses import MOST, SENSES, accuracies, draw_uses, vectors_of
 
 
 def run(quick: bool, args: list[str]) -> Result:
-    """The mean over words and seeds; `--quick` generates few sentences, which only the frequent words are in."""
+    """The mean over words and seeds; `--quick` looks at few sentences, which only the frequent words are in."""
     parser = argparse.ArgumentParser(prog="python -m bench senses")
     parser.add_argument("bundle", type=Path, help="of a network that reads English")
     parser.add_argument("--seeds", type=int, default=1 if quick else 3)
@@ -29,7 +29,7 @@ def run(quick: bool, args: list[str]) -> Result:
     layers = network_vectors(bundle).layers
     ours, static = list[float](), list[float]()
     for seed in range(1, options.seeds + 1):
-        drawn = draw_uses(seed, 12_000 if quick else MOST)
+        drawn = draw_uses(seed, 6_000 if quick else MOST)
         if not drawn["train"]:
             raise UserError(f"seed {seed}: too few sentences for any word")
         chosen = {

@@ -28,7 +28,7 @@ from dragoman.model.shards import remote
 from dragoman.model.shards.manifest import MANIFEST, read_manifest
 from dragoman.model.shards.stream import open_reader
 from dragoman.model.shards.verify import shard_files
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.pairs import LaneLoader
 from dragoman.pipelines.settings import LoaderConfig
@@ -134,7 +134,7 @@ def hold_ups(folder: Path, size: int) -> None:
     place = local_folder("s3://bucket/runs/large", str(folder / "large"))
 
     def timed(groups: Groups, run_dir: Path, attempt: int, step: int) -> None:
-        checkpoint.write(run_dir, step, attempt, groups, {"step": step}, keep_weights=False)
+        checkpoint.write(run_dir, step, attempt, groups, {"step": step}, kept=False)
 
     began = time.perf_counter()
     copied(tensors)

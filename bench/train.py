@@ -5,7 +5,8 @@
     python -m bench train --device cuda    Transformer-base and big in bf16, beside the matmul rate (no peer needed)
 
 The plain loop is our network with torch's own attention, dropout and cross-entropy: what the kernels of
-model/device.py are worth. All train on the same made-up pairs with the lengths of Multi30k (15 tokens on average).
+model/device.py are worth. All train on the same made-up pairs with the lengths of Multi30k (15 tokens on average), each
+peer in the precision and with the threads that are quickest for it on this machine.
 
 Before its last line it prints two more, of ours against ours with OpenMP's own way of waiting (model/openmp.py):
 `train-idle`, and `train-busy` beside a process that keeps one core busy.
@@ -21,7 +22,7 @@ import torch
 from bench import busy
 from bench.loss_curve import loss_curve
 from bench.peers import ROOT, peer_environment, peer_python
-from bench.result import Result, in_turns
+from bench.result import Result, best_setting, in_turns
 from bench.sample_shards import write_sample_shards
 from bench.sample_text import write_ids
 from bench.trainer import TINY, VOCABULARY, WARM_UP, default_precision, plain_paths, training_speed
@@ -47,13 +48,16 @@ def run(quick: bool, args: list[str]) -> Result:
         from bench.eole_training import eole
 
         steps, rounds = (8, 1) if quick else (30, 3)
+        tries = [(precision, cores) for precision in ("fp32", "bf16") for cores in {1, options.threads}]
+        of_marian = best_setting("marian", tries, lambda one: marian(shards, 4, *one))
+        of_eole = best_setting("eole", tries, lambda one: eole(Path(folder), pairs, VOCABULARY, 4, *one))
         found = in_turns(
             rounds,
             ours=lambda: training_speed(shards, steps, default_precision(TINY)),
             ours_fp32=lambda: training_speed(shards, max(4, steps // 2), "fp32"),
             plain_fp32=lambda: plain_speed(shards, max(4, steps // 3)),
-            marian=lambda: marian(shards, max(4, steps // 3), options.threads),
-            eole=lambda: eole(Path(folder), pairs, VOCABULARY, max(4, steps // 3), options.threads),
+            marian=lambda: marian(shards, max(4, steps // 3), *of_marian),
+            eole=lambda: eole(Path(folder), pairs, VOCABULARY, max(4, steps // 3), *of_eole),
         )
         busy.compare_waiting(shards, steps, options.threads, rounds)
     for name, value in found.items():
@@ -69,8 +73,9 @@ def plain_speed(shards: Path, steps: int) -> float:
         return training_speed(shards, steps, "fp32")
 
 
-def marian(shards: Path, steps: int, threads: int) -> float:
+def marian(shards: Path, steps: int, precision: str, threads: int) -> float:
     """transformers' MarianMT of the same sizes on the same batches, in a process of the peers' environment."""
-    words = [str(peer_python()), "-m", "bench.marian_training", str(shards), str(steps), str(WARM_UP), str(threads)]
+    words = [str(peer_python()), "-m", "bench.marian_training", str(shards), precision]
+    words += [str(number) for number in (steps, WARM_UP, threads)]
     out = subprocess.run(words, check=True, cwd=ROOT, env=peer_environment(), stdout=subprocess.PIPE, text=True).stdout
     return float(out.split()[-1])

@@ -1,7 +1,6 @@
 """A `Trainer` as benchmarks run it, by our kernels or by torch's own, and the sizes that they measure by default."""
 
 import contextlib
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,8 +29,7 @@ TINY = TransformerConfig("transformer", "transformer_tiny", 128, 4, 256, 4, 4, d
 
 def default_precision(model: Any) -> Precision:
     """What `dragoman train` takes for a network (by its configuration) on this machine's CPU."""
-    root = Path(os.environ.get("DRAGOMAN_HOME", "artifacts"))
-    return decide(any_network(model, VOCABULARY, VOCABULARY), torch.device("cpu"), root).precision
+    return decide(any_network(model, VOCABULARY, VOCABULARY), torch.device("cpu")).precision
 
 
 @contextlib.contextmanager

@@ -1,11 +1,10 @@
 """The only entrance: turns a command line into a typed configuration and an exit code.
 
-Hydra composes `config.yaml` with the overrides, interpolations are resolved, and each section becomes the dataclass
-that the command's root declares for it. Nothing here knows what a section means.
+`usual.py` or, for unusual words, Hydra composes `config.yaml` with the overrides, interpolations are resolved, and each
+section becomes the dataclass that the command's root declares for it. Nothing here knows what a section means.
 """
 
 import contextlib
-import copy
 import dataclasses
 import hashlib
 import json
@@ -16,27 +15,37 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
-from dragoman.conf import endings
+from dragoman.conf import endings, usual
 from dragoman.conf.again import remembered
 from dragoman.conf.endings import end
 from dragoman.conf.groups import FOLDER, sections
 from dragoman.conf.interrupts import interruptible
-from dragoman.conf.mistakes import misspelt_option, quote_plain, refusal, refuse_hydras, refuse_unfitting, unknown_key
+from dragoman.conf.mistakes import (
+    misspelt_option,
+    quote_plain,
+    refusal,
+    refuse_hydras,
+    refuse_unfitting,
+    suggesting_of,
+    unknown_key,
+)
 from dragoman.conf.options import INFO, PAGES, Options, check_info, each_run, read_options
-from dragoman.conf.own import search_path
-from dragoman.conf.parsing import parsing_quickly
+from dragoman.conf.own import json_map, search_path
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.renamed import current_words
 from dragoman.model.schema import convert
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 
 Root = TypeVar("Root")
 Section = TypeVar("Section")
 Facts = Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, Any]]
+Tree = dict[str, Any]
+Resolve = Callable[[Tree], Tree]
 Further = Callable[[Mapping[str, Any]], Iterable[tuple[str, Range]]]  # the composed values -> dotted keys with ranges
 
 OK, FAILED, USER_MISTAKE = endings.OK, endings.FAILED, endings.USER_MISTAKE
@@ -45,7 +54,6 @@ RAISE = "HYDRA_FULL_ERROR"  # if set, Hydra raises its errors; otherwise it prin
 PRINTED = {"all", "config"}  # pages of --info that ranges follow
 logger = logging.getLogger("dragoman")
 _rehearsing = ContextVar("rehearsing", default=False)
-_composed: ContextVar[dict[tuple[str, ...], Any] | None] = ContextVar("composed", default=None)  # words -> node
 
 
 def run(
@@ -80,7 +88,7 @@ def run(
             return end(verb, problem, homes_hint(homes))
 
     try:
-        with interruptible():
+        with interruptible(), suggesting_of(field.name for field in dataclasses.fields(root)):  # type: ignore[arg-type]
             if not any(word.startswith("-") for word in argv):
                 return once(argv)
             if any(word.partition("=")[0] in PAGES for word in argv):
@@ -93,15 +101,14 @@ def run(
             if not options.multirun:
                 return once(options.overrides, options)
             codes = []
-            with composed_once():
-                with _in_our_words(options.overrides):
-                    runs = each_run(options.overrides)
-                for words in runs:  # a mistake in one of them is reported before the first begins
-                    typed(root, values(words, facts, options))
-                for number, words in enumerate(runs, 1):
-                    logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
-                    with remembered(words):
-                        codes.append(once(words, options))
+            with _in_our_words(options.overrides):
+                runs = each_run(options.overrides)
+            for words in runs:  # a mistake in one of them is reported before the first begins
+                typed(root, values(words, facts, options))
+            for number, words in enumerate(runs, 1):
+                logger.info("run %d of %d: %s", number, len(runs), shlex.join(words))
+                with remembered(words):
+                    codes.append(once(words, options))
             return max(codes, default=OK)
     except (Exception, KeyboardInterrupt) as problem:
         return end(verb, problem)
@@ -151,16 +158,6 @@ def rehearsal() -> Iterator[None]:
         _rehearsing.reset(before)
 
 
-@contextlib.contextmanager
-def composed_once() -> Iterator[None]:
-    """Composes the same words only once within the block, during which the configuration's files must not change."""
-    before = _composed.set({})
-    try:
-        yield
-    finally:
-        _composed.reset(before)
-
-
 def values(overrides: Sequence[str], facts: Facts | None = None, options: Options | None = None) -> dict[str, Any]:
     """Returns the composed and fully resolved configuration as plain values.
 
@@ -168,8 +165,14 @@ def values(overrides: Sequence[str], facts: Facts | None = None, options: Option
         UserError: an override cannot be parsed, a key or choice is unknown, or an interpolation leads nowhere.
     """
     words = current_words(overrides)
-    with _in_our_words(words), parsing_quickly():
-        return _resolve(_compose(words, options), words, facts)
+    with _in_our_words(words):
+        tree, resolve = _compose(words, options)
+        if facts is not None:  # what is made of a corrected key is computed again
+            for key, value in facts(resolve(tree), words).items():
+                usual.put(tree, key, value)
+        found = resolve(tree)
+    found.pop("experiment", None)
+    return found
 
 
 @contextlib.contextmanager
@@ -186,53 +189,53 @@ def _in_our_words(words: Sequence[str]) -> Iterator[None]:
         raise mistake from None
 
 
-def _compose(words: Sequence[str], options: Options | None = None) -> Any:
-    from hydra import compose, initialize_config_dir
-    from hydra.errors import HydraException
-
+def _compose(words: Sequence[str], options: Options | None = None) -> tuple[Tree, Resolve]:
+    """Returns the composed values, with interpolations as written, and the function that resolves them."""
     refuse_hydras(words)
     refuse_unfitting(words)
-    options = options or Options()
-    composed = _composed.get()
-    own = search_path()
-    key = (options.config_name, *own, *words)
-    if composed is not None and key in composed:
-        return copy.deepcopy(composed[key])
+    name = options.config_name if options else "config"
+    maps = {key: value for key, value in map(json_map, words) if value is not None}
+    words = [word for word in words if word.partition("=")[0] not in maps]
+    resolve: Resolve = partial(usual.resolve, functions=FUNCTIONS)
+    try:
+        tree = usual.compose(words, name)
+    except usual.UnusualError:
+        tree, resolve = _compose_by_hydra(words, name), _resolve_by_omegaconf
+    for key, value in maps.items():
+        usual.put(tree, key, value)
+    return tree, resolve
+
+
+def _compose_by_hydra(words: Sequence[str], name: str) -> Tree:
+    from hydra import compose, initialize_config_dir
+    from omegaconf import OmegaConf
+
     with initialize_config_dir(config_dir=str(FOLDER), version_base="1.3"):
-        try:
-            node = compose(options.config_name, overrides=[*own, *words])
-        except HydraException:
-            quoted = quote_plain(words)
-            if quoted == list(words):
-                raise
-            node = compose(options.config_name, overrides=[*own, *quoted])
-    if composed is not None:
-        composed[key] = copy.deepcopy(node)
-    return node
+        node = compose(name, overrides=[*search_path(), *quote_plain(words)])
+    return OmegaConf.to_container(node)  # type: ignore[return-value]  # a mapping, as config.yaml is
 
 
-def _resolve(node: Any, words: Sequence[str], facts: Facts | None) -> dict[str, Any]:
-    """Returns the plain values of a composed node; values made of keys that `facts` corrects are computed again."""
+def _resolve_by_omegaconf(tree: Tree) -> Tree:
     from omegaconf import OmegaConf
 
-    _register_resolvers()
-    if facts is not None:
-        for key, value in facts(OmegaConf.to_container(node, resolve=True), words).items():  # type: ignore[arg-type]
-            OmegaConf.update(node, key, value)
-    plain_node = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
-    values = {str(key): value for key, value in plain_node.items()}  # type: ignore[union-attr]
-    values.pop("experiment", None)
-    return values
+    for name, function in FUNCTIONS.items():
+        OmegaConf.register_new_resolver(name, function, replace=True)
+    node = OmegaConf.create(tree)
+    return OmegaConf.to_container(node, resolve=True, throw_on_missing=True)  # type: ignore[return-value]  # as above
 
 
-def _register_resolvers() -> None:
-    """Registers the functions of the configuration's files: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`."""
-    from omegaconf import OmegaConf
+def _local(place: str, cache: str) -> str:
+    """Returns the folder of this machine that a place is, or that mirrors an address."""
+    return str(local_folder(place, cache))
 
-    # the folder of this machine that a place is, or that mirrors an address
-    OmegaConf.register_new_resolver("local", lambda place, cache: str(local_folder(place, cache)), replace=True)
-    # from the environment; an empty variable, as compose files and CI write one, counts as unset
-    OmegaConf.register_new_resolver("variable", lambda name, other: os.environ.get(name) or other, replace=True)
+
+def _variable(name: str, other: str | None) -> str | None:
+    """Returns a variable of the environment; an empty one, as compose files and CI write it, counts as unset."""
+    return os.environ.get(name) or other
+
+
+# The functions of the configuration's files: `${local:PLACE,CACHE}` and `${variable:NAME,DEFAULT}`.
+FUNCTIONS: dict[str, Callable[..., Any]] = {"local": _local, "variable": _variable}
 
 
 def typed(root: type[Root], values: Mapping[str, Any]) -> Root:
@@ -266,23 +269,21 @@ def _show(options: Options, root: type[Any]) -> int:
     """Prints the composed configuration, or one section of it, after checking its types."""
     from omegaconf import OmegaConf
 
-    words = options.overrides
+    words, package = options.overrides, options.package
     typed(root, values(words, options=options))
-    with _in_our_words(words), parsing_quickly():
-        node = _compose(words, options)
-        package = options.package
+    with _in_our_words(words):
+        tree, resolve = _compose(words, options)
+        node = OmegaConf.create(resolve(tree) if options.resolve else tree)
         shown = node if package is None else OmegaConf.select(node, package)
         if shown is None:
             raise unknown("--package", package, sections())
-        if options.resolve:
-            OmegaConf.resolve(node)
         text = OmegaConf.to_yaml(shown) if OmegaConf.is_config(shown) else f"{shown}\n"
     print(text if package is None else f"# @package {package}\n{text}", end="")
     return OK
 
 
 def _show_page(argv: Sequence[str], verb: str) -> int:
-    """Prints Hydra's own pages: the origin of each value (`--info`), and completions of a line."""
+    """Prints Hydra's own pages: the origin of each value (`--info`)."""
     import hydra
     from omegaconf import DictConfig
 
@@ -290,12 +291,11 @@ def _show_page(argv: Sequence[str], verb: str) -> int:
     def application(_: DictConfig) -> None: ...
 
     words = current_words(argv)
-    if "completion" not in verb:
-        check_info(words)
+    check_info(words)
     before, raising = sys.argv, os.environ.get(RAISE)
     sys.argv, os.environ[RAISE] = [f"dragoman {verb}", *search_path(), *words], "1"
     try:
-        with parsing_quickly(), _in_our_words(words):
+        with _in_our_words(words):
             application()
     finally:
         sys.argv = before
@@ -309,5 +309,5 @@ def _show_ranges(root: type[Any], argv: Sequence[str], further: Further) -> None
     if any(re.fullmatch(r"(--info|-i)(=(all|config))?", word) for word in argv) and not {*argv} & {*INFO} - PRINTED:
         print("\nRanges\n******")
         words = current_words([word for word in argv if not word.startswith("-") and word not in INFO])
-        for key, found in (*all_ranges(root), *further(_compose(words))):
+        for key, found in (*all_ranges(root), *further(_compose(words)[0])):
             print(f"{key}: {found}")

@@ -3,22 +3,40 @@
 A folder that DRAGOMAN_CONF names has more choices of the same groups.
 """
 
+import copy
 import os
+import re
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from dragoman.model.schema import flat
+
 FOLDER = Path(__file__).resolve().parent
 VARIABLE = "DRAGOMAN_CONF"  # the variable that names a user's own folder
+OVERRIDE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, if it was built
+    """Reads 1e-3 as a number, as Hydra does."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+$"), list("-+0123456789")
+)
 
 
 def content(name: str) -> dict[str, Any]:
     """Returns the plain values of one file, `config` or GROUP/CHOICE, with its list of defaults."""
-    values: dict[str, Any] = yaml.safe_load(text(name))
-    return values
+    return copy.deepcopy(_parse(text(name)))
+
+
+@lru_cache(maxsize=512)
+def _parse(text: str) -> Any:
+    return yaml.load(text, _Loader)  # a safe one
 
 
 def text(name: str) -> str:
@@ -52,7 +70,16 @@ def choices(group: str) -> list[str]:
 
 def beneath(group: str, choice: str) -> str | None:
     """Returns the choice of the same group that this one is a variant of."""
-    return next((one for one in content(f"{group}/{choice}").get("defaults", ()) if one != "_self_"), None)
+    entries = content(f"{group}/{choice}").get("defaults", ())
+    return next((name for name in entries if isinstance(name, str) and name != "_self_"), None)
+
+
+def experiment_choices(name: str) -> dict[str, str]:
+    """Returns group -> the choice of an experiment, or of the one that it is a variant of."""
+    base = beneath("experiment", name)
+    entries = (entry for entry in content(f"experiment/{name}").get("defaults", ()) if isinstance(entry, dict))
+    pairs = {OVERRIDE.fullmatch(key)[1]: choice for entry in entries for key, choice in entry.items()}  # type: ignore[index]
+    return (experiment_choices(base) if base else {}) | pairs
 
 
 def merge_choice(group: str, choice: str) -> dict[str, Any]:
@@ -63,23 +90,16 @@ def merge_choice(group: str, choice: str) -> dict[str, Any]:
     return over(merge_choice(group, base), values) if base else values
 
 
+def merge_choices(files: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the values of config.yaml with these choices (group -> choice), and of no experiment."""
+    sections = {group: merge_choice(group, choice) for group, choice in files.items() if group != "experiment"}
+    return sections | {key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}
+
+
 @cache
 def written_defaults() -> dict[str, Any]:
     """Returns dotted key -> its value without overrides; interpolations stay as written."""
-    found: dict[str, Any] = {}
-
-    def walk(values: Mapping[str, Any], where: str) -> None:
-        for key, value in values.items():
-            if isinstance(value, Mapping) and value:
-                walk(value, f"{where}{key}.")
-            else:
-                found[f"{where}{key}"] = value
-
-    for section, choice in default_choices().items():
-        if choice:
-            walk(merge_choice(section, choice), f"{section}.")
-    walk({key: value for key, value in content("config").items() if key not in ("defaults", "hydra")}, "")
-    return found
+    return dict(flat(merge_choices(default_choices())))
 
 
 def page(group: str, choice: str) -> str:
@@ -116,21 +136,12 @@ def _edits(text: str, section: yaml.Node, values: Mapping[str, Any]) -> Iterator
             yield from _edits(text, nodes[key], value)
         else:
             start, end = nodes[key].start_mark.index, nodes[key].end_mark.index
-            before = yaml.safe_load(text[start:end])
-            if not (before == value or (isinstance(value, float) and _number(before) == value)):
+            if _parse(text[start:end]) != value:
                 yield start, end, _write_value(value)
 
 
 def _write_value(value: Any) -> str:
     return yaml.safe_dump([value], default_flow_style=True, width=1_000_000, allow_unicode=True, sort_keys=False)[1:-2]
-
-
-def _number(value: Any) -> float | None:
-    """Returns a number that YAML 1.1 reads as text, such as 1e-3."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
 
 
 def over(below: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

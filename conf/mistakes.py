@@ -1,7 +1,9 @@
 """Explains mistakes in a command line, as Hydra's and OmegaConf's errors name neither the key nor the remedy."""
 
+import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 
 from dragoman.conf.groups import VARIABLE, choices, content, merge_choice, sections, written_defaults
@@ -10,7 +12,25 @@ from dragoman.model.errors import UserError, unknown
 
 KEY = re.compile(r"(?:\+\+?|~)?[A-Za-z_][\w./@:-]*")
 LONGEST_NAME = 255  # bytes of a file's name; a longer one is an error of the system
+_sections = ContextVar[frozenset[str] | None]("sections", default=None)  # that the running command reads; None: all
 OPENING = {"[": "]", "{": "}", "(": ")"}
+
+
+@contextlib.contextmanager
+def suggesting_of(sections: Iterable[str]) -> Iterator[None]:
+    """Suggests within the block only keys of these sections, and those that stand in none."""
+    before = _sections.set(frozenset(sections))
+    try:
+        yield
+    finally:
+        _sections.reset(before)
+
+
+def _suggest(key: str, value: str) -> str | None:
+    """Returns what to write instead of an unknown key."""
+    read, name = _sections.get(), key.lstrip("-+~")
+    keys = [one for one in written_defaults() if read is None or "." not in one or one.partition(".")[0] in read]
+    return suggest(key, value, keys, choices(name) if name in sections() and (read is None or name in read) else ())
 
 
 def is_setting(word: str) -> bool:
@@ -64,7 +84,7 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> Use
     near = unknown(f"{section}: unknown key" if section else "unknown key", last, keys)
     if section and "Did you mean" in str(near):
         return near
-    meant = suggest(full, values.get(full, ""), written_defaults())
+    meant = _suggest(full, values.get(full, ""))
     if meant is not None and not meant.startswith(f"{full}="):
         return UserError(f"{full}: no such key; write {meant}")
     return near
@@ -72,7 +92,7 @@ def unknown_key(key: str, keys: Iterable[str], words: Sequence[str] = ()) -> Use
 
 def misspelt_option(option: str, value: str) -> str:
     """Returns the message about an unknown option."""
-    meant = suggest(option, value, written_defaults())
+    meant = _suggest(option, value)
     return f"{option}: no such option; " + (f"write {meant}" if meant else "settings are key=value")
 
 
@@ -118,7 +138,7 @@ def _misspelt(word: str) -> str | None:
         if name in sections() and choices(name):
             return f"{word}: settings are written KEY=VALUE; a key of the section {name} is {name}.KEY=VALUE"
         known = name in written_defaults()
-        meant = f"{name}={given or 'VALUE'}" if known else suggest(name, given, written_defaults())
+        meant = f"{name}={given or 'VALUE'}" if known else _suggest(name, given)
         return f"{word}: settings are written KEY=VALUE" + (f"; write {meant}" if meant else "")
     if not bare:
         return f"{word}: no key stands before the equals sign; settings are written KEY=VALUE"

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from dragoman.model.errors import UserError
 
-PAGES = ("--info", "-i", "--shell-completion", "-sc")  # Hydra's own: origins of values, completion
+PAGES = ("--info", "-i")  # Hydra's own: origins of values
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")  # the choices of --info
 
 
@@ -57,6 +57,13 @@ def read_options(argv: Sequence[str], meant: Callable[[str, str], str]) -> Optio
         option = "--resolve" if options.resolve else "--package"
         raise UserError(f"{option}: says how --cfg job prints the configuration; add --cfg job")
     return options
+
+
+def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits into (words, configuration): configuration words have a `=`, Hydra gets everything from an option on."""
+    options = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
+    words = [word for word in argv[:options] if "=" not in word]
+    return words, [word for word in argv[:options] if "=" in word] + list(argv[options:])
 
 
 def check_info(argv: Sequence[str]) -> None:

@@ -1,280 +1,13 @@
-"""Other tools' names of our settings, so that an unknown key is answered with ours.
-
-From fairseq, Hugging Face Transformers, OpenNMT and Eole, Marian, fastText, gensim and PyTorch scripts; `-` is read as
-`_`. A setting is listed as KEY, which gets the given value, or as KEY=VALUE.
-"""
+"""Answers an unknown key with the setting that other tools call so (`other_names.yaml`), or with a similar one."""
 
 import re
+import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 
-OTHER_NAMES: dict[str, tuple[str, ...]] = {
-    # optimizer
-    "lr": ("train.optimizer.lr",),
-    "learning_rate": ("train.optimizer.lr",),
-    "learn_rate": ("train.optimizer.lr",),
-    "max_lr": ("train.optimizer.lr",),
-    "optim": ("train.optimizer.kind",),
-    "optimizer": ("train.optimizer.kind",),
-    "optimizer_type": ("train.optimizer.kind",),
-    "adam_betas": ("train.optimizer.betas",),
-    "adam_beta1": ("train.optimizer.betas=[0.9,0.98]",),
-    "adam_beta2": ("train.optimizer.betas=[0.9,0.98]",),
-    "adam_eps": ("train.optimizer.eps",),
-    "adam_epsilon": ("train.optimizer.eps",),
-    "optimizer_params": ("train.optimizer.betas=[0.9,0.98]",),
-    "weight_decay": ("train.optimizer.weight_decay",),
-    "lr_scheduler": ("train.optimizer.schedule",),
-    "lr_scheduler_type": ("train.optimizer.schedule",),
-    "decay_method": ("train.optimizer.schedule",),
-    "lr_decay_strategy": ("train.optimizer.schedule",),
-    "lr_decay_inv_sqrt": ("train.optimizer.schedule=inverse_sqrt",),
-    "scheduler": ("train.optimizer.schedule",),
-    "warmup": ("train.optimizer.warmup_steps",),
-    "warmup_steps": ("train.optimizer.warmup_steps",),
-    "warmup_updates": ("train.optimizer.warmup_steps",),
-    "warmup_ratio": ("train.optimizer.warmup_steps",),
-    "num_warmup_steps": ("train.optimizer.warmup_steps",),
-    "lr_warmup": ("train.optimizer.warmup_steps",),
-    "clip_norm": ("train.optimizer.clip_norm",),
-    "max_grad_norm": ("train.optimizer.clip_norm",),
-    "grad_clip": ("train.optimizer.clip_norm",),
-    "gradient_clip_val": ("train.optimizer.clip_norm",),
-    "exponential_smoothing": ("train.optimizer.ema_decay",),
-    "ema": ("train.optimizer.ema_decay",),
-    # how long, how often
-    "epochs": ("train.max_steps", "vectors.epochs"),
-    "epoch": ("train.max_steps", "vectors.epochs"),
-    "max_epoch": ("train.max_steps",),
-    "max_epochs": ("train.max_steps",),
-    "num_epochs": ("train.max_steps",),
-    "num_train_epochs": ("train.max_steps",),
-    "after_epochs": ("train.max_steps",),
-    "iterations": ("train.max_steps",),
-    "steps": ("train.max_steps",),
-    "max_steps": ("train.max_steps",),
-    "max_update": ("train.max_steps",),
-    "max_updates": ("train.max_steps",),
-    "train_steps": ("train.max_steps",),
-    "training_steps": ("train.max_steps",),
-    "after_batches": ("train.max_steps",),
-    "stop_time_hours": ("train.max_minutes",),
-    "max_hours": ("train.max_minutes",),
-    "logging_steps": ("train.log_every",),
-    "log_interval": ("train.log_every",),
-    "report_every": ("train.log_every",),
-    "disp_freq": ("train.log_every",),
-    "eval_steps": ("train.evaluate_every",),
-    "valid_steps": ("train.evaluate_every",),
-    "validate_interval_updates": ("train.evaluate_every",),
-    "valid_freq": ("train.evaluate_every",),
-    "eval_bleu": ("train.bleu_every",),
-    "save_steps": ("train.checkpoint_every",),
-    "save_interval_updates": ("train.checkpoint_every",),
-    "save_checkpoint_steps": ("train.checkpoint_every",),
-    "save_freq": ("train.checkpoint_every",),
-    "save_total_limit": ("train.keep_checkpoints",),
-    "keep_last_epochs": ("train.keep_checkpoints",),
-    "keep_interval_updates": ("train.keep_checkpoints",),
-    "keep_checkpoint": ("train.keep_checkpoints",),
-    "early_stopping": ("train.early_stopping.patience",),
-    "early_stopping_patience": ("train.early_stopping.patience",),
-    "metric_for_best_model": ("train.early_stopping.metric",),
-    "load_best_model_at_end": ("train.final_weights=best",),
-    "average_checkpoints": ("train.average_last",),
-    "restore_file": ("train.init_from",),
-    "finetune_from_model": ("train.init_from",),
-    "train_from": ("train.init_from",),
-    "pretrained_model": ("train.init_from",),
-    "model_name_or_path": ("train.init_from",),
-    "resume_from_checkpoint": ("name",),
-    # precision, loss
-    "fp16": ("train.precision=fp16",),
-    "bf16": ("train.precision=bf16",),
-    "amp": ("train.precision=auto",),
-    "half": ("train.precision=fp16",),
-    "dtype": ("train.precision",),
-    "model_dtype": ("train.precision",),
-    "mixed_precision": ("train.precision",),
-    "precision": ("train.precision",),
-    "label_smoothing": ("train.loss.label_smoothing",),
-    "label_smoothing_factor": ("train.loss.label_smoothing",),
-    # batches
-    "batch": ("loader.batch_tokens",),
-    "batch_size": ("loader.batch_tokens",),
-    "batch_tokens": ("loader.batch_tokens",),
-    "max_tokens": ("loader.batch_tokens",),
-    "mini_batch": ("loader.batch_tokens",),
-    "mini_batch_words": ("loader.batch_tokens",),
-    "train_batch_size": ("loader.batch_tokens",),
-    "per_device_train_batch_size": ("loader.batch_tokens",),
-    "per_gpu_train_batch_size": ("loader.batch_tokens",),
-    "per_device_eval_batch_size": ("decode.batch_tokens",),
-    "valid_batch_size": ("decode.batch_tokens",),
-    "max_sentences": ("loader.batch_tokens",),
-    "update_freq": ("loader.lanes",),
-    "accum_count": ("loader.lanes",),
-    "gradient_accumulation_steps": ("loader.lanes",),
-    "accumulate_grad_batches": ("loader.lanes",),
-    "optimizer_delay": ("loader.lanes",),
-    "max_length": ("loader.max_length",),
-    "max_len": ("loader.max_length",),
-    "max_seq_length": ("loader.max_length", "loader.context_length"),
-    "max_source_length": ("loader.max_length",),
-    "max_target_length": ("loader.max_length",),
-    "src_seq_length": ("loader.max_length",),
-    "max_source_positions": ("model.max_positions",),
-    "max_target_positions": ("model.max_positions",),
-    "block_size": ("loader.context_length",),
-    "tokens_per_sample": ("loader.context_length",),
-    "bptt": ("loader.context_length",),
-    "mlm_probability": ("loader.mlm_probability",),
-    "bpe_dropout": ("loader.sampling",),
-    "num_workers": ("cluster.workers",),
-    "world_size": ("cluster.workers",),
-    "distributed_world_size": ("cluster.workers",),
-    "nproc_per_node": ("cluster.workers",),
-    "gpus": ("cluster.workers",),
-    "gpu": ("cluster.device=cuda",),
-    "cuda": ("cluster.device=cuda",),
-    "use_cuda": ("cluster.device=cuda",),
-    "cpu": ("cluster.device=cpu",),
-    "no_cuda": ("cluster.device=cpu",),
-    "use_cpu": ("cluster.device=cpu",),
-    "device": ("cluster.device", "translate.device"),
-    "devices": ("cluster.workers",),
-    # network
-    "arch": ("model=transformer_base", "model=transformer_tiny"),
-    "type": ("model=transformer_base", "tokenizer.type"),
-    "architecture": ("model=transformer_base", "model=transformer_tiny"),
-    "model_type": ("model=transformer_base", "model=transformer_tiny"),
-    "dropout": ("model.dropout",),
-    "transformer_dropout": ("model.dropout",),
-    "attention_dropout": ("model.attention_dropout",),
-    "activation_dropout": ("model.activation_dropout",),
-    "relu_dropout": ("model.activation_dropout",),
-    "layers": ("model.encoder_layers", "model.decoder_layers"),
-    "num_layers": ("model.encoder_layers", "model.decoder_layers"),
-    "encoder_layers": ("model.encoder_layers",),
-    "enc_layers": ("model.encoder_layers",),
-    "enc_depth": ("model.encoder_layers",),
-    "decoder_layers": ("model.decoder_layers",),
-    "dec_layers": ("model.decoder_layers",),
-    "dec_depth": ("model.decoder_layers",),
-    "d_model": ("model.width",),
-    "dim": ("model.width",),
-    "dim_emb": ("model.width",),
-    "hidden_size": ("model.width",),
-    "hidden": ("model.width",),
-    "rnn_size": ("model.width",),
-    "embedding_size": ("model.width",),
-    "word_vec_size": ("model.width",),
-    "encoder_embed_dim": ("model.width",),
-    "decoder_embed_dim": ("model.width",),
-    "vector_size": ("model.width",),
-    "heads": ("model.heads",),
-    "nhead": ("model.heads",),
-    "num_heads": ("model.heads",),
-    "num_attention_heads": ("model.heads",),
-    "encoder_attention_heads": ("model.heads",),
-    "decoder_attention_heads": ("model.heads",),
-    "transformer_heads": ("model.heads",),
-    "transformer_ff": ("model.feed_forward",),
-    "transformer_dim_ffn": ("model.feed_forward",),
-    "encoder_ffn_embed_dim": ("model.feed_forward",),
-    "decoder_ffn_embed_dim": ("model.feed_forward",),
-    "dim_feedforward": ("model.feed_forward",),
-    "intermediate_size": ("model.feed_forward",),
-    "share_all_embeddings": ("model.tie=all",),
-    "share_decoder_input_output_embed": ("model.tie=target",),
-    "tied_embeddings_all": ("model.tie=all",),
-    "share_embeddings": ("model.tie=all",),
-    "encoder_normalize_before": ("model.norm=pre",),
-    "decoder_normalize_before": ("model.norm=pre",),
-    "position_encoding": ("model.positions",),
-    "activation_fn": ("model.activation",),
-    # text
-    "vocab": ("tokenizer.vocabulary",),
-    "vocab_size": ("tokenizer.vocabulary",),
-    "vocabs": ("tokenizer.vocabulary",),
-    "vocabulary": ("tokenizer.vocabulary",),
-    "vocabulary_size": ("tokenizer.vocabulary",),
-    "dim_vocabs": ("tokenizer.vocabulary",),
-    "src_vocab_size": ("tokenizer.vocabulary",),
-    "tgt_vocab_size": ("tokenizer.vocabulary",),
-    "nwordssrc": ("tokenizer.vocabulary",),
-    "nwordstgt": ("tokenizer.vocabulary",),
-    "bpe_operations": ("tokenizer.vocabulary",),
-    "joined_dictionary": ("tokenizer.joint=true",),
-    "share_vocab": ("tokenizer.joint=true",),
-    "character_coverage": ("tokenizer.character_coverage",),
-    "byte_fallback": ("tokenizer.byte_fallback",),
-    "lowercase": ("tokenizer.lowercase",),
-    "source_lang": ("pair=en-de",),
-    "target_lang": ("pair=en-de",),
-    "src_lang": ("pair=en-de",),
-    "tgt_lang": ("pair=en-de",),
-    "language_pair": ("pair",),
-    "lang": ("pair",),
-    "langs": ("pair",),
-    "lang_pair": ("pair",),
-    "lang_pairs": ("pair",),
-    "train_file": ("corpus.train.file",),
-    "trainpref": ("corpus.train.source", "corpus.train.target"),
-    "train_sets": ("corpus.train.source", "corpus.train.target"),
-    "train_src": ("corpus.train.source",),
-    "train_tgt": ("corpus.train.target",),
-    "validation_file": ("corpus.valid.file",),
-    "validpref": ("corpus.valid.source", "corpus.valid.target"),
-    "valid_sets": ("corpus.valid.source", "corpus.valid.target"),
-    "valid_src": ("corpus.valid.source",),
-    "valid_tgt": ("corpus.valid.target",),
-    "test_file": ("corpus.test.file",),
-    "testpref": ("corpus.test.source", "corpus.test.target"),
-    "dataset": ("corpus=moses",),
-    "dataset_name": ("corpus=moses",),
-    "data": ("corpus=moses",),
-    # search
-    "beam": ("decode.beam",),
-    "beam_size": ("decode.beam",),
-    "num_beams": ("decode.beam",),
-    "lenpen": ("decode.length_penalty",),
-    "length_penalty": ("decode.length_penalty",),
-    "normalize": ("decode.length_penalty",),
-    "n_best": ("translate.nbest",),
-    "nbest": ("translate.nbest",),
-    "num_return_sequences": ("translate.nbest",),
-    "max_len_a": ("decode.max_ratio",),
-    "max_len_b": ("decode.max_extra",),
-    "max_new_tokens": ("generate.max_tokens",),
-    "top_k": ("generate.top_k",),
-    "top_p": ("generate.top_p",),
-    "temperature": ("generate.temperature",),
-    "src": ("translate.input",),
-    "input": ("translate.input",),
-    "output": ("translate.output",),
-    # places
-    "seed": ("seed",),
-    "random_seed": ("seed",),
-    "output_dir": ("paths.root", "name"),
-    "save_dir": ("paths.root", "name"),
-    "save_model": ("paths.root", "name"),
-    "experiment_name": ("tracking.experiment",),
-    "run_name": ("name",),
-    "wandb_project": ("tracking.experiment",),
-    "port": ("serve.port",),
-    "host": ("serve.host",),
-    # word vectors
-    "window": ("model.window",),
-    "negative": ("model.negatives",),
-    "neg": ("model.negatives",),
-    "min_count": ("model.min_count", "tokenizer.min_count"),
-    "sg": ("model=skipgram", "model=cbow"),
-    "topn": ("query.k",),
-    "iter": ("vectors.epochs",),
-    "alpha": ("train.optimizer.lr",),
-    "hs": ("model=skipgram_hierarchical",),
-}
+from dragoman.conf.groups import content
+
 SIDES = {"src", "tgt", "trg", "source", "target", "from", "to", "l1", "l2"}  # names of a language, given its code
 CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")  # of a language, by its form
 SHORTEST = 4  # letters of a name that a similar one is sought for
@@ -288,16 +21,30 @@ NOTES = {  # ours has another unit
 }
 
 
-def suggest(key: str, value: str, keys: Iterable[str]) -> str | None:
-    """Returns what to write instead of the unknown `key`; None if none of our dotted `keys` is similar."""
+@cache
+def other_names() -> dict[str, tuple[str, ...]]:
+    """Returns the name of other tools -> our settings."""
+    table = content("other_names")
+    return {name: tuple(setting.split(" or ")) for setting, names in table.items() for name in names}
+
+
+def suggest(key: str, value: str, keys: Iterable[str], choices: Iterable[str] = ()) -> str | None:
+    """Returns what to write instead of the unknown `key`; None if none of our dotted `keys` is similar.
+
+    `choices` are those of the group that has the key's name. Only sections of `keys` are suggested.
+    """
     name = key.lstrip("-+~").lower().replace("-", "_")
     last = name.rpartition(".")[2].rpartition("/")[2]
     known = list(keys)
+    if name in known or value in choices:  # typed as an option
+        return _written(name, value, last)
+    sections = {one.partition(".")[0] for one in known}
     settings = [one for one in known if one.endswith(f".{name}")]
+    names = [one for one in other_names().get(last, ()) if re.split("[.=]", one)[0] in sections]
     if last in SIDES and CODE.fullmatch(value):
-        settings = list(OTHER_NAMES["source_lang"])
-    elif last in OTHER_NAMES:
-        settings = list(OTHER_NAMES[last])
+        settings = list(other_names()["source_lang"])
+    elif names:
+        settings = names
     elif not settings and name == last and len(last) >= SHORTEST:  # "all" is no "fall"
         by_end = {one.rpartition(".")[2]: one for one in reversed(known)}
         settings = [by_end[near] for near in get_close_matches(last, by_end, n=1, cutoff=0.8)]
@@ -311,4 +58,4 @@ def _written(setting: str, value: str, name: str) -> str:
         return setting
     other_unit = setting in NOTES and not setting.endswith(f".{name}")
     note = f" ({NOTES[setting]})" if other_unit else ""
-    return f"{setting}={'VALUE' if note or not value else value}{note}"
+    return shlex.quote(f"{setting}={'VALUE' if note or not value else value}") + note

@@ -1,15 +1,16 @@
 """A user's own settings: a file (`--config FILE`) as overrides, and a folder of more choices (DRAGOMAN_CONF)."""
 
+import contextlib
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from dragoman.conf.groups import FOLDER, VARIABLE, default_choices
+from dragoman.conf.groups import FOLDER, OVERRIDE, VARIABLE, default_choices, written_defaults
 from dragoman.model.errors import UserError
 
-CHOICE = re.compile(r"override /?([\w/]+)")  # in a list of defaults
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")  # Hydra reads other letters only in quotes
 KEY = re.compile(r"\+{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -90,7 +91,7 @@ def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
         if entry == "_self_":
             continue
         key, choice = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else (str(entry), "")
-        found = CHOICE.fullmatch(str(key))
+        found = OVERRIDE.fullmatch(str(key))
         if found is None or not isinstance(choice, str):
             raise UserError(f"{where}: defaults: {entry}: write `- override /GROUP: CHOICE`, or GROUP: CHOICE outside")
         yield found[1], choice
@@ -99,11 +100,33 @@ def _chosen(entries: Any, where: str) -> Iterator[tuple[str, str]]:
 def _flat(key: str, value: Any, where: str) -> Iterator[str]:
     if not KEY.fullmatch(key):
         raise UserError(f"{where}: {key!r} is no key; settings are KEY: VALUE, such as `seed: 2`")
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, Mapping) and value and key in _maps():
+        try:
+            yield f"{key}={json.dumps(value, ensure_ascii=False)}"
+        except TypeError as problem:
+            raise UserError(f"{where}: {key}: {problem}") from None
+    elif isinstance(value, Mapping) and value:
         for name, one in value.items():
             yield from _flat(f"{key}.{name}", one, where)
     else:
         yield f"{key}={_value(value, key, where)}"
+
+
+def json_map(word: str) -> tuple[str, dict[str, Any] | None]:
+    """Returns the key and the value of a word `KEY={"NAME": VALUE, ...}`, which Hydra cannot read; None: another word.
+
+    KEY is a setting whose keys are the user's own, such as loader.mix.weights.
+    """
+    key, _, text = word.partition("=")
+    if text.startswith('{"') and "${" not in text and key in _maps():
+        with contextlib.suppress(ValueError):
+            return key, json.loads(text)
+    return key, None
+
+
+def _maps() -> set[str]:
+    """Returns the settings whose keys are the user's own: they are empty or null by default."""
+    return {key for key, value in written_defaults().items() if value is None or value == {}}
 
 
 def _value(value: Any, key: str, where: str) -> str:

@@ -1,4 +1,4 @@
-"""Write the templates of the Helm chart from the kustomize overlays (`make chart`). With --check, only look.
+"""Write the Helm chart into a folder (`make chart`: dist/helm/dragoman), its templates from the kustomize overlays.
 
 The overlays are the one source of what runs on Kubernetes. An object that all have becomes a template as it is; one
 that only some have stands behind the condition of its overlay. VALUES says which fields a site sets in values.yaml.
@@ -25,7 +25,7 @@ NAMES = {  # in every object
     rf"secretName: {SECRET}-ray$": "secretName: {{ .Values.secrets.ray | toJson }}",
     rf"secretName: {SECRET}$": "secretName: {{ .Values.secrets.services | toJson }}",
 }
-HEAD = "{{- /* Written by deploy/chart.py from deploy/kubernetes: change it there, then `make chart`. */ -}}\n"
+HEAD = "{{- /* Written by deploy/chart.py from deploy/kubernetes. */ -}}\n"
 CONDITIONS = {  # of objects that only some overlays have, or have otherwise; the first that fits
     "ray": 'eq .Values.executor "ray"',
     "kueue": 'and (eq .Values.executor "kueue") (not .Values.kueue.gpus)',
@@ -223,23 +223,14 @@ def _file(kind: str, name: str) -> str:
     return apart.get(kind, name if name in ("jobs", "mlflow", "endpoint", "postgres") else "shared")
 
 
-def main() -> int:
-    folder = CHART / "templates"
-    wanted = templates()
-    own = {"NOTES.txt"}
-    there = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*") if path.name not in own}
-    if "--check" in sys.argv:
-        wrong = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
-        if wrong:
-            print(f"make chart: {', '.join(wrong)} do not say what deploy/kubernetes says", file=sys.stderr)
-        return int(bool(wrong))
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in there.keys() - wanted.keys():
-        (folder / name).unlink()
-    for name, text in wanted.items():
-        (folder / name).write_text(text, encoding="utf-8")
+def main(folder: Path) -> int:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(CHART, folder)
+    for name, text in templates().items():
+        (folder / "templates" / name).write_text(text, encoding="utf-8")
+    print(folder)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else DEPLOY.parent / "dist" / "helm" / "dragoman"))

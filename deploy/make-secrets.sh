@@ -11,7 +11,7 @@ make() { # NAME, its content on standard input
     chmod 644 "$folder/$1"
     echo "made $folder/$1"
 }
-for name in postgres_password ledger_password ray_token jobs_admin_token jobs_metrics_token grafana_password; do
+for name in postgres_password ledger_password ray_token jobs_admin_token jobs_metrics_token proxy_secret grafana_password; do
     [ -e "$folder/$name" ] || random | make "$name"
 done
 # Where alerts go; nobody listens at this address. Write that of a chat or a pager into the file.

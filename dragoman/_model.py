@@ -216,7 +216,7 @@ def _texts(texts: str | Sequence[str]) -> list[str]:
 
 def _find(reference: str, config: "Config") -> tuple[pathlib.Path, "ModelVersion"]:
     """Returns the bundle's folder, and the version if it is in the registry."""
-    from dragoman.model.storage.mirror import local_folder
+    from dragoman.model.storage.places import local_folder
     from dragoman.services.models.registry import UNREGISTERED, Registry
 
     registry = Registry(config.tracking.uri, local_folder(config.paths.root, config.paths.cache) / "cache" / "models")

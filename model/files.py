@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
+from dragoman.model.errors import UserError
+
 SOCKET_PATH = 107  # longest path of a Unix socket on Linux, in bytes
 BELOW = 76  # bytes of such a path after the prefix: random letters, r/session_DATE_TIME_PID/sockets/plasma_store of Ray
 PART = ".part-"  # prefix of a file that is still being written
@@ -155,3 +157,18 @@ def file_sha256(path: Path) -> str:
     """Returns the sha256 (hex) of a file on disk."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_secret(key: str, path: str) -> str:
+    """Returns the content of a file without the line end.
+
+    Raises:
+        UserError: it is empty or cannot be read; names the key.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"{key}: {path} cannot be read ({problem})") from None
+    if not text:
+        raise UserError(f"{key}: {path} holds nothing")
+    return text

@@ -48,6 +48,15 @@ def standard_code(code: str) -> str:
         return code
 
 
+def language_name(code: str, language: str = "en") -> str:
+    """Returns the name of a language by its BCP 47 code, in `language`; the code itself if it has none."""
+    try:
+        name = langcodes.Language.get(code).display_name(language)
+    except LanguageTagError:
+        return code
+    return code if name.startswith("Unknown language") else name
+
+
 @lru_cache(maxsize=1024)
 def base_language(code: str) -> str:
     """Returns the code of the language alone, without script and region: `zh` for zh_CN, zho_Hans, cmn, yue and wuu."""

@@ -14,8 +14,11 @@ FLAGS = (
     "amx_bf16",
     "amx_int8",
     "asimd",
+    "asimddp",
+    "i8mm",
     "bf16",
 )
+INT8 = ("avx512_vnni", "avx_vnni", "amx_int8", "asimddp", "i8mm")  # products of 8-bit integers
 
 
 def processor() -> str:
@@ -33,6 +36,11 @@ def instruction_sets() -> list[str]:
             there = set(line.partition(":")[2].split())
             return [flag for flag in FLAGS if flag in there]
     return []
+
+
+def int8_instructions() -> list[str]:
+    """Returns the processor's instructions for products of 8-bit integers; without any they are hardly faster."""
+    return [name for name in instruction_sets() if name in INT8]
 
 
 def _cpuinfo() -> list[str]:

@@ -15,8 +15,8 @@ from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE
 from dragoman.model.settings import DecodeConfig
 from dragoman.model.shards.manifest import ShardsConfig
-from dragoman.model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits, local_folder
-from dragoman.model.storage.places import is_address
+from dragoman.model.storage.mirror import LIMIT_GB, PATIENCE_SECONDS, keep_limits
+from dragoman.model.storage.places import is_address, local_folder
 from dragoman.model.text.tokenizer import TokenizerConfig
 from dragoman.pipelines.corpus.settings import CorpusConfig
 from dragoman.pipelines.evaluation.comparison_settings import CompareConfig

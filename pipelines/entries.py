@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.conf import again, compose
+from dragoman.conf.kinds import kind_words
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import Range, all_ranges
 from dragoman.model.runs import paths
 from dragoman.model.shards.manifest import has_manifest, read_manifest
 from dragoman.pipelines.cluster.embedded_ray import begin_ray
 from dragoman.pipelines.config import Config, SynthesizeRoot, VerifyRoot
-from dragoman.pipelines.corpus.read.built_in import check_phrasebook
+from dragoman.pipelines.corpus.read.built_in import check_built_in, is_built_in
 from dragoman.pipelines.corpus.sharded import as_sharded, cutting, shard_command
 from dragoman.pipelines.tracking.policy import policy_words
 
@@ -26,7 +27,6 @@ READERS = {"train", "compare"}  # commands that need shards
 SPREADING = {"shard", *READERS}  # commands that start workers
 ROOTS: dict[str, type[Config]] = {"verify": VerifyRoot, "synthesize": SynthesizeRoot}  # with a section of their own
 NEXT = {"shard": "train", "train": "promote", "evaluate": "promote"}  # command -> the usual next one
-LABELLERS = {"classes": "classifier_transformer", "tags": "tagger_transformer", "numbers": "regressor_transformer"}
 logger = logging.getLogger(__name__)
 
 
@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_gpu(config)
         if verb in READERS:
             refuse_without_shards(config)
-        with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
+        with begin_ray(config.cluster) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"dragoman.pipelines.{verb}").task(config)
         if code == compose.OK and (after := next_command(verb, config)) is not None:
             logger.info("next: %s", after)
@@ -76,16 +76,13 @@ def next_command(verb: str, config: Config) -> str | None:
     if verb == "shard" and config.shards.explain is not None:
         return None  # there are no shards
     changes: list[str] = []
-    if verb == "shard" and config.corpus.format == "labelled":
-        if "head" not in config.model:  # an experiment chooses one
-            changes = [f"model={LABELLERS[config.corpus.labels]}", "registry=labels"]
-    elif verb == "shard" and config.languages[1:] == () and not again.gives("model"):
-        whole_words = config.tokenizer.type in ("words", "vocabulary")  # word vectors need these
-        if not whole_words and has_manifest(config.shard_dir):
-            manifest = read_manifest(config.shard_dir)
-            if "valid" not in manifest.splits:
-                return shard_command(*cutting(manifest, config.corpus.cut.run), beside=config.paths.shards)
-        changes = ["model=skipgram", "registry=vectors"] if whole_words else ["model=gpt_tiny", "registry=language"]
+    corpus, chosen = config.corpus, "head" in config.model or again.gives("model")  # an experiment chooses one
+    if verb == "shard" and not chosen:
+        changes = kind_words(corpus.format, corpus.labels, len(config.languages), config.tokenizer.type)
+    if "model=gpt_tiny" in changes and has_manifest(config.shard_dir):
+        manifest = read_manifest(config.shard_dir)
+        if "valid" not in manifest.splits:
+            return shard_command(*cutting(manifest, corpus.cut.run), beside=config.paths.shards)
     if verb == "evaluate" and (config.evaluate.bundle is not None or config.evaluate.ensemble):
         return None  # another's bundle is promoted under its own name
     if verb == "train" and not config.registry.register:
@@ -108,7 +105,7 @@ def set_run(config: Config, given: str) -> Config:
 
 def needs_ray(verb: str, config: Config) -> bool:
     """Returns True if the command will start its own Ray, as far as that is known without torch."""
-    if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
+    if verb != "train" or config.cluster.backend == "local" or config.cluster.address is not None:
         return False
     return not (config.run_dir / paths.RELEASE).is_file()
 
@@ -138,9 +135,9 @@ def refuse_without_shards(config: Config) -> None:
     """
     if not config.languages or has_manifest(config.shard_dir):
         return
-    if config.corpus.format == "phrasebook":
+    if is_built_in(config.corpus):
         try:
-            check_phrasebook(config.corpus, config.pair)
+            check_built_in(config.corpus, config.pair)
         except UserError as problem:
             raise UserError(f"no shards in {config.paths.shards}, and {problem}") from None
     raise UserError(f"no shards in {config.paths.shards}; this makes them: {shard_command()}")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dragoman.conf import compose, showing
 from dragoman.model.bundles.directory import Bundle, bundle_hash, bundle_kind
-from dragoman.model.bundles.ensemble import load_ensemble
+from dragoman.model.bundles.ensemble import EnsembleBundle, load_ensemble
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.errors import UserError
 from dragoman.model.inference.kinds import KINDS
@@ -71,16 +71,16 @@ def evaluate(config: Config, say: Callable[[str], object] = print) -> tuple[Meas
     if settings.sets:
         if not isinstance(bundle, TranslationBundle):
             raise UserError(f"evaluate.sets: sets of pairs are for models that translate; this one is of kind {kind}")
-        return evaluate_sets(config, bundle, folder, run, named, say)
+        return evaluate_sets(config, bundle, members(bundle), folder, run, named, say)
     if learned := [name for name in settings.metrics if name in LEARNED]:
         raise UserError(
             f"evaluate.metrics=[{learned[0]}]: is for sets; +evaluate.sets.test={config.paths.shards} names this one"
         )
-    opened = open_split(config, kind, folder, run)
+    checked = open_split(config, kind, folder, run, [*members(bundle), *places.values()])
     measured = row.evaluate(config, bundle)
     say(measured.report)
-    if opened is not None:
-        say(f"\n{opened}")
+    if checked is not None:
+        say(f"\n{checked}")
     files = row.write(measured, folder)
     journal.note_evaluation(folder, files[0])
     logger.info(f"kept in {' and '.join(map(str, files))}")
@@ -96,6 +96,11 @@ def run_name(bundle: Bundle, folder: Path) -> str:
     """Returns the name of a bundle's run; for an ensemble its folder's name."""
     run = bundle.facts.get("run")
     return str(run["name"]) if isinstance(run, dict) and "name" in run else folder.name
+
+
+def members(bundle: Bundle) -> list[Path]:
+    """Returns the folder of a bundle, or those of an ensemble's members."""
+    return [one.directory for one in bundle.members] if isinstance(bundle, EnsembleBundle) else [bundle.directory]
 
 
 def record_folder(config: Config, bundle: Path) -> Path:

@@ -14,15 +14,21 @@ meaning (docs/evaluation.md).
 Exit code 0: the version is champion now. 1: it is not better, the champion stays.
 """
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dragoman.conf import compose
 from dragoman.model.errors import UserError
+from dragoman.model.shards.manifest import has_manifest
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import gate_split
+from dragoman.pipelines.settings import EvaluateConfig
 from dragoman.pipelines.tasks.base import task_of
-from dragoman.pipelines.tracking.cards import KIND_TAG
+from dragoman.pipelines.tasks.openings import held_split
+from dragoman.pipelines.tasks.training_texts import Overlap, refuse_learned
+from dragoman.pipelines.tracking.cards import IMPORTED_TAG, KIND_TAG
 from dragoman.pipelines.tracking.promotion import Compare, Comparison, Outcome, PromoteConfig, change_policy, promote
 from dragoman.pipelines.tracking.registry import Registry, RegistryConfig, Version
 from dragoman.pipelines.tracking.server import TrackingConfig
@@ -84,13 +90,15 @@ def comparison(
 ) -> Compare:
     """Returns the comparison of two versions: by the task of their kind, reading its data only when needed."""
 
-    def compare(candidate: Version, champion: Version, samples: int) -> Comparison:
-        kinds = [version.tags.get(KIND_TAG, "translation") for version in (candidate, champion)]
-        if kinds[0] != kinds[1]:
+    def compare(candidate: Version, champion: Version | None, samples: int) -> Comparison | None:
+        kinds = [version.tags.get(KIND_TAG, "translation") for version in (candidate, champion) if version is not None]
+        if champion is not None and kinds[0] != kinds[1]:
             raise UserError(
                 f"registry.name: version {candidate.number} is of kind {kinds[0]}, the champion {champion.number} of "
                 f"kind {kinds[1]}; they cannot be compared and belong under different names"
             )
+        if champion is None and IMPORTED_TAG in candidate.tags and not has_manifest(shards):
+            return None
         if also and kinds[0] == "vectors":
             raise UserError("promote.also: word vectors answer no held-out texts; leave it out")
         if config.checks and kinds[0] != "translation":
@@ -98,9 +106,31 @@ def comparison(
                 f"promote.checks: rules judge translations, and the versions are of kind {kinds[0]}; choose []"
             )
         asked, judge = replace(config, samples=samples), task_of(kinds[0]).judge
-        found = judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors())
-        others = [(judge(registry, candidate, champion, asked, one, EvaluateVectors()), one.name) for one in also]
+        learned = "" if kinds[0] == "vectors" else check_gate(registry, candidate, config, shards)
+        found = replace(
+            judge(registry, candidate, champion, asked, shards, sets or EvaluateVectors()), learned=str(learned)
+        )
+        others = []
+        for one in also if champion is not None else ():
+            check_gate(registry, candidate, config, one)
+            others.append((judge(registry, candidate, champion, asked, one, EvaluateVectors()), one.name))
         kept = tuple(replace(one, of=f"{one.of} of {name}") for one, name in others)
         return replace(found, kept=kept, may_lose=config.may_lose)
 
     return compare
+
+
+def check_gate(registry: Registry, candidate: Version, config: PromoteConfig, shards: Path) -> Overlap:
+    """Returns how much of the gate of `shards` the candidate learned from.
+
+    Raises:
+        UserError: more than a set may have (`evaluate.may_know`), or the shards have no such gate.
+    """
+    held = held_split(shards, gate_split(shards, config.split))
+    assert held is not None, "a gate has texts"
+    what = f"promote.version={candidate.number}, {held.split} (set {held.digest})"
+    with tempfile.TemporaryDirectory() as folder:
+        bundle = registry.bundle(candidate, Path(folder))
+        return refuse_learned(
+            [bundle], held.sides, EvaluateConfig.may_know, what, "promote it by promote.force=true with a reason"
+        )

@@ -13,13 +13,14 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dragoman.conf.compose import fingerprint, plain
 from dragoman.model.errors import UserError
+from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import (
     MANIFEST,
     Manifest,
@@ -31,8 +32,10 @@ from dragoman.model.shards.manifest import (
 from dragoman.model.shards.remote import publish
 from dragoman.model.shards.verify import shard_files, verify
 from dragoman.model.storage.retry import Patience
+from dragoman.model.text.hashed_texts import HashedTexts, read
 from dragoman.model.text.tags import check_pieces
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.corpus.clean.first_look import look
 from dragoman.pipelines.corpus.clean.rules import check_rules
 from dragoman.pipelines.corpus.clean.scores import GivenScorers, find_scorers
 from dragoman.pipelines.corpus.labelled import make_labelled
@@ -41,7 +44,7 @@ from dragoman.pipelines.corpus.monolingual import make_monolingual
 from dragoman.pipelines.corpus.pack.report import table
 from dragoman.pipelines.corpus.parallel import make_parallel
 from dragoman.pipelines.corpus.read import labelled
-from dragoman.pipelines.corpus.read.built_in import check_phrasebook, phrasebook_sources
+from dragoman.pipelines.corpus.read.built_in import built_in_sources, check_built_in, is_built_in
 from dragoman.pipelines.corpus.read.cutting import settle_auto_cut
 from dragoman.pipelines.corpus.read.fetch import fetch
 from dragoman.pipelines.corpus.read.given_tokenizer import GivenTokenizer, find_tokenizer
@@ -70,6 +73,7 @@ class ShardResult:
     manifest_hash: str
     seconds: float
     found: bool  # the shards existed already
+    doubts: list[str]  # about the corpus
 
 
 def shard(config: Config) -> ShardResult:
@@ -99,7 +103,12 @@ def shard(config: Config) -> ShardResult:
         clear_scratch(directory)
         shutil.rmtree(samples_of(directory), ignore_errors=True)
         return ShardResult(
-            directory, read_manifest(directory), manifest_hash(directory), time.monotonic() - began, bool(found)
+            directory,
+            read_manifest(directory),
+            manifest_hash(directory),
+            time.monotonic() - began,
+            bool(found),
+            found_input.doubts,
         )
 
 
@@ -108,24 +117,30 @@ class Input:
     """The input of a sharding, found and checked, and what identifies its result."""
 
     config: Config  # with the settings that the input settles
-    sources: list[Source]  # empty for a built-in corpus
+    sources: list[Source]
     parts: tuple[Part, ...]
     scorers: GivenScorers | None
     given: GivenTokenizer | None
     values: dict[str, Any]
+    doubts: list[str]  # about the corpus, told at the beginning and at the end
 
     def sharding(self, directory: Path, scratch: Path) -> Sharding:
-        """Returns the sharding in these folders; a built-in corpus is written into `scratch`."""
-        config, corpus, sources = self.config, self.config.corpus, self.sources
-        if labelled.is_built_in(corpus):
-            sources = labelled.phrasebook_sources(corpus, config.seed, scratch / "labelled")
-        elif corpus.format == "phrasebook":
-            sources = phrasebook_sources(corpus, config.pair, config.seed, scratch)
+        """Returns the sharding in these folders."""
+        config, sources = self.config, self.sources
         own = self.given.pair if self.given else None
-        hashed = fingerprint(self.values)
+        hashed, ancestors = fingerprint(self.values), tuple(_ancestors(self.given, sources))
         return Sharding(
-            config, directory, scratch, sources, config.languages, self.values, hashed, self.parts, self.scorers, own
+            *(config, directory, scratch, sources, config.languages, self.values, hashed),
+            *(self.parts, self.scorers, own, ancestors),
         )
+
+
+def _ancestors(given: GivenTokenizer | None, sources: Sequence[Source]) -> Iterator[HashedTexts]:
+    """Yields the texts behind the given tokenizer, and behind files of training that a model wrote (`synthesize`)."""
+    if given is not None:
+        yield given.texts
+    folders = {file.parent for source in sources if source.split == "train" for file in source.files}
+    yield from (read(folder / TRAINING) for folder in sorted(folders) if (folder / TRAINING).is_file())
 
 
 def find_input(config: Config) -> Input:
@@ -139,9 +154,9 @@ def find_input(config: Config) -> Input:
     fetch(config.corpus.fetch, config.corpus.root)
     corpus, form = config.corpus, config.corpus.format
     encodings_of(corpus)
-    built_in = form == "phrasebook" or labelled.is_built_in(corpus)
+    built_in = is_built_in(corpus)
     if built_in:
-        check_phrasebook(corpus, config.pair)
+        check_built_in(corpus, config.pair)
     samples = samples_of(config.shard_dir)
     paths, parts = config.paths, parts_of(corpus, config.pair, config.tokenizer)
     if not built_in and not parts:
@@ -150,13 +165,17 @@ def find_input(config: Config) -> Input:
             with _traceless_samples(samples):
                 corpus = as_lines(corpus, config.pair, samples)
     sources: list[Source] = []
-    if form == "labelled" and not built_in:
+    if form == "labelled" or built_in:
         with _traceless_samples(samples):
-            sources = labelled.labelled_sources(corpus, config.pair, samples)
+            write = built_in_sources if built_in else labelled.labelled_sources
+            sources = write(corpus, config.pair, samples)
     elif parts:
         sources = sources_of_parts(parts, paths.cache, Patience(paths.patience))
-    elif not built_in:
+    else:
         sources = sources_of(corpus, config.pair)
+    doubts = [] if built_in else look(corpus, sources, config.pair, config.tokenizer.vocabulary)
+    for doubt in doubts:
+        logger.warning(doubt)
     scorers = find_scorers(corpus.clean.scores, [part.pair for part in parts] or [config.pair], config.bundle_dir)
     if scorers:
         corpus = dataclasses.replace(corpus, clean=dataclasses.replace(corpus.clean, scores=list(scorers.digests)))
@@ -173,7 +192,7 @@ def find_input(config: Config) -> Input:
         config.seed,
         sources,
     )
-    return Input(config, sources, parts, scorers, given, values)
+    return Input(config, sources, parts, scorers, given, values, doubts)
 
 
 def samples_of(directory: Path) -> Path:
@@ -249,6 +268,8 @@ def task(config: Config) -> int:
         return 0
     result = shard(config)
     sys.stdout.write(table(result.directory, result.manifest, result.manifest_hash, result.seconds, result.found))
+    for doubt in result.doubts:
+        logger.warning(doubt)
     record(config, result)
     return 0
 

@@ -29,7 +29,9 @@ from dragoman.model.files import atomic_text, atomic_write, exclusive, file_sha2
 from dragoman.model.inference.kinds import check_translates
 from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.inference.translator import Translation, open_translator
+from dragoman.model.runs.paths import TRAINING
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
+from dragoman.model.text.hashed_texts import read_of
 from dragoman.model.untrusted import read_object
 from dragoman.pipelines.config import SynthesizeRoot
 from dragoman.pipelines.evaluation.translation import held_out
@@ -88,6 +90,9 @@ def task(config: SynthesizeRoot) -> int:
         _write_parts(folder / PARTS, texts, total, settings.part, answer)
         counts = _write_kept(folder, bundle, settings.keep)
         held = _write_own(folder, config.shard_dir, bundle)
+        models = [one.directory for one in (bundle, scorer) if one is not None]
+        first, *more = (read_of(each, f"{each.parent.name}/{each.name}") for each in models)
+        first.joined(*more).write(folder / TRAINING)  # whoever trains on the pairs learns from these models
         record = {**facts, **counts, "held_out": held, "keep": settings.keep, "sha256": file_sha256(folder / PAIRS)}
         atomic_write(folder / RECORD, json.dumps(record, indent=2) + "\n")
         shutil.rmtree(folder / PARTS)

@@ -14,12 +14,13 @@ SECTIONS = (
 
 def choices(key: str) -> list[str]:
     """Returns the choices of SECTION.KEY as on the command line; empty if it is no enumeration, or no key."""
-    for module in SECTIONS:
-        hint = importlib.import_module(module).Config
-        for name in key.split("."):
+    section, *names = key.split(".")
+    for module in SECTIONS:  # the later ones take longer to load
+        hint = get_type_hints(importlib.import_module(module).Config).get(section)
+        for name in names:
             hint = get_type_hints(hint).get(name) if is_dataclass(hint) else None
-        if found := list(_values(hint)):
-            return found
+        if hint is not None:
+            return list(_values(hint))
     return []
 
 

@@ -18,6 +18,7 @@ from dragoman.model.environment import restore_environment
 from dragoman.model.errors import UserError, unknown
 from dragoman.services import completion
 from dragoman.services.help import general_help, verb_help
+from dragoman.services.only_shards import with_only_shards
 from dragoman.services.verbs import VERBS, run_verb, take_json
 from dragoman.services.version import version
 
@@ -56,11 +57,11 @@ def _dispatch(argv: list[str]) -> int:
     if name not in VERBS:
         raise unknown("unknown verb", name, VERBS)
     verb = VERBS[name]
-    if any(word in ("-h", "--help") for word in rest):
-        print(verb_help(name, verb))
+    if any(word in ("-h", "--help", "--help-all") for word in rest):
+        print(verb_help(name, verb, "--help-all" in rest))
         return OK
     with remembered(rest):
-        wanted, rest = take_json(name, with_own_settings(rest))
+        wanted, rest = take_json(name, with_only_shards(name, with_own_settings(rest)))
         with as_json(wanted):
             return run_verb(name, rest)
 

@@ -1,16 +1,17 @@
-"""Shell completion: completes commands and the values of enumerations; Hydra completes the keys and the groups.
+"""Shell completion of commands, keys, choices and values.
 
 The shells hand over the line so far in COMP_LINE. Install with `eval "$(dragoman --shell-completion install=bash)"`.
 """
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from dragoman.conf import compose
+from dragoman.conf.groups import choices as group_choices
+from dragoman.conf.groups import default_choices
 from dragoman.model.errors import UserError, unknown
+from dragoman.model.schema import flat
 from dragoman.services.choices import choices
-from dragoman.services.verbs import TEXT_FIRST
 
 # `=` does not split words here: a key and its value are one word. A complete command gets a blank after it, a key not.
 BASH = r"""_dragoman() {
@@ -31,36 +32,6 @@ complete -c dragoman -f -a '(__dragoman_complete)'"""
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 REMOVALS = {"bash": "complete -r dragoman", "zsh": "complete -r dragoman", "fish": "complete -c dragoman -e"}
 VERB_FIRST = {"submit"}  # commands whose first word is another command
-OF_A_JOB = {"job", "why", "logs", "stop", "yield", "retry", "priority", "rm", "note", "report"}
-# Commands that take words without a key.
-WORDS_FIRST = {
-    *TEXT_FIRST,
-    "inspect",
-    "neighbours",
-    "analogy",
-    "export",
-    "vectors",
-    "keys",
-    "memory",
-    "bill",
-    "drill",
-    "quota",
-    "owner",
-    "token",
-    "tokens",
-    "people",
-    "schedules",
-    "retention",
-    "backup",
-    "restore",
-    "presets",
-    *OF_A_JOB,
-}
-
-
-@dataclass
-class Nothing:
-    """The root of a command line that is only completed, not run."""
 
 
 def answer(words: Sequence[str], verbs: Sequence[str]) -> int:
@@ -91,15 +62,39 @@ def _query(line: str, shell: str, verbs: Sequence[str]) -> int:
     if not rest:  # the command itself is being typed
         print(_join_words((name for name in verbs if name.startswith(verb)), shell))
         return 0
-    key, is_value, begun = rest.rpartition(" ")[2].partition("=")
-    if is_value and (found := choices(key.lstrip("+"))):
-        print(_join_words((f"{key}={value}" for value in found if value.startswith(begun)), shell))
-        return 0
-    if verb in WORDS_FIRST:  # Hydra would refuse them; the last word may be the beginning of a key
-        *finished, last = rest.lstrip().split(" ")
-        rest = " ".join([*(word for word in finished if "=" in word), last])
-    os.environ["COMP_LINE"] = f"dragoman {rest.lstrip()}"
-    return compose.run(lambda _config: 0, Nothing, ["--shell-completion", f"query={shell}"], "completion")
+    *words, begun = rest.lstrip().split(" ")
+    key, is_value, text = begun.partition("=")
+    values = choices(key.lstrip("+")) if is_value else []
+    completed = [f"{key}={value}" for value in values if value.startswith(text)] or _settings(words, begun)
+    print(_join_words(completed, shell))
+    return 0
+
+
+def _settings(words: Sequence[str], begun: str) -> list[str]:
+    """Returns the settings that begin with `begun`: choices, a key's value, or keys, all of them after `words`."""
+    try:
+        tree = compose.values([word for word in words if "=" in word])
+    except UserError:  # the line is not right yet
+        tree = compose.values([])
+    key, is_value, _ = begun.partition("=")
+    name = key.lstrip("+~")
+    groups_of = {group: group_choices(group) for group in (*default_choices(), "experiment")}
+    if is_value and name in groups_of:
+        found = [f"{name}={choice}" for choice in groups_of[name]]
+    elif is_value:
+        found = [f"{key}={value}" for key, value in flat(tree) if key == name]
+    else:
+        *sections, _ = name.split(".")
+        section: object = tree
+        for part in sections:
+            section = section.get(part) if isinstance(section, dict) else None
+        prefix, dot = "".join(f"{part}." for part in sections), bool(sections)
+        keys = section.items() if isinstance(section, dict) else ()
+        found = [f"{prefix}{key}{'.' if isinstance(value, dict) else '='}" for key, value in keys]
+        found += [f"{group}=" for group in groups_of if not dot]
+    mark = key[: len(key) - len(name)]
+    found = list({word.rstrip(".=") for word in found}) if mark == "~" else found
+    return sorted(mark + word for word in found if (mark + word).startswith(begun))
 
 
 def _join_words(words: Iterable[str], shell: str) -> str:

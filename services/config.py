@@ -7,7 +7,6 @@ from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.ranges import Seed
 from dragoman.model.settings import DecodeConfig
 from dragoman.services.backup.settings import BackupConfig
-from dragoman.services.clients.clients import ClientsConfig
 from dragoman.services.commands.clean import CleanConfig
 from dragoman.services.commands.export import ExportConfig
 from dragoman.services.commands.inspect import InspectConfig
@@ -33,7 +32,7 @@ from dragoman.services.sweeps.settings import SweepConfig
 @dataclass
 class Config:
     """The sections that `dragoman serve`, `translate`, `generate`, `next`, `fill`, `embed`, `score`, `rerank`,
-    `neighbours`, `analogy`, `export`, `inspect`, `clients`, `runs`, `clean`, `keys`, `memory`, `backup`,
+    `neighbours`, `analogy`, `export`, `inspect`, `runs`, `clean`, `keys`, `memory`, `backup`,
     `restore`, `up`, `sweep`, `line` and the job commands read."""
 
     name: str = ""
@@ -48,7 +47,6 @@ class Config:
     embed: EmbedConfig = field(default_factory=EmbedConfig)
     score: ScoreConfig = field(default_factory=ScoreConfig)
     rerank: RerankConfig = field(default_factory=RerankConfig)
-    clients: ClientsConfig = field(default_factory=ClientsConfig)
     query: QueryConfig = field(default_factory=QueryConfig)
     export: ExportConfig = field(default_factory=ExportConfig)
     inspect: InspectConfig = field(default_factory=InspectConfig)

@@ -1,9 +1,11 @@
 """Help pages, made from the table of commands and the configuration files; imports nothing heavy."""
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from dragoman.conf import groups
+from dragoman.services.examples import EXAMPLES
 
 
 class VerbRow(Protocol):
@@ -30,7 +32,7 @@ usage: dragoman VERB [key=value ...]
 {rows}
 
 Everything after the verb is configuration: corpus=multi30k model=transformer_tiny train.max_steps=4000
-  dragoman VERB --help               the keys of a verb, with their defaults
+  dragoman VERB --help               an example, and the keys of a verb; --help-all: with their defaults
   dragoman VERB ... --cfg job        the whole configuration, as it would be used
   dragoman VERB ... --json           rows and records as JSON, one object a line, for the verbs that list or show
   dragoman VERB --config FILE        with your own settings from a YAML file, the command line's over them
@@ -42,25 +44,47 @@ Exit codes: 0 done, 1 failed, 2 a mistake in the command line or the configurati
 143 by SIGTERM."""
 
 
-def verb_help(name: str, verb: VerbRow) -> str:
-    """Returns the page of `dragoman VERB --help`: usage, choices of each group, default values with their comments."""
+def verb_help(name: str, verb: VerbRow, whole: bool = False) -> str:
+    """Returns the page of `dragoman VERB --help`: an example, the usage, choices and keys; `whole`: of `--help-all`,
+    with default values and their comments."""
     parts = [
         f"dragoman {name}: {verb.help}",
         "",
+        f"    dragoman {name} {EXAMPLES[name]}".rstrip(),
+        "",
         f"usage: dragoman {name} {verb.usage}{' [--json]' if verb.json else ''}",
     ]
+    parts += [""] if verb.sections and not whole else []
     for section in verb.sections:
-        choices = groups.choices(section)
-        if len(choices) > 1:
-            parts += ["", f"{section}=  {', '.join(choices)}"]
-        if (choice := groups.default_choices().get(section)) is not None:
-            parts += ["", f"{section}: ({choice})", _indent(groups.page(section, choice))]
-    parts += [
-        "",
-        "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE. All sections, with the values that this",
-        f"command line would use: dragoman {name} [key=value ...] --cfg job",
-    ]
+        parts += _whole_section(section) if whole else _short_section(section)
+    parts += ["", "A key is set as SECTION.KEY=VALUE, a choice as SECTION=CHOICE."]
+    if not whole and verb.sections:
+        parts.append(f"With default values and what they mean: dragoman {name} --help-all")
+    parts.append(f"All sections, as this command line would use them: dragoman {name} [key=value ...] --cfg job")
     return "\n".join(parts)
+
+
+def _short_section(section: str) -> list[str]:
+    """Returns the names of a section's choices and keys."""
+    choices, choice = groups.choices(section), groups.default_choices().get(section)
+    parts: list[str] = []
+    if len(choices) > 1:
+        parts += _wrap(f"{section}=", choices)
+    if choice is not None:
+        keys = groups.merge_choice(section, choice).items()
+        parts += _wrap(f"{section}.", [f"{key}." if isinstance(value, dict) and value else key for key, value in keys])
+    return parts
+
+
+def _whole_section(section: str) -> list[str]:
+    """Returns a section's choices and its keys as its file shows them."""
+    choices, choice = groups.choices(section), groups.default_choices().get(section)
+    parts = ["", f"{section}=  {', '.join(choices)}"] if len(choices) > 1 else []
+    return parts if choice is None else [*parts, "", f"{section}: ({choice})", _indent(groups.page(section, choice))]
+
+
+def _wrap(head: str, names: Sequence[str]) -> list[str]:
+    return textwrap.wrap(f"{head:<12}{', '.join(names)}", 100, subsequent_indent=" " * 12, break_on_hyphens=False)
 
 
 def _indent(text: str) -> str:

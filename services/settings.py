@@ -183,7 +183,6 @@ class ServeConfig(ModelSource):
     wait: bool = False  # true: start (and answer 503) before the registry has the models
     host: str = "127.0.0.1"
     port: Port = 5050  # 0: a free one
-    processes: Count = 1  # that share the port; each has its own copy of the models
     batch: Count = 64  # most lines in a batch
     batch_tokens: Count = 4096  # about, most in a batch
     turn: Count = 512  # tokens, about: a longer request is decoded beside the others, in turns of as many

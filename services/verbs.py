@@ -80,13 +80,6 @@ VERBS: dict[str, Verb] = {
     "score": _model("compute log-probabilities of pairs or texts, no server", "score", json="score.format=json"),
     "rerank": _model("reorder another system's n-best lists with our model's score", "rerank"),
     "serve": _model("serve translations, word vectors or both over HTTP", "serve decode"),
-    "clients": _verb(
-        "dragoman.services.clients.clients",
-        "ask a server with every client of other services that is installed",
-        "clients",
-        "[URL]",
-        json="clients.format=json",
-    ),
     "neighbours": _verb(
         "dragoman.services.commands.query",
         "find the words nearest to a word, by its vector",
@@ -105,7 +98,10 @@ VERBS: dict[str, Verb] = {
         "dragoman.services.commands.vectors", "turn an encoder into a static table of vectors", "export", "distil RUN"
     ),
     "export": _verb(
-        "dragoman.services.commands.export", "write models in other programs' formats", "export", "[FORMAT...]"
+        "dragoman.services.commands.export",
+        "write models in other programs' formats",
+        "export",
+        "[FORMAT... | huggingface [RUN]]",
     ),
     "inspect": _verb(
         "dragoman.services.commands.inspect",
@@ -156,7 +152,6 @@ VERBS: dict[str, Verb] = {
     "retry": _job("queue an ended job again"),
     "priority": _job("set a job's priority", "JOB low|normal|high"),
     "rm": _job("delete an ended job"),
-    "note": _job("add a note to a job, list its notes, or remove one", "JOB [TEXT | rm ID]"),
     "report": _job("write a report of a job as one HTML page", json=""),
     "sweep": _verb(
         "dragoman.services.sweeps.entries",
@@ -172,14 +167,6 @@ VERBS: dict[str, Verb] = {
         "LINE.yaml [vars.NAME=VALUE]",
     ),
     "bill": _job("show what faults have cost: tokens, time", "[OWNER]"),
-    "drill": _verb(
-        "dragoman.services.jobs.drill.entry",
-        "cause faults in this machine's service and measure its recovery",
-        "jobs",
-        "[FAULT...]",
-        json=ROWS,
-    ),
-    "endpoint": _job("show what the endpoint serves, and how it has fared in the last hour", ""),
     "retention": _job("show which ended jobs service.keep would delete", "[succeeded=DAYS failed=DAYS newest=N]"),
     "quota": _job("show or set the quota of an owner", "[OWNER cpus=N|none gpus=N|none jobs=N|none]"),
     "owner": _job("list the owners of registered models, or change one", "[MODEL OWNER|project=NAME]"),
@@ -203,7 +190,6 @@ VERBS: dict[str, Verb] = {
     ),
     "login": _job("let this command line in: type its code on a page of the service", ""),
     "logout": _job("end the token of login", ""),
-    "people": _job("list the issuer's accounts; let one have a name, or free a name", "[allow NAME | forget NAME]"),
     "tokens": _job(
         "list the tokens that you made for yourself; make one with an end, or revoke one",
         "[create NAME ends=30d|DATE role=ROLE | revoke NAME]",

@@ -1,6 +1,5 @@
 """Dragoman's version: that of the checkout if there is one, else of the installed package."""
 
-import importlib.metadata
 import tomllib
 from pathlib import Path
 
@@ -10,4 +9,6 @@ def version() -> str:
     project = Path(__file__).resolve().parent.parent / "pyproject.toml"
     if project.is_file():
         return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
-    return importlib.metadata.version("dragoman")
+    from importlib.metadata import version as installed  # takes 10 ms, which every command would pay
+
+    return installed("dragoman")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from bench.s3_server import Proxy, s3_server
-from dragoman.conf.parsing import parsing_quickly
 from dragoman.model.errors import remember_interrupt
 
 logging.raiseExceptions = False  # a handler that a test left behind writes to its closed stream
@@ -35,7 +34,6 @@ RAY = (
     "tests/pipelines/cluster/test_embedded_ray.py",
     "tests/pipelines/test_shard_restarts.py::test_two_workers_write_the_same_bytes",
     "tests/pipelines/corpus/test_monolingual.py::test_two_workers_write_the_same_bytes",
-    "tests/services/jobs/test_oidc_up.py",
     "tests/services/jobs/test_ray_executor.py",
     "tests/services/jobs/test_team_day.py",
     "tests/services/jobs/test_up.py",
@@ -90,13 +88,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return unit(nodeid)
 
     return ByUnit(config, log)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def parsed_once() -> Iterator[None]:
-    """Also where a test composes by Hydra itself."""
-    with parsing_quickly():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -74,7 +74,7 @@ NO_SETTINGS = {  # what looks like one: words of other verbs, and of a file
     ),  # of a config.json of transformers
     *("hidden_sizes", "layer"),  # of COMET's hparams.yaml
     *("ends", "role", "owner"),  # words of dragoman tokens and token
-    *("evaluate.sets.test", "service.oidc.roles.submitter"),  # keys that a user makes
+    *("evaluate.sets.test", "service.proxy.roles.submitter"),  # keys that a user makes
     *("state", "since", "tag", "what"),  # filters of dragoman jobs, stop, rm and audit
     *("project", "jobs", "group"),  # words of dragoman owner, quota and projects
 }

@@ -95,7 +95,7 @@ def test_a_model_is_sharded_trained_on_two_containers_promoted_and_answers(runni
     finish(running, submit(running, "shard"))
     training = submit(running, "train", "name=first", "train.max_steps=40")
     finish(running, training)
-    finish(running, submit(running, "promote"))
+    finish(running, submit(running, "promote", "promote.force=true", "promote.reason=it is new"))
     running.until(lambda: translate(running).status_code == 200, "endpoint")
     assert translate(running).headers["X-Model-Version"] == "1"
     with client(running) as service:

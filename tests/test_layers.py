@@ -65,7 +65,9 @@ INSIDE = {
     "model.word_vectors.batched": "triton, which there is on a GPU alone",
     "pipelines.cluster.ray_train": "Ray Train, which only the driver of a training loads",
     "pipelines.tasks.launch": "Ray Train, which the ends of a bridge between machines load",
+    "model.text.hashed_texts": "numba, which only who asks for texts needs",
     "pipelines.corpus.clean.block": "numba, which only the task that cleans needs",
+    "pipelines.tasks.openings": "numba, which only who opens a set needs",
     "pipelines.corpus.clean.scores": "torch, which only corpora that models score need",
     "pipelines.corpus.clean.judging": "numba and langcodes, which only corpora with rules need",
     "pipelines.word_vectors.pair_table": "numba, as for word2vec",
@@ -75,7 +77,6 @@ INSIDE = {
     ),
     "dragoman.__main__": "the command line, which sets up what it starts first",
     "services.commands.attention": "matplotlib, where a picture is asked for",
-    "services.jobs.pages.trial_shares": "Optuna, which only pages of trials need",
     "services.commands.doctor": "torch, which may be what is missing",
 }
 HIDDEN = re.compile(r"\w+(\.\w+)*\._[a-z]\w*(\.\w+)*")  # a private module by its name
@@ -87,22 +88,22 @@ DOORS = {
         "model/mlflow_client.py",
         "pipelines/tracking",
         "services/models/registry.py",
-        "services/clients/python_clients.py",
     ],
     "hydra": ["conf", "services/sweeps/space.py"],
     "omegaconf": ["conf"],
     "webdataset": ["model/shards"],
-    "huggingface_hub": ["model/huggingface/hub.py", "services/clients/python_clients.py"],
+    "huggingface_hub": ["model/huggingface/hub.py"],
     "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
+        "services/http",
         "services/endpoint",
         "services/jobs/http",
         "services/jobs/pages",
         "services/jobs/service",
         "services/jobs/up/app.py",
     ],
-    "optuna": ["services/sweeps", "services/jobs/service/importance.py", "services/jobs/pages/trial_shares.py"],
+    "optuna": ["services/sweeps"],
     "py3langid": ["services/endpoint/detection.py", "pipelines/corpus/clean/fitted_rules.py"],
     "polib": ["services/texts/documents/po.py"],
     "rapidfuzz": [
@@ -123,7 +124,6 @@ BY_STRING = {
     "services.commands.demo": {"services.cli"},  # a process
     "services.endpoint.serve": {"services.endpoint.ray_serve"},  # loads Ray, which the endpoint's image has not
     "services.jobs.confined": {"services.cli"},  # only after its files are closed to it
-    "services.jobs.drill.drill": {"services.cli"},  # a process
     "services.jobs.executors.ray": {"services.jobs.runner"},  # a process
     "services.jobs.executors.rayjob": {"services.jobs.runner"},  # a process
     "services.jobs.planning.fields": {"pipelines.config"},  # services import no pipelines; the planner's process does
@@ -131,7 +131,6 @@ BY_STRING = {
     "services.jobs.planning.refusals": {"pipelines.places"},  # as planning.fields
     "services.jobs.runner": {"services.jobs.confined"},  # a process
     "services.jobs.service.outbox": {"services.cli"},  # a process
-    "services.jobs.service.vectors": {"services.jobs.service.vectors_worker"},  # a process
     "services.jobs.up.children": {"services.jobs.up.child_guard"},  # a process
     "services.jobs.up.entry": {"services.jobs.up.serving"},  # loads Ray and MLflow
     "services.jobs.up.subprocesses": {"services.cli"},  # a process
@@ -142,7 +141,6 @@ BY_STRING = {
 TABLES = {"services.verbs", "services.entries", "pipelines.entries", "pipelines.tasks.base"}  # of commands and tasks
 # Names of libraries that begin with an underscore, and why they are used: an upgrade may take them away.
 PRIVATE = {
-    ("conf.parsing", "omegaconf._utils"): "has the parser's other name; parsing is a third of what composing costs",
     **dict.fromkeys(
         (
             ("pipelines.training.muon", "torch._foreach_add_"),

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +60,17 @@ def test_any_text_arrives_as_it_is(text: str) -> None:
 @given(st.lists(TEXTS, max_size=3))
 def test_any_list_arrives_as_it_is(texts: list[str]) -> None:
     assert compose.values(as_words({"models": texts}, "here"))["models"] == texts
+
+
+@pytest.mark.parametrize("reader", ["seed=3", "seed=${loader.lanes}"])  # composed as usual, and by Hydra
+def test_a_map_of_ones_own_keys_arrives_as_it_is(reader: str, folder: Path) -> None:
+    glossary = {"dog": "Hund", "hot dog": "Würstchen, heiß", "für: x": "a 'b' {c}"}
+    settings = {"loader": {"mix": {"weights": {"news": 2, "web": 1.5}}, "modifiers": {"glossary": glossary}}}
+    (folder / "mine.yaml").write_text(yaml.safe_dump({**settings, "evaluate.sets": {"n": ["a.tsv"]}}))
+    values = composed("--config", "mine.yaml", reader)
+    assert values["loader"]["mix"]["weights"] == {"news": 2, "web": 1.5}
+    assert values["loader"]["modifiers"]["glossary"] == glossary
+    assert values["evaluate"]["sets"] == {"n": ["a.tsv"]}
 
 
 def test_an_experiments_file_is_one_too() -> None:

@@ -31,7 +31,6 @@ PLACEHOLDERS = {
 PROGRAMS = {
     "curl",
     "deploy/make-secrets.sh",
-    "deploy/rotate-secrets.py",
     "docker",
     "echo",
     "du",

@@ -105,7 +105,7 @@ def test_the_whole_way_from_an_empty_folder(binaries: Path, tmp_path: Path) -> N
     run(dragoman, "shard", *own)
     run(dragoman, "train", *own)
     assert "BLEU" in run(dragoman, "evaluate", *own)
-    assert "version 1 is champion" in run(dragoman, "promote", *own)
+    assert "version 1 is champion" in run(dragoman, "promote", *own, "promote.force=true", "promote.reason=it is new")
     assert run(dragoman, "translate", *own, given="The dog sees the man.\n\n").count("\n") == 2
     (folder / "script.py").write_text(SCRIPT)
     assert run(str(binaries / "python"), "script.py").split() == ["True", "1", "True"]

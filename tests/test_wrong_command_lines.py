@@ -16,7 +16,7 @@ import pytest
 
 from dragoman.conf import again, compose, endings, options
 from dragoman.conf.mistakes import is_setting
-from dragoman.conf.other_names import OTHER_NAMES
+from dragoman.conf.other_names import other_names
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
 from dragoman.services import cli
@@ -119,6 +119,14 @@ WRONG: list[tuple[str, int, str]] = [  # what follows `dragoman`, the exit code,
         "corpus.encoding=utf8bom: expected one that holds ASCII as it is, such as utf-8",
     ),
     ("runs --all", 2, "--all: no such option; settings are key=value"),
+    ("next hello --steps 3", 2, "--steps: no such option; write guess.steps=3"),
+    ("import opus --pair en-de", 2, "--pair: no such option; write pair=en-de"),
+    ("generate --prompt 'The king'", 2, "--prompt: no such option; write 'generate.prompt=The king'"),
+    ("train --model rnnenc", 2, "--model: no such option; write model=rnnenc"),
+    ("line --list", 2, "--list: no such option; settings are key=value"),
+    ("train -k=v", 2, "-k: no such option; settings are key=value"),
+    ("export huggingface a b", 2, "export huggingface: writes one model; b is too much"),
+    ("export text huggingface", 2, "stands before other words and alone"),
     ("neighbours dog --topn 5", 2, "--topn: no such option; write query.k=5"),
     ("verify nosuch", 2, "no run in HOME/runs: 'nosuch' is not known. Choices: none"),
     ("embed hello", 2, "no model has been trained here yet"),
@@ -169,7 +177,7 @@ def test_there_are_at_least_forty_of_them_and_the_page_shows_each() -> None:
 
 
 def test_each_key_that_is_suggested_exists_and_each_value_fits() -> None:
-    meant = sorted({one for settings in OTHER_NAMES.values() for one in settings})
+    meant = sorted({one for settings in other_names().values() for one in settings})
     composed = [compose.values([]), compose.values(["model=skipgram"])]
     for key in (one for one in meant if "=" not in one):
         assert any(lookup(values, key) for values in composed), key
@@ -218,7 +226,7 @@ def test_the_next_command_is_one_that_can_be_run(verb: str, words: list[str], af
 
 
 def test_names_are_written_as_they_are_looked_up() -> None:
-    assert [name for name in OTHER_NAMES if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == []
+    assert [name for name in other_names() if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == []
 
 
 @pytest.mark.parametrize(

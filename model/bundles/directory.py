@@ -7,13 +7,14 @@ Holds what all kinds of bundle share. Each kind has its own file: `model/bundles
 import contextlib
 import hashlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypedDict
 
 from dragoman.model.errors import UserError
-from dragoman.model.files import atomic_directory, atomic_write, file_sha256
+from dragoman.model.files import atomic_directory, atomic_path, atomic_write, file_sha256
 from dragoman.model.untrusted import read_object
 
 FORMAT_VERSION = 1
@@ -49,6 +50,17 @@ class Bundle:
         content = _json({**record, **facts})
         atomic_write(self.directory / CONFIG, content)
         self.facts |= facts
+        self.digest = hashlib.sha256(content.encode()).hexdigest()
+
+    def add_file(self, source: Path) -> None:
+        """Copies a file into the bundle and lists it."""
+        record, _ = _content(self.directory)
+        with atomic_path(self.directory / source.name) as part:
+            shutil.copyfile(source, part)
+        record["files"][source.name] = describe(self.directory / source.name)
+        content = _json(record)
+        atomic_write(self.directory / CONFIG, content)
+        self.files = tuple(record["files"])
         self.digest = hashlib.sha256(content.encode()).hexdigest()
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from dragoman.model.bundles.directory import CONFIG
 from dragoman.model.errors import UserError
-from dragoman.model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from dragoman.model.storage.mirror import bring, bring_checked, remote_of
+from dragoman.model.storage.places import local_folder
 
 
 def bring_bundle(directory: Path) -> None:

@@ -17,6 +17,7 @@ from torch.compiler import is_exporting  # a graph for another program takes no 
 from dragoman.model.device import kernels
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import rotate
+from dragoman.model.layers.roles import packed
 
 MASKED = -1e4  # far below any score; its exp() is 0 in every type, and float16 can hold it
 VECTOR = 16  # floats in a CPU's vector: a softmax over fewer runs number by number, at a tenth of the speed
@@ -122,7 +123,8 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.heads = heads
         self.kv_heads = kv_heads or heads
-        self.qkv = nn.Linear(width, width + 2 * (width // heads * self.kv_heads))
+        keys = width // heads * self.kv_heads
+        self.qkv = packed(nn.Linear(width, width + 2 * keys), [width, keys, keys])
         self.out = nn.Linear(width, width)
         self.dropout = Dropout(dropout)
 
@@ -165,7 +167,8 @@ class CrossAttention(nn.Module):
         self.heads = heads
         self.kv_heads = kv_heads or heads
         self.q = nn.Linear(width, width)
-        self.kv = nn.Linear(width, 2 * (width // heads * self.kv_heads))
+        keys = width // heads * self.kv_heads
+        self.kv = packed(nn.Linear(width, 2 * keys), [keys, keys])
         self.out = nn.Linear(width, width)
         self.dropout = Dropout(dropout)
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from dragoman.model.layers.attention import join_heads, split_heads
 from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.roles import packed
 
 CHUNK = 64  # C: memory per position is H C for the scores inside a chunk and H K (K + 1) / C for the sums
 SMALLEST = 1e-6  # a divisor's lower bound
@@ -26,7 +27,7 @@ class LinearAttention(nn.Module):
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
+        self.qkv = packed(nn.Linear(width, 3 * width), [width] * 3)
         self.out = nn.Linear(width, width)
         self.dropout = Dropout(dropout)
 

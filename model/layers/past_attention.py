@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from dragoman.model.layers.attention import MASKED, attend, split_heads
 from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.roles import packed
 from dragoman.model.layers.state_space import last_of
 
 
@@ -24,7 +25,7 @@ class PastAttention(nn.Module):
         super().__init__()
         self.past = past
         self.q = nn.Linear(width, width)
-        self.kv = nn.Linear(width, 2 * width)
+        self.kv = packed(nn.Linear(width, 2 * width), [width] * 2)
         self.join = nn.Linear(2 * width, width)
         self.dropout = Dropout(dropout)
         for product in (self.q, self.kv, self.join):

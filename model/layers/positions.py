@@ -18,6 +18,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor, nn
 
+from dragoman.model.layers.roles import table
+
 PositionKind = Literal["sinusoidal", "learned", "rotary"]
 PairPositionKind = Literal["sinusoidal", "learned", "rotary", "relative"]  # of encoder-decoders
 
@@ -45,6 +47,7 @@ class Positions(nn.Module):
         self.adds = config.positions in ("sinusoidal", "learned")
         if config.positions == "learned":
             self.table = nn.Parameter(torch.randn(config.max_positions, config.width) * config.width**-0.5)
+            table(self, "table")
         elif self.rotary:
             angles = position_angles(config.max_positions, config.width // config.heads)
             self.register_buffer("table", torch.stack([angles.cos(), angles.sin()], -1).float(), persistent=False)
@@ -74,6 +77,7 @@ class RelativePositions(nn.Module):
         """`farthest`: the distance from which all share a bucket; `both_ways`: later keys have buckets of their own."""
         super().__init__()
         self.table = nn.Parameter(torch.randn(buckets, heads) * 0.02)
+        table(self, "table")
         self.buckets, self.farthest, self.both_ways = buckets, farthest, both_ways
 
     def bias(self, queries: int, keys: int) -> Tensor:

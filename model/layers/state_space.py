@@ -19,6 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from dragoman.model.layers.roles import packed, plain
+
 CHUNK = 32  # positions whose states are in memory at a time
 STEPS = (1e-3, 1e-1)  # range of the initial steps d_t, log-uniform
 
@@ -30,14 +32,16 @@ class StateSpace(nn.Module):
         super().__init__()
         self.states, self.tail = states, convolution - 1
         self.rank = max(1, width // 16)
-        self.input = nn.Linear(width, 2 * width)  # values and gate
+        self.input = packed(nn.Linear(width, 2 * width), [width] * 2)  # values and gate
         self.convolution = nn.Parameter(torch.empty(width, convolution))
         self.convolution_bias = nn.Parameter(torch.zeros(width))
-        self.select = nn.Linear(width, self.rank + 2 * states, bias=False)  # the step's factor, B and C
+        parts = [self.rank, states, states]  # the step's factor, B and C
+        self.select = packed(nn.Linear(width, sum(parts), bias=False), parts)
         self.step = nn.Linear(self.rank, width)
         self.decay = nn.Parameter(torch.empty(width, states))  # log of -A
         self.skip = nn.Parameter(torch.ones(width))  # D of the equation
         self.out = nn.Linear(width, width)
+        plain(self, "convolution", "decay")
         self.initialise()
 
     def initialise(self) -> None:

@@ -27,6 +27,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import CrossAttention, SelfAttention
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import PositionConfig, PositionKind, Positions
+from dragoman.model.layers.roles import packed
 from dragoman.model.ranges import Count, Part, Whole, check_ranges
 
 Activation = Literal["relu", "gelu", "silu", "swiglu", "geglu"]
@@ -207,7 +208,8 @@ class FeedForward(nn.Module):
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
         self.gated = config.activation in GATED
-        self.inner = nn.Linear(config.width, config.feed_forward * (2 if self.gated else 1))
+        parts = [config.feed_forward] * (2 if self.gated else 1)
+        self.inner = packed(nn.Linear(config.width, sum(parts)), parts)
         self.outer = nn.Linear(config.feed_forward, config.width)
         self.activation = ACTIVATIONS[config.activation]
         self.dropout = Dropout(activation_dropout(config))

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from dragoman.model.layers.attention import padding_bias
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import Positions
+from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import (
     EncoderLayer,
     NormPlace,
@@ -100,7 +101,7 @@ class EncoderOnly(TokenEncoder):
         super().__init__()
         check_layers(config)
         self.config = config
-        self.output = nn.Linear(config.width, vocabulary)
+        self.output = table(nn.Linear(config.width, vocabulary))
         self.make_stack(config, vocabulary)
         self.head = nn.Linear(config.width, config.width)
         self.head_norm = make_norm(config)

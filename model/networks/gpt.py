@@ -17,6 +17,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import causal_bias
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import Positions
+from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import EncoderLayer, StackConfig, check_layers, embed, last_norm
 from dragoman.model.networks.language_network import LanguageNetwork
 from dragoman.model.networks.network import State, initialise
@@ -46,7 +47,7 @@ class DecoderOnly(LanguageNetwork):
         check_layers(config)
         self.config = config
         self.max_positions = config.max_positions
-        self.output = nn.Linear(config.width, vocabulary, bias=False)
+        self.output = table(nn.Linear(config.width, vocabulary, bias=False))
         self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.positions = Positions(config)
         self.dropout = Dropout(config.dropout)

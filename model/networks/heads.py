@@ -22,6 +22,7 @@ from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.losses import vocabulary_loss
 from dragoman.model.layers.pooling import AttentionPooling, PoolingName
 from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import StackConfig
 from dragoman.model.networks.bert import TokenEncoder
 from dragoman.model.networks.network import Network, initialise, mean_of_real
@@ -73,7 +74,7 @@ class Head(Network):
         """Creates the output layer; `labels`: the size of the label vocabulary, with special ids."""
         self.head, self.pooling = head, pooling
         self.pool = AttentionPooling(width) if head != "tags" and pooling == "attention" else None
-        self.output = nn.Linear(width, 1 if head == "numbers" else labels - FIRST)
+        self.output = table(nn.Linear(width, 1 if head == "numbers" else labels - FIRST))
 
     def encode(self, ids: Tensor) -> Tensor:
         """ids (B, T), PAD after the real tokens -> states (B, T, D)."""

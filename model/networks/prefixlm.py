@@ -23,6 +23,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import padding_bias, prefix_bias
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import PositionKind, Positions
+from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import (
     Activation,
     EncoderLayer,
@@ -76,7 +77,7 @@ class PrefixTranslation(TranslationNetwork):
             raise UserError(f"model.max_positions={config.max_positions}: source and target need one each")
         self.config = config
         self.max_source_positions = self.max_target_positions = config.max_positions // 2
-        self.output = nn.Linear(config.width, target_vocabulary, bias=False)
+        self.output = table(nn.Linear(config.width, target_vocabulary, bias=False))
         self.embedding = nn.Embedding(target_vocabulary, config.width, padding_idx=PAD)
         self.positions = Positions(config)
         self.dropout = Dropout(config.dropout)

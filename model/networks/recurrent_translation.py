@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.model.layers.dropout import Dropout
+from dragoman.model.layers.roles import table
 from dragoman.model.networks.network import State, Tie, TranslationNetwork, initialise
 from dragoman.model.text.batch import TranslationBatch
 
@@ -31,7 +32,7 @@ class RecurrentTranslation(TranslationNetwork):
     ) -> None:
         super().__init__()
         self.max_source_positions = self.max_target_positions = positions
-        self.output = nn.Linear(embedding, target_vocabulary)
+        self.output = table(nn.Linear(embedding, target_vocabulary))
         self.make_tables(tie, embedding, source_vocabulary, target_vocabulary)
         self.dropout = Dropout(dropout)
         self._tied = tie in ("all", "target")

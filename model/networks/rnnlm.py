@@ -21,6 +21,7 @@ from dragoman.model.layers.cells import CellName
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.past_attention import PastAttention
 from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.layers.roles import table
 from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
 from dragoman.model.networks.network import State
 from dragoman.model.ranges import Count, Part, Whole, check_ranges
@@ -60,7 +61,7 @@ class RecurrentLanguage(LanguageNetwork):
         self.embedding = nn.Embedding(vocabulary, config.embedding, padding_idx=PAD)
         self.recurrent = Recurrent(config.cell, config.embedding, config.width, config.layers, config.dropout)
         self.readout = nn.Linear(config.width, config.embedding, bias=False) if narrowed else nn.Identity()
-        self.output = nn.Linear(config.embedding if config.tie else config.width, vocabulary)
+        self.output = table(nn.Linear(config.embedding if config.tie else config.width, vocabulary))
         self.attention = PastAttention(config.width, config.past, config.dropout) if config.past else None
         self.dropout = Dropout(config.dropout)
         self._initialise()

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from dragoman.model.layers.attention_scores import ScoreName, attend, attention_weights, make_score
 from dragoman.model.layers.cells import CELLS, CellName
 from dragoman.model.layers.recurrent import Recurrent
+from dragoman.model.layers.roles import packed
 from dragoman.model.networks.network import Memory, State, Tie
 from dragoman.model.networks.recurrent_translation import RecurrentTranslation
 from dragoman.model.ranges import Count, Part
@@ -66,7 +67,8 @@ class RNNSearch(RecurrentTranslation):
         entering = {"output": 0, "state": annotation, "feeding": c.embedding}[c.context]
         self.encoder = Recurrent(c.cell, c.embedding, c.encoder_width, c.encoder_layers, c.dropout, "both")
         self.decoder = Recurrent(c.cell, c.embedding + entering, c.width, c.decoder_layers, c.dropout)
-        self.bridge = nn.Linear(c.encoder_width, c.decoder_layers * CELLS[c.cell].parts * c.width)
+        states = [c.width] * (c.decoder_layers * CELLS[c.cell].parts)
+        self.bridge = packed(nn.Linear(c.encoder_width, sum(states)), states)
         self.score = make_score(c.attention, c.width, annotation, c.attention_width)
         self.readout = nn.Linear(c.width + annotation + (c.embedding if c.context == "state" else 0), c.embedding)
         self._initialise()

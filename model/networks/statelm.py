@@ -21,6 +21,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.linear_attention import LinearAttention
 from dragoman.model.layers.positions import sinusoids
+from dragoman.model.layers.roles import table
 from dragoman.model.layers.state_space import StateSpace
 from dragoman.model.layers.transformer_layers import Activation, FeedForward, NormKind, NormPlace, Sublayer, last_norm
 from dragoman.model.networks.language_network import EVALUATION, LanguageNetwork
@@ -92,7 +93,7 @@ class StateLanguage(LanguageNetwork):
             raise UserError(f"model.width={config.width}: must be even and a multiple of model.heads={config.heads}")
         self.config = config
         self.max_positions = config.max_positions if config.mixer == "linear" else None
-        self.output = nn.Linear(config.width, vocabulary, bias=False)
+        self.output = table(nn.Linear(config.width, vocabulary, bias=False))
         self.embedding = nn.Embedding(vocabulary, config.width, padding_idx=PAD)
         self.dropout = Dropout(config.dropout)
         self.layers = nn.ModuleList(StateLayer(config) for _ in range(config.layers))

@@ -14,6 +14,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.layers.attention import causal_bias, padding_bias
 from dragoman.model.layers.dropout import Dropout
 from dragoman.model.layers.positions import PairPositionKind, Positions, RelativePositions
+from dragoman.model.layers.roles import table
 from dragoman.model.layers.transformer_layers import (
     Activation,
     DecoderLayer,
@@ -74,7 +75,7 @@ class Transformer(TranslationNetwork):
         self.config = config
         self.max_source_positions = config.max_positions - len(config.source_prefix)
         self.max_target_positions = config.max_positions - len(config.target_prefix)
-        self.output = nn.Linear(config.width, target_vocabulary, bias=config.output_bias)
+        self.output = table(nn.Linear(config.width, target_vocabulary, bias=config.output_bias))
         self.make_tables(config.tie, config.width, source_vocabulary, target_vocabulary)
         self.source_positions = Positions(config)
         self.target_positions = Positions(config)

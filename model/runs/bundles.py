@@ -6,8 +6,7 @@ from pathlib import Path
 from dragoman.model.bundles.directory import CONFIG, is_bundle
 from dragoman.model.bundles.download import bring_bundle
 from dragoman.model.runs.paths import BUNDLE
-from dragoman.model.storage.mirror import local_folder
-from dragoman.model.storage.places import is_address
+from dragoman.model.storage.places import is_address, local_folder
 
 
 def is_released(run: Path) -> bool:

@@ -12,6 +12,9 @@ RUN/starts.jsonl has a line per start that reached training, `{"attempt", "step"
 the journal's chain, the sha256 of the manifest of the checkpoint that it resumed from, and of the files that the run
 begins from.
 
+RUN/saved.jsonl has a line per checkpoint, `{"step", "manifest"}`: the sha256 of its manifest, which covers the weights
+and the optimizer's state.
+
 RUN/evaluations.jsonl has a line per evaluation written to the run's folder, `{"file", "sha256", "scores"}`: the last
 is the digest of its scores, which the bundle stores too.
 
@@ -31,7 +34,7 @@ from typing import Any, TextIO
 
 from dragoman.model.files import atomic_write, file_sha256
 from dragoman.model.runs.lines import JournalReader
-from dragoman.model.runs.paths import EVALUATIONS, RECORD, STARTS, STEPS
+from dragoman.model.runs.paths import EVALUATIONS, RECORD, SAVED, STARTS, STEPS
 from dragoman.model.runs.record import PLANS, read
 
 logger = logging.getLogger(__name__)
@@ -60,7 +63,7 @@ class Journal:
     @property
     def heads(self) -> dict[str, str]:
         """Returns the current heads of the run's chains, for a checkpoint."""
-        return {"journal": self._head, "starts": head(self._run, STARTS)}
+        return {"journal": self._head, "starts": head(self._run, STARTS), "saved": head(self._run, SAVED)}
 
     def write(self, line: dict[str, Any]) -> None:
         """Appends a line, linked to the one before."""
@@ -96,7 +99,7 @@ def append(run: Path, name: str, line: dict[str, Any]) -> None:
 def heads(run: Path) -> dict[str, str]:
     """Returns the heads of the run's chains, for a bundle. Empty for a run whose journal is no chain."""
     chained = any(BEFORE in line for line in lines(run / STEPS))
-    return {"journal": head(run, STEPS), "starts": head(run, STARTS)} if chained else {}
+    return {"journal": head(run, STEPS), "starts": head(run, STARTS), "saved": head(run, SAVED)} if chained else {}
 
 
 def head(run: Path, name: str) -> str:

@@ -2,17 +2,20 @@
 
 from pathlib import Path
 
+from dragoman.model.names import TRAINING
+
 RECORD = "run.json"  # the run's settings, written when it begins
 RELEASE = "release.json"  # the results of its release
 TRACKED = "mlflow.json"  # its MLflow run
 PRECISION = "precision.json"  # its number format, and the reason
 FIRST_WEIGHTS, TAUGHT, EMBEDDINGS = "init.safetensors", "taught.safetensors", "embeddings.safetensors"
-BEGINNING = (PRECISION, FIRST_WEIGHTS, TAUGHT, EMBEDDINGS)  # inputs of the first step beside RECORD
+BEGINNING = (PRECISION, FIRST_WEIGHTS, TAUGHT, EMBEDDINGS, TRAINING)  # inputs of the first step beside RECORD
 PACE = "pace.json"  # the time that it needs to stop
 STEPS = "steps.jsonl"  # the journal
 STARTS = "starts.jsonl"
+SAVED = "saved.jsonl"  # the checkpoints
 EVALUATIONS = "evaluations.jsonl"
-OPENINGS = "openings.jsonl"  # of held-out sets
+OPENINGS, OPENED = "openings.jsonl", "opened"  # of held-out sets, and the hashes of their lines
 ATTEMPT = "attempt"  # the number of its last start
 CHECKPOINTS = "checkpoints"
 WEIGHTS = "weights"  # kept for averaging

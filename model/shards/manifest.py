@@ -15,7 +15,7 @@ from dragoman.model.shards.layout import FORMAT_VERSION
 from dragoman.model.shards.remote import bring_directory
 
 MANIFEST = "manifest.json"
-YOUNGER = ("near", "near_words", "parts")  # keys that a manifest leaves out where they are empty
+YOUNGER = ("near", "near_words", "parts", "training_texts")  # keys that a manifest leaves out where they are empty
 LABELS = "labels"  # the name of the second side of labelled texts
 LENGTH_BOUNDS = [4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512]  # tokens with EOS; the last bucket is open
 
@@ -110,6 +110,7 @@ class Manifest:
     # {mode: corpus.near_words, rule: training pairs, ...}; without rules: not checked; empty: older shards, or text
     near_words: dict[str, Any] = field(default_factory=dict)
     parts: list[MixedPart] = field(default_factory=list)  # the corpora of a mix
+    training_texts: dict[str, Any] = field(default_factory=dict)  # {file, sha256} of their hashes; empty: older shards
     length_bounds: list[int] = field(default_factory=lambda: list(LENGTH_BOUNDS))
     format_version: int = FORMAT_VERSION
 

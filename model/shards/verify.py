@@ -24,6 +24,8 @@ def listed_files(manifest: Manifest) -> dict[str, str]:
     files = {entry.name: entry.sha256 for split in manifest.splits.values() for entry in split.shards}
     files.update({entry["file"]: entry["sha256"] for entry in manifest.tokenizer["files"]})
     files.update({text["file"]: text["sha256"] for texts in manifest.texts.values() for text in texts.values()})
+    if manifest.training_texts:
+        files[manifest.training_texts["file"]] = manifest.training_texts["sha256"]
     return files
 
 

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from dragoman.model.addresses import mask_address
-from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path, atomic_write, file_sha256
 from dragoman.model.storage import remote
 from dragoman.model.storage.cache import Cache
-from dragoman.model.storage.places import is_address, join, local_path
+from dragoman.model.storage.places import MIRRORS, join
 from dragoman.model.storage.retry import NotThereError, Patience
 
-FOLDER, RECORD = "dragoman-mirror", "mirror.json"
+RECORD = "mirror.json"
 LIMIT_GB, PATIENCE_SECONDS = 100.0, 120.0  # defaults
 
 
@@ -36,23 +34,9 @@ class Remote:
         return join(self.address, name)
 
 
-def local_folder(place: str, cache: str) -> Path:
-    """Returns the local folder of `place`: itself or, for an address, the folder in `cache` that stands for it.
-
-    Raises:
-        UserError: an address that is not allowed, or has a query.
-    """
-    if not is_address(place):
-        return local_path(place)
-    scheme, _, rest = place.partition("://")
-    if "?" in rest or "#" in rest:
-        raise UserError(f"{mask_address(place)}: an address with a query cannot stand for a folder")
-    return Path(cache).expanduser().absolute().joinpath(FOLDER, scheme, *filter(None, rest.split("/")))
-
-
 def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
     """Records a cache's limit and patience for every process that works with it."""
-    record = Path(cache).expanduser().absolute() / FOLDER / RECORD
+    record = Path(cache).expanduser().absolute() / MIRRORS / RECORD
     if _limits(record) != (limit_gb, patience_seconds):
         record.parent.mkdir(parents=True, exist_ok=True)
         atomic_write(record, json.dumps({"limit_gb": limit_gb, "patience_seconds": patience_seconds}), durable=False)
@@ -62,10 +46,10 @@ def keep_limits(cache: str, limit_gb: float, patience_seconds: float) -> None:
 def remote_of(path: Path) -> Remote | None:
     """Returns the address that a local folder or file stands for; None if it is an ordinary one."""
     parts = path.absolute().parts
-    if FOLDER not in parts[:-2]:
+    if MIRRORS not in parts[:-2]:
         return None
     depth = max(
-        at for at, part in enumerate(parts[:-2]) if part == FOLDER
+        at for at, part in enumerate(parts[:-2]) if part == MIRRORS
     )  # a cache may lie within a folder that stands for an address
     scheme, rest = parts[depth + 1], parts[depth + 2 :]
     limit_gb, patience = _limits(Path(*parts[: depth + 1], RECORD))

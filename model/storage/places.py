@@ -14,6 +14,7 @@ from dragoman.model.errors import UserError, unknown
 
 SCHEMES = ("file", "gs", "https", "memory", "s3")
 BUCKETS = ("gs", "memory", "s3")  # writable schemes
+MIRRORS = "dragoman-mirror"  # the folder in a cache that holds what stands for addresses
 
 
 def is_address(place: str) -> bool:
@@ -54,6 +55,20 @@ def is_writable(place: str) -> bool:
 def local_path(place: str) -> Path:
     """Returns the local path of `place`, which may be a `file://` address."""
     return Path(unquote(place.removeprefix("file://")) if place.startswith("file://") else place)
+
+
+def local_folder(place: str, cache: str) -> Path:
+    """Returns the local folder of `place`: itself or, for an address, the folder in `cache` that stands for it.
+
+    Raises:
+        UserError: an address that is not allowed, or has a query.
+    """
+    if not is_address(place):
+        return local_path(place)
+    scheme, _, rest = place.partition("://")
+    if "?" in rest or "#" in rest:
+        raise UserError(f"{mask_address(place)}: an address with a query cannot stand for a folder")
+    return Path(cache).expanduser().absolute().joinpath(MIRRORS, scheme, *filter(None, rest.split("/")))
 
 
 def join(place: str, *names: str) -> str:

@@ -1,8 +1,6 @@
 """Retries one request while the error may pass: with growing random pauses, within a limit."""
 
-import asyncio
 import errno
-import http.client
 import logging
 import random
 import threading
@@ -108,8 +106,10 @@ def classify_error(problem: Exception, address: str) -> Exception | None:
         return UserError(f"{shown}: refused ({describe(cause)})")
     if isinstance(problem, OSError) and problem.errno in LOCAL_ERRORS:
         return problem
+    from http.client import HTTPException  # with its parser of mails it takes 30 ms, which every command would pay
+
     module = type(cause).__module__.partition(".")[0]
-    passing = isinstance(problem, OSError | EOFError | http.client.HTTPException | asyncio.TimeoutError)
+    passing = isinstance(problem, OSError | EOFError | HTTPException)
     return None if passing or module in ("aiohttp", "aiobotocore", "botocore", "gcsfs") else problem
 
 

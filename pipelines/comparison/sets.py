@@ -33,7 +33,7 @@ from dragoman.pipelines.evaluation.translation import held_out
 from dragoman.pipelines.evaluation.tuning import settle_length_penalty
 from dragoman.pipelines.settings import CheckName, MetricName
 from dragoman.pipelines.tasks.base import Measured
-from dragoman.pipelines.tasks.openings import CHOSEN_ON, open_set, set_digest
+from dragoman.pipelines.tasks.openings import Held, held_split, open_held
 from dragoman.pipelines.tasks.translation_release import stored_translations
 
 logger = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class SetsEvaluation:
 def evaluate_sets(
     config: Config,
     bundle: TranslationBundle,
+    members: Sequence[Path],
     folder: Path,
     run: str,
     rivals: Rivals,
@@ -90,7 +91,8 @@ def evaluate_sets(
 ) -> tuple[Measured, str]:
     """Scores a bundle on the sets of `evaluate.sets`, stores the record, and compares it with `rivals` by label.
 
-    `say` gets the report as soon as it is known. `run`: the name of the bundle's run; `folder` holds its records.
+    `say` gets the report as soon as it is known. `members`: the folders of the bundle, or of an ensemble's. `run`: the
+    name of the bundle's run; `folder` holds its records.
 
     Raises:
         UserError: a set cannot be read, a rival is of another pair, or a setting does not fit.
@@ -99,7 +101,8 @@ def evaluate_sets(
     check_settings(config, bundle, rivals)
     judges = open_judges(config)
     sets = read_sets(settings.sets, bundle.languages, settings.split, settings.sentences, config.paths.local)
-    openings = [str(opening) for one in sets if (opening := _open(config, one, folder, run)) is not None]
+    learned = [*members, *(rival.directory for rival in rivals.values())]
+    openings = [str(open_held(config, held_of(one), folder, run, learned)) for one in sets]
     ours = translate_sets(config, run, bundle, sets)
     scores = score_system(config, ours, sets, judges)
     checks = [
@@ -114,7 +117,7 @@ def evaluate_sets(
         summary={},
         details=found,
     )
-    say("\n".join([measured.report, "", *openings]) if openings else measured.report)
+    say("\n".join([measured.report, "", *openings]))
     path = write_evaluation(folder, RECORD, found.record())
     journal.note_evaluation(folder, path)
     logger.info(f"kept in {path}")
@@ -179,12 +182,10 @@ def check_settings(config: Config, bundle: TranslationBundle, rivals: Rivals) ->
             raise UserError(f"evaluate.against={label}: translates {rival.pair}, the other model {bundle.pair}")
 
 
-def _open(config: Config, one: HeldOutSet, folder: Path, run: str) -> object:
-    """Records the opening of a test set; None for a split that choices are made on."""
-    if one.shards is None:
-        return open_set(config, one.name, one.digest, folder, run)
-    digest = set_digest(one.shards, one.split)
-    return None if one.split in CHOSEN_ON else open_set(config, one.split, digest, folder, run)
+def held_of(one: HeldOutSet) -> Held:
+    """Returns the lines of a set, with the first reference of each."""
+    held = held_split(one.shards, one.split, len(one.sources)) if one.shards is not None else None
+    return held or Held(one.name, (one.sources, one.first), one.digest)
 
 
 def translate_sets(config: Config, label: str, bundle: TranslationBundle, sets: Sequence[HeldOutSet]) -> System:

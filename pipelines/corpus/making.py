@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import LABELS, Manifest, MixedPart, ShardsConfig, Split
+from dragoman.model.text.hashed_texts import HashedTexts
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.corpus.clean.scores import GivenScorers
 from dragoman.pipelines.corpus.pack.packing import shard_tasks
 from dragoman.pipelines.corpus.pack.spreading import Nodes
-from dragoman.pipelines.corpus.pack.texts import keep_training_text, write_texts
+from dragoman.pipelines.corpus.pack.texts import keep_training_text, write_texts, write_training_texts
 from dragoman.pipelines.corpus.plan.plan import Plan
 from dragoman.pipelines.corpus.read.parts import Part
 from dragoman.pipelines.corpus.read.scratch import read_json, write_json
@@ -55,6 +56,7 @@ class Sharding:
     parts: tuple[Part, ...] = ()  # of a mix
     scorers: GivenScorers | None = None  # pairs: the models of `corpus.clean.scores`
     given: TokenizerPair | None = None  # labelled: the tokenizer of `tokenizer.same_as`, whose source side is used
+    ancestors: tuple[HashedTexts, ...] = ()  # what the models learned from that gave the tokenizer or made the text
 
     def tokenizer_once(self, make: Callable[[], TokenizerPair]) -> dict[str, Any]:
         """Returns the description of the corpus' tokenizers; makes and stores them unless that was done before."""
@@ -78,6 +80,7 @@ class Sharding:
         entries = nodes.pack(shards)
         sides = (*self.languages, LABELS) if self.config.corpus.format == "labelled" else self.languages
         texts = write_texts(*where, sides)
+        hashed = write_training_texts(*where, sides, self.ancestors)
         if self.config.shards.keep_text:
             texts["train"] = keep_training_text(*where, sides)
         return Manifest(
@@ -92,6 +95,7 @@ class Sharding:
             config=self.values,
             dropped=plan.dropped,
             texts=texts,
+            training_texts=hashed,
             parts=[MixedPart(**part.facts(), records=plan.records_of(part.name)) for part in self.parts],
             **facts,
         )

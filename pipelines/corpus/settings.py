@@ -121,7 +121,7 @@ class CorpusConfig:
     """One corpus: a name, a format, its files by split, and the handling of bad lines."""
 
     name: str = "corpus"
-    format: Literal["moses", "tsv", "jsonl", "webdataset", "phrasebook", "text", "labelled"] = "moses"
+    format: Literal["moses", "tsv", "jsonl", "webdataset", "everyday", "phrasebook", "text", "labelled"] = "moses"
     root: str | None = None
     needs_root: bool = False  # the files are relative to a folder that the user must give
     train: SplitFiles = field(default_factory=SplitFiles)
@@ -137,7 +137,9 @@ class CorpusConfig:
     fields: dict[str, str] = field(
         default_factory=lambda: {"source": "{source}", "target": "{target}"}
     )  # of a JSON line
-    pairs: Whole = 0  # phrasebook only: number of training pairs to generate
+    pairs: Whole = 0  # of a built-in corpus: training pairs to take; 0: all
+    header: bool = False  # tsv: the first line names the columns and is left out
+    check: Literal["on", "off"] = "on"  # look at the first lines before anything starts, see `first_look`
     encoding: str | list[str] = "utf-8"  # in a list, each line is read in the first that fits
     records: Literal["line", "paragraph"] = "line"  # text: the unit of a record; a blank line ends a paragraph
     blank: Literal["drop", "keep"] = "drop"  # text: drop blank lines, or keep them as records without a word

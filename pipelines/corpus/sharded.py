@@ -20,7 +20,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.schema import build, flat
 from dragoman.model.shards.manifest import Manifest, has_manifest, read_manifest
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.corpus.plan.text_plan import fitting_run
 from dragoman.pipelines.corpus.read.identity import UNSAID, look_up
 from dragoman.pipelines.corpus.read.parts import identity_of

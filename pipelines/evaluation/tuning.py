@@ -1,11 +1,9 @@
 """Settings chosen on the validation set: the length penalty, and whether int8 may serve."""
 
 import logging
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Any
+from typing import Any, Literal, get_args
 
 from dragoman.model.bundles.translation import TranslationBundle
 from dragoman.model.decoding.hypothesis import Hypothesis
@@ -15,7 +13,8 @@ from dragoman.model.inference.engines import runs_int8
 from dragoman.model.inference.translator import network_translator, open_translator
 from dragoman.model.networks.network import TranslationNetwork
 from dragoman.model.plural import plural
-from dragoman.model.settings import DecodeConfig, EngineName
+from dragoman.model.processor import int8_instructions
+from dragoman.model.settings import DecodeConfig
 from dragoman.model.text.tokenizer import TokenizerPair
 from dragoman.pipelines.evaluation.metrics import quick_chrf, quieten
 from dragoman.pipelines.evaluation.resampling import score_resampled
@@ -23,8 +22,7 @@ from dragoman.pipelines.settings import PENALTIES
 
 logger = logging.getLogger(__name__)
 RESAMPLED = 200  # sets, for a standard error
-CLEARLY = 1.2  # least speed-up: a smaller one is noise of the clock
-ROUNDS = 3  # measurements of each engine, in turns; the middle one counts
+Served = Literal["ctranslate2", "ctranslate2-int8"]
 
 
 @dataclass
@@ -113,43 +111,30 @@ def settle_length_penalty(
 def gate_int8(
     bundle: TranslationBundle, sources: Sequence[str], references: Sequence[str], tolerance: float = 0.5
 ) -> dict[str, Any] | None:
-    """Lets int8 serve only if its chrF is at most `tolerance` below float32's and it is clearly faster.
+    """Lets int8 serve only if its chrF is at most `tolerance` below float32's and the processor multiplies integers.
 
-    Clearly means that another measurement decides the same. Speed is the processors' time for these sentences on this
-    machine, the middle of three measurements. The decision is written to the bundle's facts (`int8`), where
-    `open_translator` reads it, and returned. None if the bundle lacks an export, or this machine runs no int8: float32
-    then serves.
+    A processor does by its instructions, not by a clock: so the same machine decides the same beside any other work.
+    The decision is written to the bundle's facts (`int8`), where `open_translator` reads it, and returned. None if the
+    bundle lacks an export, or this machine runs no int8: float32 then serves.
     """
     both = bundle.export_folder("float32") is not None and bundle.export_folder("int8") is not None
     if not both or not runs_int8("cpu"):
         return None
-    chrf: dict[str, float] = {}
-    seconds: dict[str, list[float]] = {}
-    engines: tuple[EngineName, ...] = ("ctranslate2", "ctranslate2-int8")
-    for engine in engines * ROUNDS:
-        texts, spent = time_engine(bundle, engine, sources)
-        chrf[engine] = quick_chrf(texts, references)
-        seconds.setdefault(engine, []).append(spent)
-    faster = median(seconds["ctranslate2"]) / median(seconds["ctranslate2-int8"])
+    instructions = int8_instructions()
+    chrf = {
+        engine: quick_chrf([answer.text for answer in open_translator(bundle, engine).translate(sources)], references)
+        for engine in get_args(Served)
+    }
     near = chrf["ctranslate2-int8"] >= chrf["ctranslate2"] - tolerance
-    if near and faster < CLEARLY:
-        logger.info(f"int8 brings little on this processor ({faster:.2f} times float32's speed): float32 serves")
+    if near and not instructions:
+        logger.info("this processor has no instructions for 8-bit integers (VNNI, AMX): float32 serves")
     verdict = {
-        "accepted": near and faster >= CLEARLY,
+        "accepted": near and bool(instructions),
         "chrf_float32": chrf["ctranslate2"],
         "chrf_int8": chrf["ctranslate2-int8"],
-        "faster": round(faster, 3),
+        "instructions": instructions,
         "tolerance": tolerance,
         "sentences": len(sources),
     }
     bundle.update_facts({"int8": verdict})
     return verdict
-
-
-def time_engine(bundle: TranslationBundle, engine: EngineName, sources: Sequence[str]) -> tuple[list[str], float]:
-    """Returns the translations and the CPU time of all cores, which other load hardly changes."""
-    translator = open_translator(bundle, engine)
-    translator.translate(sources[:1])  # warms up the kernels
-    started = time.process_time()
-    answers = translator.translate(sources)
-    return [answer.text for answer in answers], time.process_time() - started

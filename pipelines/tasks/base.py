@@ -72,7 +72,7 @@ class Task:
     evaluate: Callable[[Config, Any], Measured]  # an open bundle
     write: Callable[[Measured, Path], Sequence[Path]]  # into a folder: the record first, then its other files
     compare: Callable[[Config, Measured, Sequence[Any], Path], str]  # with other bundles; writes files into the folder
-    judge: Callable[[Registry, Version, Version, PromoteConfig, Path, EvaluateVectors], Comparison]
+    judge: Callable[[Registry, Version, Version | None, PromoteConfig, Path, EvaluateVectors], Comparison]
     # verification: yields (digest, tokens) of the run's steps from its shards and settings, from the first on, without
     # end; None: it has no steps
     replay: Callable[[Config], Generator[tuple[int, int]] | None] = lambda config: None

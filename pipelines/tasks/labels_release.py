@@ -3,9 +3,12 @@
 import json
 import logging
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from dragoman.model.alignment.attention_plots import save
@@ -132,7 +135,7 @@ def compare(config: Config, measured: Measured, rivals: Sequence[LabelBundle], _
 def judge(
     registry: Registry,
     candidate: Version,
-    champion: Version,
+    champion: Version | None,
     config: PromoteConfig,
     shards: Path,
     _sets: EvaluateVectors,
@@ -148,7 +151,8 @@ def judge(
             f"error. Choices: {', '.join(METRICS)}"
         )
     split = gate_split(shards, config.split)
-    baseline, ours = (measure(registry, version, split, shards) for version in (champion, candidate))
+    ours = measure(registry, candidate, split, shards)
+    baseline = most_frequent(ours) if champion is None else measure(registry, champion, split, shards)
     found = significance(baseline, ours, config.samples)
     texts = [*held_out_lines(shards, split, ours.language), *held_out_lines(shards, split, LABELS)]
     return Comparison(
@@ -161,8 +165,19 @@ def judge(
         lower_is_better=found.lower_is_better,
         digits=4,
         gate=set_name(texts),
+        floor={"numbers": "the median"}.get(ours.task, "the most frequent label") if champion is None else "",
         of=split,
     )
+
+
+def most_frequent(found: LabelEvaluation) -> LabelEvaluation:
+    """Returns the evaluation of a model that answers everything with the most frequent label, or the median number."""
+    if found.task == "numbers":
+        gold = np.array([float(one) for one in found.gold])
+        return replace(found, wrong=np.abs(gold - np.median(gold)))
+    [(label, _)] = Counter(found.gold).most_common(1)
+    wrong = np.array([one != label for one in found.gold], np.float64)
+    return replace(found, wrong=np.add.reduceat(wrong, np.cumsum(found.sizes) - found.sizes))
 
 
 def measure(registry: Registry, version: Version, split: str, shards: Path) -> LabelEvaluation:

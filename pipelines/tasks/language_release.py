@@ -117,7 +117,7 @@ def compare(config: Config, measured: Measured, rivals: Sequence[TextBundle], _d
 def judge(
     registry: Registry,
     candidate: Version,
-    champion: Version,
+    champion: Version | None,
     config: PromoteConfig,
     shards: Path,
     _sets: EvaluateVectors,
@@ -133,7 +133,8 @@ def judge(
             f"Choices: {', '.join(METRICS)}"
         )
     split = gate_split(shards, config.split)
-    baseline, ours = (measure(registry, version, split, shards) for version in (champion, candidate))
+    ours = measure(registry, candidate, split, shards)
+    baseline = ours.unigram if champion is None else measure(registry, champion, split, shards)
     found = significance(baseline, ours, config.samples)
     return Comparison(
         found.metric,
@@ -144,6 +145,7 @@ def judge(
         "records",
         lower_is_better=True,
         digits=4,
+        floor="the tokens' frequencies in it" if champion is None else "",
         gate=set_name(held_out_lines(shards, split, ours.language)),
         of=split,
     )

@@ -9,18 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.conf import compose
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.memory import keep_few_products
 from dragoman.model.runs import lock, paths
 from dragoman.model.storage.mirror import remote_of
 from dragoman.pipelines.cluster import ray_train
 from dragoman.pipelines.cluster.ranks import Ranks, from_environment
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.tasks import training_texts
 from dragoman.pipelines.tasks.base import Plan, Task, task_for
 from dragoman.pipelines.tasks.identity import check_run_dir, claim_run_dir
+from dragoman.pipelines.tasks.openings import held_split, note_opening
 from dragoman.pipelines.tasks.release import release
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tasks.schedule import describe_plans, settle_schedule
+from dragoman.pipelines.tasks.training_texts import refuse_learned
 from dragoman.pipelines.tasks.workers import is_first, with_lanes, worker_sizes
 from dragoman.pipelines.tracking.lineage import log_training
 from dragoman.pipelines.tracking.server import is_database
@@ -49,7 +52,7 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
         new = new and not paths.begun(run.folder)
     try:
         return _train(with_lanes(config, [run.folder]), run, say)
-    except UserError:
+    except (UserError, ServiceError):
         if new and not (run.folder / paths.SPOOL).exists():  # it has not begun
             shutil.rmtree(run.folder, ignore_errors=True)
         raise
@@ -67,10 +70,25 @@ def _train(config: Config, run: Run, say: Callable[[str], object]) -> Path | Non
         values = {key: value for key, value in compose.plain(config).items() if key not in task.unread}
         # workers may be started in another folder
         config = replace(config, tracking=run.tracking, paths=config.paths.absolute())
+        if training:
+            training_texts.keep(config)
+            open_to_training(config, task, run)
         with run.closed_record():
             if training:
                 run_ranks(task, config, run, task.plan(config), values, received)
             return release(config, run, task, say) if is_first() else None
+
+
+def open_to_training(config: Config, task: Task, run: Run) -> None:
+    """Refuses a run that would be scored on what it learns from, and records that it chooses by `valid`."""
+    if task.kind == "vectors" or not is_first():
+        return
+    split, valid = (held_split(config.shard_dir, name) for name in (config.evaluate.split, "valid"))
+    if split is not None:
+        way_on = f"{training_texts.KEY}=1 scores it all the same"
+        refuse_learned([run.folder], split.sides, config.evaluate.may_know, f"evaluate.split={split.split}", way_on)
+    if valid is not None:
+        note_opening(config, valid, run.folder, run.name)
 
 
 def check(config: Config) -> None:
@@ -116,19 +134,19 @@ def run_ranks(
         record_start(config, run, values)
         return
     config = replace(config, cluster=plan.cluster)
-    connected = ray_train.connect_ray(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
     shown = progress.show_progress(run.folder, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
-    with connected:  # a cluster that refuses leaves no run behind
+    with ray_train.connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
+        config = replace(config, cluster=cluster)
         record_start(config, run, values)
         run.publish()
         train_rank = partial(train_here, task.train_rank)
         with shown, received.awaited():
-            if config.cluster.backend == "local":
-                train_rank(config, from_environment(config.cluster.device))
+            if cluster.backend == "local":
+                train_rank(config, from_environment(cluster.device))
             else:
                 sizes = worker_sizes(config)
                 ends = partial(open_ends, config) if run.elsewhere is not None or len(sizes) > 1 else None
-                ray_train.fit(train_rank, config, config.cluster, run.folder / paths.RAY, run.name, sizes, ends)
+                ray_train.fit(train_rank, config, cluster, run.folder / paths.RAY, run.name, sizes, ends)
                 run.pull()  # the first rank may have worked elsewhere
 
 

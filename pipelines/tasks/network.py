@@ -22,7 +22,7 @@ from dragoman.pipelines.tasks.parts import rates, share
 from dragoman.pipelines.tasks.precision import settle_precision
 from dragoman.pipelines.tasks.run import Run
 from dragoman.pipelines.tracking.run import TrackedRun
-from dragoman.pipelines.training.final_weights import final_weights, weights_facts
+from dragoman.pipelines.training.final_weights import final_weights, keep_last, weights_facts
 from dragoman.pipelines.training.loop import Loader, Progress, Trainer, limits
 
 logger = logging.getLogger(__name__)
@@ -132,6 +132,8 @@ def needs_training(config: Config) -> bool:
     state = checkpoints.state(newest)
     step, max_steps = state["step"], config.train.max_steps
     over = step >= max_steps or (state["stopped"] and state["limits"] == limits(config.train))
+    if step == max_steps:
+        keep_last(config.run_dir, step)
     then = "is trained to its end" if over else f"goes on to step {max_steps:,}"
     logger.info(f"{config.name}: found the checkpoint of step {step:,}; the run {then}")
     return not over

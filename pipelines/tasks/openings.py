@@ -1,45 +1,65 @@
-"""Counts how often a test set was opened, and by which recipes: counted when opened, shown beside the score.
+"""What every held-out set goes through before it is scored: was the model trained on it, and how often was it opened?
 
 Settings are chosen on `valid` or within the training data. Whoever looks at a test set, changes something and looks
-again, chooses by it. So each opening is recorded: a line of RUN/openings.jsonl, which is a chain, and the tag
-`opened.SET` of the MLflow run, sent when the server answers. A *recipe* is what run.json says of a run except seed and
-shards: another seed is the same recipe, another setting is another recipe.
+again, chooses by it. So each opening is recorded, of any split, by any verb, in any format: a line of
+RUN/openings.jsonl, which is a chain, with the hashes of the sentences in RUN/opened, and the tag `opened.SET` of the
+MLflow run, sent when the server answers. Openings are counted by sentence, whatever the set was called. A *recipe* is
+what run.json says of a run except seed and shards: another seed is the same recipe, another setting is another recipe.
 """
 
+import base64
 import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.plural import plural
 from dragoman.model.runs import journal
-from dragoman.model.runs.paths import OPENINGS, SPOOL
+from dragoman.model.runs.paths import OPENED, OPENINGS, SPOOL
 from dragoman.model.runs.record import PLANS, read_record
-from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.model.shards.manifest import LABELS, has_manifest, read_manifest
+from dragoman.model.text.hashed_texts import HashedTexts, Keys, find
+from dragoman.model.text.tags import tag_prefix
 from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.tasks.training_texts import KEY, Overlap, refuse_learned
 from dragoman.pipelines.tracking.author import user_and_machine
 from dragoman.pipelines.tracking.history import now
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import TrackingConfig, connect, resolve_paths
 
 logger = logging.getLogger(__name__)
-TAG = "opened."
+TAG, TAGGED = "opened.", "openings"  # of MLflow's runs
+SKETCH = 360  # hashes in a tag, which holds 5,000 letters
+MOST = 10_000  # runs of an experiment that are looked at
+PART = 0.01  # of a set's lines
 CHOSEN_ON = ("train", "valid", "gate")  # splits that settings and promotions are chosen on
 NOT_THE_RECIPE = {PLANS, "seed", "shards"}
+Counts = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Opened:
-    """The number of openings of a set by one run."""
+    """The openings by one run: how often it opened each line of the set in question."""
 
     run: str
     recipe: str  # "" if unknown
-    times: int
+    lines: Counts  # (n,)
+
+    @property
+    def times(self) -> int:
+        """Returns how often it opened the set: the count that at least `PART` of the lines have."""
+        return _times(self.lines)
 
 
 @dataclass(frozen=True)
@@ -49,12 +69,18 @@ class Opening:
     split: str
     digest: str  # of the set
     recipe: str
+    sentences: int
     before: tuple[Opened, ...]
+
+    @property
+    def lines(self) -> Counts:
+        """Returns (n,): how often each line has been opened before."""
+        return sum((one.lines for one in self.before), np.zeros(self.sentences, np.int64))
 
     @property
     def count(self) -> int:
         """Returns how often the set has been opened, with this time."""
-        return 1 + sum(one.times for one in self.before)
+        return 1 + _times(self.lines)
 
     @property
     def others(self) -> list[Opened]:
@@ -62,44 +88,125 @@ class Opening:
         return [one for one in self.before if one.recipe != self.recipe]
 
     def __str__(self) -> str:
-        if not self.before:
-            return f"{self.split} (set {self.digest}): opened for the first time"
-        others, own = self.others, self.count - 1 - sum(one.times for one in self.others)
-        told = f"{self.split} (set {self.digest}): opening {self.count:,}; before it {own:,} by this recipe"
+        named = f"{self.split} (set {self.digest})"
+        if self.count == 1:
+            some = int((self.lines > 0).sum())
+            return f"{named}: opened for the first time" + (f", but for {some:,} of its lines" if some else "")
+        repeated, others = int((self.lines >= self.count - 1).sum()), [one for one in self.others if one.times]
+        own = sum(one.times for one in self.before if one.recipe == self.recipe)
+        message = (
+            f"{named}: opening {self.count:,} of {repeated:,} of these {plural(self.sentences, 'sentence')}; before it "
+            f"{own:,} by this recipe"
+        )
         if not others:
-            return told
+            return message
         recipes = len({one.recipe for one in others})
         names = ", ".join(sorted({one.run for one in others})[:4])
         return (
-            f"{told}, {sum(one.times for one in others):,} by {plural(recipes, 'other')} ({names}). "
+            f"{message}, {sum(one.times for one in others):,} by {plural(recipes, 'other')} ({names}). "
             f"What changed since then may have been chosen by it: judge this recipe on a set that was never opened"
         )
 
 
-def open_split(config: Config, kind: str, folder: Path, run: str, tracked: TrackedRun | None = None) -> Opening | None:
-    """Records the opening of `evaluate.split` by a run before it is read; returns None for a split that choices are
-    made on, and for word vectors, which have their own test sets.
+@dataclass(frozen=True)
+class Held:
+    """The lines of a held-out set, and its name."""
 
-    `folder`: the run's, or the one that stores its evaluations. `tracked`: its open record.
-    """
-    split = config.evaluate.split
-    if kind == "vectors" or split in CHOSEN_ON or not has_manifest(config.shard_dir):
+    split: str
+    sides: tuple[list[str], ...]  # the lines in each language
+    digest: str  # of all its lines, as openings before there were hashes name it
+
+    @property
+    def keys(self) -> Keys:
+        """Returns (2, n) hashes: of the first side, and of both in either order; of one side twice the same."""
+        from dragoman.model.text.text_keys import sentence_keys
+
+        first, *others = (sentence_keys(side) for side in self.sides)
+        both = sum(others, first) * np.uint64(2) + np.uint64(1) if others else first
+        return np.stack([first, np.where(first != 0, both, first)])
+
+
+def held_split(shards: Path, split: str, sentences: int = 0) -> Held | None:
+    """Returns the lines of a split without its tags; None if the shards keep no text of it."""
+    manifest = read_manifest(shards)
+    languages = [language for language in manifest.texts.get(split, ()) if language != LABELS]
+    if not languages or split == "train":
         return None
-    digest = set_digest(config.shard_dir, split)
-    return open_set(config, split, digest, folder, run, tracked) if digest else None
+    sides = [held_out_lines(shards, split, language, sentences) for language in languages]
+    for part in manifest.parts:
+        prefix, ids = tag_prefix(part.tags), manifest.part_ranges(split)[part.name]
+        for row in ids if prefix else ():
+            if row < len(sides[0]):
+                sides[0][row] = sides[0][row].removeprefix(prefix)
+    return Held(split, tuple(sides), set_digest(shards, split))
 
 
-def open_set(
-    config: Config, split: str, digest: str, folder: Path, run: str, tracked: TrackedRun | None = None
-) -> Opening:
-    """Records the opening of the set of that digest, called `split`; the rest is as for `open_split`."""
-    before = tuple(counted([*_local(config, digest), *_registered(config.tracking, digest)]))
+@dataclass(frozen=True)
+class Checked:
+    """What stands beside a score: the opening, and what the model learned from the set."""
+
+    opening: Opening
+    overlap: Overlap
+
+    def __str__(self) -> str:
+        chosen = self.opening.split in CHOSEN_ON
+        return "\n".join([*([] if chosen else [str(self.opening)]), str(self.overlap)])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Returns the number of openings of a set that no choices are made on, as a metric and a tag."""
+        chosen = self.opening.split in CHOSEN_ON
+        return {} if chosen else {f"{self.opening.split}_openings": self.opening.count}
+
+
+def open_split(
+    config: Config, kind: str, folder: Path, run: str, bundles: Sequence[Path], tracked: TrackedRun | None = None
+) -> Checked | None:
+    """Refuses `evaluate.split` if the bundles learned from it, else records its opening; before it is scored.
+
+    Returns None for word vectors, which have their own test sets. `folder`: the run's, or the one that stores its
+    evaluations. `tracked`: its open record.
+
+    Raises:
+        UserError: more than `evaluate.may_know` of its lines are training texts.
+    """
+    settings = config.evaluate
+    if kind == "vectors" or not has_manifest(config.shard_dir):
+        return None
+    held = held_split(config.shard_dir, settings.split, settings.sentences)
+    return None if held is None else open_held(config, held, folder, run, bundles, tracked)
+
+
+def open_held(
+    config: Config,
+    held: Held,
+    folder: Path,
+    run: str,
+    bundles: Sequence[Path],
+    tracked: TrackedRun | None = None,
+) -> Checked:
+    """Does for any set what `open_split` does for a split."""
+    way_on = f"{KEY}=1 scores it all the same"
+    common = refuse_learned(bundles, held.sides, config.evaluate.may_know, f"{held.split} (set {held.digest})", way_on)
+    return Checked(note_opening(config, held, folder, run, tracked), common)
+
+
+def note_opening(config: Config, held: Held, folder: Path, run: str, tracked: TrackedRun | None = None) -> Opening:
+    """Records that a run opened a set; returns the count with the earlier openings of the same sentences."""
+    keys, sentences = held.keys, len(held.sides[0])
+    before = counted([*_local(config, held.digest, keys), *_registered(config.tracking, held.digest, keys)])
     recipe = recipe_of(folder) or next((one.recipe for one in before if one.run == run), "")  # of a downloaded bundle
-    line = {"set": digest, "split": split, "run": run, "recipe": recipe, "by": user_and_machine(), "time": now()}
+    opened = HashedTexts.of(keys)
+    name = f"{hashlib.sha256(opened.keys.tobytes()).hexdigest()[:12]}.keys"
+    (folder / OPENED).mkdir(parents=True, exist_ok=True)
+    opened.write(folder / OPENED / name)
+    line = {"set": held.digest, "split": held.split, "run": run, "recipe": recipe, "by": user_and_machine(),
+            "time": now(), "sentences": sentences, "keys": name}  # fmt: skip
     journal.append(folder, OPENINGS, line)
-    times = 1 + sum(one.times for one in before if (one.run, one.recipe) == (run, recipe))
-    _tag(config, folder, run, tracked, {TAG + digest: json.dumps({"recipe": recipe, "times": times})})
-    return Opening(split, digest, recipe, before)
+    times = sum(one["set"] == held.digest for one in journal.lines(folder / OPENINGS))
+    value = json.dumps({"recipe": recipe, "times": times, **sketch(opened)})
+    _tag(config, folder, run, tracked, {TAG + held.digest: value, TAGGED: "true"})
+    return Opening(held.split, held.digest, recipe, sentences, tuple(before))
 
 
 def set_digest(shards: Path, split: str) -> str:
@@ -117,38 +224,82 @@ def recipe_of(folder: Path) -> str:
     return journal.digest({key: value for key, value in record.items() if key not in NOT_THE_RECIPE}, True)[:12]
 
 
-def counted(found: Iterable[Opened]) -> Iterator[Opened]:
-    """Yields each run and recipe once, with the highest count that any place has."""
-    most: dict[tuple[str, str], int] = {}
-    for one in found:
+def counted(openings: Iterable[Opened]) -> list[Opened]:
+    """Returns each run and recipe once, with the highest count of each line that any place has."""
+    most: dict[tuple[str, str], Counts] = {}
+    for one in openings:
         key = (one.run, one.recipe)
-        most[key] = max(one.times, most.get(key, 0))
-    for (run, recipe), times in most.items():
-        yield Opened(run, recipe, times)
+        most[key] = np.maximum(one.lines, most.get(key, 0))
+    return [Opened(run, recipe, lines) for (run, recipe), lines in most.items() if lines.any()]
 
 
-def _local(config: Config, digest: str) -> Iterator[Opened]:
+def _times(lines: Counts) -> int:
+    """Returns the count that at least `PART` of the lines have: a few sentences that many sets share are no opening."""
+    return int(np.sort(lines)[-math.ceil(PART * len(lines))]) if len(lines) else 0
+
+
+def _local(config: Config, digest: str, keys: Keys) -> Iterator[Opened]:
     """Yields the openings in the folders of this machine's runs and evaluations."""
     root, runs = config.paths.local(config.paths.root), config.paths.local(config.paths.runs)
     for path in {*runs.glob(f"*/{OPENINGS}"), *root.glob(f"*/*/{OPENINGS}")}:
-        lines = [line for line in journal.lines(path) if line["set"] == digest]
-        for run, recipe in {(line["run"], line["recipe"]) for line in lines}:
-            times = sum((line["run"], line["recipe"]) == (run, recipe) for line in lines)
-            yield Opened(run, recipe, times)
+        sums: dict[tuple[str, str], Counts] = {}
+        for line in journal.lines(path):
+            place = path.parent / OPENED / Path(str(line.get("keys", "-"))).name
+            if line["set"] == digest and not place.is_file():  # from before there were hashes
+                opened = np.ones(keys.shape[1], bool)
+            elif place.is_file():
+                opened = find(place, keys[0]) | find(place, keys[1])
+            else:
+                continue
+            key = (str(line["run"]), str(line["recipe"]))
+            sums[key] = sums.get(key, 0) + opened.astype(np.int64)
+        yield from (Opened(run, recipe, lines) for (run, recipe), lines in sums.items())
 
 
-def _registered(tracking: TrackingConfig, digest: str) -> list[Opened]:
-    """Returns the openings in MLflow's runs; empty if it is away."""
+def _registered(tracking: TrackingConfig, digest: str, keys: Keys) -> Iterator[Opened]:
+    """Yields the openings in MLflow's runs; none if it is away."""
     client = _client(tracking)
     if client is None:
-        return []
+        return
     try:
-        found = client.get_experiment_by_name(tracking.experiment)
-        runs = client.search_runs([found.experiment_id], f"tags.`{TAG}{digest}` LIKE '%'") if found else []
+        experiment = client.get_experiment_by_name(tracking.experiment)
+        runs = [
+            run
+            for wanted in (f"tags.{TAGGED} = 'true'", f"tags.`{TAG}{digest}` LIKE '%'")
+            for run in (client.search_runs([experiment.experiment_id], wanted, max_results=MOST) if experiment else [])
+        ]
     except Exception:  # MLflow raises many kinds for "no answer"; those on this machine count anyway
-        return []
-    values = [(str(run.info.run_name), json.loads(run.data.tags[TAG + digest])) for run in runs]
-    return [Opened(name, str(value["recipe"]), int(value["times"])) for name, value in values]
+        return
+    for run in {run.info.run_id: run for run in runs}.values():
+        sums: dict[str, Counts] = {}
+        for tag, text in run.data.tags.items():
+            if tag.startswith(TAG):
+                value = json.loads(text)
+                opened = _sketched(value, tag.removeprefix(TAG) == digest, keys)
+                recipe = str(value["recipe"])
+                sums[recipe] = sums.get(recipe, 0) + int(value["times"]) * opened.astype(np.int64)
+        yield from (Opened(str(run.info.run_name), recipe, lines) for recipe, lines in sums.items())
+
+
+def sketch(opened: HashedTexts) -> dict[str, Any]:
+    """Returns the least hashes of a set, which a tag has room for, and whether those are all."""
+    least = opened.keys[:SKETCH].astype("<u8").tobytes()
+    return {"sketch": base64.b64encode(least).decode(), "whole": len(opened.keys) <= SKETCH}
+
+
+def _sketched(value: dict[str, Any], same: bool, keys: Keys) -> Marks:
+    """Returns (n,): True for lines that a tag's opening had, by the least of its hashes.
+
+    Whether a line above them was there is not known: it counts if most of those below were."""
+    if same or "sketch" not in value:
+        return np.full(keys.shape[1], same)
+    least = np.frombuffer(base64.b64decode(value["sketch"]), "<u8")
+    there: Marks = np.isin(keys, least).any(axis=0)
+    if value["whole"] or not len(least):
+        return there
+    below: Marks = (keys <= least[-1]).any(axis=0) & (keys[0] != 0)
+    mostly = below.any() and there[below].mean() > 0.5
+    return np.asarray(there | ~below if mostly else there)
 
 
 def _client(tracking: TrackingConfig) -> Any:

@@ -33,7 +33,7 @@ def settle_precision(config: Config, network: nn.Module, ranks: Ranks, tracked: 
     """
     decision = ranks.from_first(begun_in(config) if ranks.first else None)
     if decision is None:
-        everywhere = ranks.gather(decide(network, ranks.device, config.paths.local(config.paths.root)))
+        everywhere = ranks.gather(decide(network, ranks.device))
         decision = next((one for one in everywhere if one.precision == "fp32"), everywhere[0])
         if ranks.first:
             atomic_write(config.run_dir / PRECISION, json.dumps(asdict(decision), indent=2))

@@ -15,6 +15,7 @@ from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks.base import Task
 from dragoman.pipelines.tasks.openings import open_split
 from dragoman.pipelines.tasks.run import Run
+from dragoman.pipelines.tasks.training_texts import attach
 from dragoman.pipelines.tracking.registry import register_bundle
 from dragoman.pipelines.tracking.run import TrackedRun
 
@@ -36,11 +37,13 @@ def release(config: Config, run: Run, task: Task, say: Callable[[str], object] =
             bundle = open_bundle(directory)
         else:
             bundle = task.save_bundle(config, directory, tracked)
-        opened = open_split(config, task.kind, run.folder, run.name, tracked)
+        attach(bundle, run.folder)
+        checked = open_split(config, task.kind, run.folder, run.name, [directory], tracked)
         measured = task.evaluate(config, bundle)
-        openings = {} if opened is None else {f"{opened.split}_openings": opened.count}
-        told = measured.report if opened is None else f"{measured.report}\n\n{opened}"
-        bundle.update_facts({"scores": measured.facts})
+        openings = {} if checked is None else checked.counts
+        told = measured.report if checked is None else f"{measured.report}\n\n{checked}"
+        learned = {} if checked is None else {"learned_lines": {config.evaluate.split: checked.overlap.record()}}
+        bundle.update_facts({"scores": measured.facts, **learned})
         written = task.write(measured, run.folder)
         journal.note_evaluation(run.folder, written[0])
         tracked.artifact(written[0], "evaluation")

@@ -1,35 +1,44 @@
-"""Checks the scores of a run: computes them again from the stored texts, and makes a sample of the texts again.
+"""Checks the scores of a run: all are computed again, from the stored answers or by the bundle itself.
 
-Scores are computed from the stored texts, so replaced texts would replace the scores. A sample, translated again by the
-engine that made it and by PyTorch, shows that the texts are the bundle's, and that its export for serving has the same
-network as its weights.
+Translations are stored, and their scores follow from them; so the bundle translates again: every sentence if that took
+under a minute, else a sample. A stored text that comes out otherwise must be about as likely to the network as the new
+one: another processor's rounding turns near ties over, a forger's text is another model's. Other kinds of model store
+no answers, and their sets are scored again as a whole.
 """
 
 import math
 import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.bundles.directory import read_facts
+from dragoman.model.bundles.directory import bundle_kind, read_facts
 from dragoman.model.bundles.translation import TranslationBundle, load_bundle
 from dragoman.model.errors import UserError
+from dragoman.model.inference.kinds import open_bundle
+from dragoman.model.inference.scoring import open_scorer
 from dragoman.model.inference.translator import open_translator
-from dragoman.model.languages import languages_of
+from dragoman.model.languages import is_rewriting, languages_of
 from dragoman.model.runs import journal, paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.record import read_release
 from dragoman.model.settings import DecodeConfig, EngineName
 from dragoman.model.untrusted import read_json
-from dragoman.pipelines.evaluation.metrics import quick_bleu, quick_chrf
+from dragoman.pipelines.config import Config
+from dragoman.pipelines.evaluation.metrics import score
 from dragoman.pipelines.evaluation.translation import held_out_lines
+from dragoman.pipelines.tasks.base import task_of
 from dragoman.pipelines.tasks.openings import CHOSEN_ON, set_digest
-from dragoman.pipelines.training.verification import Check, DifferenceError, read_lines
+from dragoman.pipelines.training.verification import DifferenceError, NotRecordedError, check, read_lines
 
-SAMPLE = 16  # sentences
-ALIKE = 0.5  # of a sample: another processor's rounding changes a few sentences, another model nearly all
-TRAINED = 30.0  # chrF above which int8's rounding leaves most sentences unchanged
+MINUTE = 60.0  # seconds that translating a set took, up to which all of it is translated again
+FORGED = 0.05  # share of a set whose discovery a message states
+NEAR = 0.25  # nats a token between a stored translation and the one made again
+ROUNDED = 1e-6  # of a score from stored texts
+AGAIN = 1e-3  # of a score from answers that another processor rounds otherwise
+EXPORTED = 16  # translations by PyTorch too, to compare the export's network
 ENGINES: dict[str, EngineName] = {
     "torch": "torch",
     "ctranslate2 (ct2)": "ctranslate2",
@@ -37,47 +46,87 @@ ENGINES: dict[str, EngineName] = {
 }
 
 
-def check_scores(run: Path, find: Callable[[str], Path]) -> Check:
-    """Checks BLEU and chrF of every evaluation against the stored texts, a sample of the texts against the bundle, and
-    the scores of bundle and release against the evaluations.
+@check("scores")
+def check_scores(settings: Config, find: Callable[[str], Path], sample: int) -> str:
+    """Computes the scores of every evaluation again, and compares those of bundle and release with the evaluations.
 
-    `find` returns the shards of a manifest's hash.
+    `find` returns the shards of a manifest's hash; `sample`: the translations that are made again where all would take
+    over a minute; 0: all.
     """
-    counted = 0
-    try:
-        check_released_scores(run)
-        for path in paths.evaluations(run):
-            record = read_json(path) or {}
-            scores = record.get("scores", {})
-            if "bleu" not in scores:
-                continue
-            language = languages_of(str(record["pair"]))[-1]
-            texts = paths.hypotheses(run, record["split"], language)
-            if not texts.is_file():
-                raise DifferenceError(f"{path}: its translations, {texts.name}, are missing")
-            ours = texts.read_text(encoding="utf-8").split("\n")[:-1]
-            shards = find(str(record.get("manifest_hash")))
-            check_opened(run, path, str(record["split"]), shards)
-            references = held_out_lines(shards, record["split"], language, len(ours))
-            tokenize = re.search(r"\|tok:([^|]+)", scores["signatures"]["bleu"])
-            again = quick_bleu(ours, references, language, tokenize.group(1) if tokenize else "auto")
-            for name, value in (("bleu", again), ("chrf", quick_chrf(ours, references))):
-                if not math.isclose(value, scores[name], abs_tol=1e-6):
-                    raise DifferenceError(f"{path}: {name} {scores[name]:g}, its translations have {value:g}")
-            if is_released(run):
-                bundle = load_bundle(run / paths.BUNDLE)
-                sources = held_out_lines(shards, record["split"], bundle.languages[0], len(ours))
-                check_translations(path, record, bundle, sources, ours)
-            counted += 1
-    except (DifferenceError, UserError) as problem:
-        return Check("scores", "differs", str(problem))
-    except (AttributeError, KeyError, TypeError, ValueError) as problem:
-        return Check("scores", "differs", f"an evaluation is damaged ({problem!r})")
-    if not counted:
-        return Check("scores", "not recorded", "no evaluation of these shards' texts")
-    return Check(
-        "scores", "same", f"{counted} evaluations, BLEU and chrF as computed again, a sample as translated again"
-    )
+    run = settings.run_dir
+    check_released_scores(run)
+    told, compared = [], 0
+    for path in paths.evaluations(run):
+        record = read_json(path) or {}
+        if "manifest_hash" in record:
+            told.append(f"{path.name}: {_check_evaluation(settings, path, record, find, sample)}")
+            compared += 1
+        else:  # of files, which may be anywhere by now, or of word vectors
+            told.append(f"{path.name}: of files of its own, not computed again")
+    if not compared:
+        raise NotRecordedError("; ".join(told) or "no evaluation of these shards' texts")
+    return "; ".join(told)
+
+
+def _check_evaluation(
+    settings: Config, path: Path, record: Mapping[str, Any], find: Callable[[str], Path], sample: int
+) -> str:
+    """Returns what was computed again.
+
+    Raises:
+        DifferenceError: a score or an answer comes out otherwise.
+    """
+    run, shards, split = settings.run_dir, find(str(record["manifest_hash"])), str(record["split"])
+    check_opened(run, path, split, shards)
+    if "bleu" in record["scores"]:
+        return _check_translations(run, path, record, shards, sample)
+    if not is_released(run):
+        return "no bundle to score it again by"
+    bundle, size = open_bundle(run / paths.BUNDLE), int(record.get("texts", record.get("records", 0)))
+    evaluate = replace(settings.evaluate, split=split, sentences=size, samples=0, stride=int(record.get("stride", 0)))
+    config = replace(settings, evaluate=evaluate, paths=replace(settings.paths, shards=str(shards)))
+    again = task_of(bundle_kind(bundle.directory)).evaluate(config, bundle).facts
+    compare_numbers(path, record["scores"], again[split], AGAIN)
+    return "scored again by the bundle"
+
+
+def _check_translations(run: Path, path: Path, record: Mapping[str, Any], shards: Path, sample: int) -> str:
+    scores, split = record["scores"], record["split"]
+    languages = languages_of(str(record["pair"]))
+    texts = paths.hypotheses(run, split, languages[-1])
+    if not texts.is_file():
+        raise DifferenceError(f"{path}: its translations, {texts.name}, are missing")
+    ours = texts.read_text(encoding="utf-8").split("\n")[:-1]
+    references = held_out_lines(shards, split, languages[-1], len(ours))
+    tokenize = re.search(r"\|tok:([^|]+)", scores["signatures"]["bleu"])
+    named = tokenize.group(1) if tokenize else "auto"
+    again = score(ours, references, languages[-1], named, with_rouge=is_rewriting(languages))
+    compare_numbers(path, scores, asdict(again), ROUNDED)
+    if not is_released(run):
+        return "scores as computed again, no bundle to translate again by"
+    bundle = load_bundle(run / paths.BUNDLE)
+    sources = held_out_lines(shards, split, bundle.languages[0], len(ours))
+    return f"scores as computed again, {check_translations(path, record, bundle, sources, ours, sample)}"
+
+
+def compare_numbers(path: Path, stored: Mapping[str, Any], again: Mapping[str, Any], tolerance: float) -> None:
+    """Raises DifferenceError for the first number that differs; a newer score that was not stored is none."""
+    new = dict(_numbers(again))
+    for name, value in _numbers(stored):
+        if name in new and not math.isclose(value, new[name], rel_tol=tolerance, abs_tol=tolerance):
+            raise DifferenceError(f"{path}: {name} {value:g}, computed again {new[name]:g}")
+
+
+def _numbers(values: object, name: str = "") -> Iterator[tuple[str, float]]:
+    """Yields (dotted name, number) of nested values."""
+    if isinstance(values, Mapping):
+        for key, value in values.items():
+            yield from _numbers(value, f"{name}.{key}".lstrip("."))
+    elif isinstance(values, Sequence) and not isinstance(values, str):
+        for place, value in enumerate(values):
+            yield from _numbers(value, f"{name}.{place}")
+    elif isinstance(values, int | float):
+        yield name, float(values)
 
 
 def check_released_scores(run: Path) -> None:
@@ -110,34 +159,64 @@ def check_opened(run: Path, path: Path, split: str, shards: Path) -> None:
 
 
 def check_translations(
-    path: Path, record: Mapping[str, Any], bundle: TranslationBundle, sources: Sequence[str], kept: Sequence[str]
-) -> None:
-    """Translates a sample of an evaluation again.
+    path: Path,
+    record: Mapping[str, Any],
+    bundle: TranslationBundle,
+    sources: Sequence[str],
+    kept: Sequence[str],
+    sample: int,
+) -> str:
+    """Translates an evaluation again, all of it or a sample; returns how much.
 
     Raises:
-        DifferenceError: the stored texts are not the bundle's, or its export has another network than its weights.
+        DifferenceError: a stored text is not the bundle's, or its export has another network than its weights.
     """
-    rows = sorted(random.SystemRandom().sample(range(len(kept)), min(SAMPLE, len(kept))))
-    lines, decode = [sources[row] for row in rows], DecodeConfig(**record["decode"])
-    name = ENGINES[record["engine"]]
-    by_torch = _translate(bundle, "torch", lines, decode)
-    rounds = name == "ctranslate2-int8" and record["scores"]["chrf"] < TRAINED
+    whole = not sample or sample >= len(kept) or float(record.get("seconds", math.inf)) <= MINUTE
+    rows = range(len(kept)) if whole else sorted(random.SystemRandom().sample(range(len(kept)), sample))
+    lines, decode, name = [sources[row] for row in rows], DecodeConfig(**record["decode"]), ENGINES[record["engine"]]
     try:
         again = _translate(bundle, name, lines, decode)
     except UserError:  # no int8 on this machine
-        if rounds:
-            return
-        again = by_torch
-    if _alike([kept[row] for row in rows], again) < ALIKE:
-        raise DifferenceError(f"{path}: its translations are not the bundle's: most of {len(rows)} come out otherwise")
-    if _alike(again, by_torch) < ALIKE and not rounds:
+        again = _translate(bundle, "torch", lines, decode)
+    _check_likely(path, bundle, lines, [(row, kept[row]) for row in rows], again)
+    few, by_torch = lines[:EXPORTED], _translate(bundle, "torch", lines[:EXPORTED], decode)
+    lost = [new - old for old, new in zip(*_likely(bundle, few, again[:EXPORTED], by_torch), strict=True)]
+    if lost and sum(lost) / len(lost) > NEAR:
         raise DifferenceError(f"{bundle.directory}: its export for {name} translates otherwise than its weights")
+    if whole:
+        return f"all {len(kept):,} translations as made again"
+    missed = math.comb(len(kept) - math.ceil(FORGED * len(kept)), sample) / math.comb(len(kept), sample)
+    return (
+        f"{sample:,} of {len(kept):,} translations as made again: a forger of {FORGED:.0%} would have been found with "
+        f"{1 - missed:.0%}"
+    )
+
+
+def _check_likely(
+    path: Path, bundle: TranslationBundle, lines: Sequence[str], kept: Sequence[tuple[int, str]], again: Sequence[str]
+) -> None:
+    """Raises DifferenceError for the first stored text that differs and is clearly less likely than the one made again:
+    it is not the network's; or clearly more likely: what made it serves no longer."""
+    other = [place for place, (_, text) in enumerate(kept) if text != " ".join(again[place].split("\n"))]
+    stored, made = _likely(
+        bundle, *([of[place] for place in other] for of in (lines, [text for _, text in kept], again))
+    )
+    for place, old, new in zip(other, stored, made, strict=True):
+        if abs(old - new) > NEAR:
+            raise DifferenceError(
+                f"{path}: the translation of line {kept[place][0] + 1:,} is not the bundle's: {old:.2f} nats a token, "
+                f"made again {new:.2f} ({len(other):,} of {len(kept):,} come out otherwise)"
+            )
+
+
+def _likely(
+    bundle: TranslationBundle, sources: Sequence[str], some: Sequence[str], others: Sequence[str]
+) -> tuple[list[float], list[float]]:
+    """Returns the log-probability a token of two translations of each source."""
+    scorer = open_scorer(bundle)
+    first, second = (scorer.score(sources, texts, too_long="truncate") for texts in (some, others))
+    return [one.mean for one in first], [one.mean for one in second]
 
 
 def _translate(bundle: TranslationBundle, name: EngineName, lines: Sequence[str], decode: DecodeConfig) -> list[str]:
     return [answer.text for answer in open_translator(bundle, name).translate(lines, decode)]
-
-
-def _alike(some: Sequence[str], others: Sequence[str]) -> float:
-    """Returns the share of equal texts."""
-    return sum(one == other for one, other in zip(some, others, strict=True)) / max(1, len(some))

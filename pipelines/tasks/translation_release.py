@@ -199,12 +199,12 @@ def measure_more(config: Config, bundle: TranslationBundle) -> None:
 def judge(
     registry: Registry,
     candidate: Version,
-    champion: Version,
+    champion: Version | None,
     config: PromoteConfig,
     shards: Path,
     _sets: EvaluateVectors,
 ) -> Comparison:
-    """Compares the candidate's translations of the held-out split with the champion's.
+    """Compares the candidate's translations of the held-out split with the champion's, or with the sources themselves.
 
     Raises:
         UserError: a metric of word vectors, no such split, or the test set.
@@ -215,7 +215,7 @@ def judge(
     metric = names[config.metric]
     languages, split = read_manifest(shards).languages, gate_split(shards, config.split)
     sources, references = held_out(shards, split, languages, key="promote.split")
-    champions = hypotheses(registry, champion, split, sources, translate)
+    champions = sources if champion is None else hypotheses(registry, champion, split, sources, translate)
     candidates = hypotheses(registry, candidate, split, sources, translate)
     found = paired_bootstrap(champions, candidates, references, languages[1], samples=config.samples, metric=metric)
     label = {"bleu": "BLEU", "chrf": "chrF"}[metric]
@@ -232,6 +232,7 @@ def judge(
         found.p_value,
         len(sources),
         gate=held_out_set,
+        floor="a copy of the source" if champion is None else "",
         of=split,
         faults=tuple(faults),
         faults_p_value=config.checks_p_value,

@@ -4,6 +4,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from dragoman.model.bundles.vectors import VectorsBundle, load_vectors
 from dragoman.model.columns import columns
 from dragoman.model.errors import UserError, unknown
@@ -18,6 +20,8 @@ from dragoman.pipelines.tracking.gate import set_name
 from dragoman.pipelines.tracking.promotion import Comparison, PromoteConfig
 from dragoman.pipelines.tracking.registry import Registry, Version
 from dragoman.pipelines.word_vectors.settings import EvaluateVectors
+
+SEED, WIDTH = 12345, 64  # of random vectors
 
 
 def compare(config: Config, measured: Measured, rivals: Sequence[VectorsBundle], directory: Path) -> str:
@@ -72,7 +76,7 @@ def as_lines(compared: dict[str, dict[str, float | None]], names: Sequence[str])
 def judge(
     registry: Registry,
     candidate: Version,
-    champion: Version,
+    champion: Version | None,
     config: PromoteConfig,
     _shards: Path,
     settings: EvaluateVectors,
@@ -92,7 +96,8 @@ def judge(
             "(vectors=english lists the English files), or use promote.force=true with a reason"
         )
     asked, test = halves(read_sets(settings))
-    versions = fetch(registry, champion), fetch(registry, candidate)
+    ours = fetch(registry, candidate)
+    versions = random_vectors(ours) if champion is None else fetch(registry, champion), ours
     found = significance(*versions, asked, settings.restrict, config.metric, config.samples)
     try:
         other = significance(*versions, test, settings.restrict, config.metric, samples=1)
@@ -110,8 +115,15 @@ def judge(
         "pairs and questions",
         gate=set_name(asked.items()),
         of="the half that is the gate",
+        floor="random vectors" if champion is None else "",
         reported=reported,
     )
+
+
+def random_vectors(like: Embeddings) -> Embeddings:
+    """Returns vectors that know nothing, of the same words: the same at each call."""
+    drawn = np.random.default_rng(SEED).standard_normal((len(like.words), WIDTH), np.float32)
+    return Embeddings(like.words, like.counts, drawn, language=like.language)
 
 
 def fetch(registry: Registry, version: Version) -> Embeddings:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 
@@ -18,12 +19,14 @@ from dragoman.model.files import file_sha256
 from dragoman.model.layers.low_rank import merged
 from dragoman.model.plural import plural
 from dragoman.model.renamed import current_values
-from dragoman.model.runs import checkpoints, journal
+from dragoman.model.runs import checkpoints, journal, paths
+from dragoman.model.runs.bundles import is_released
 from dragoman.model.runs.paths import BUNDLE, RECORD, STEPS
 from dragoman.model.runs.record import read_record, read_release
 from dragoman.model.schema import build
 from dragoman.model.shards.manifest import MANIFEST, manifest_hash
 from dragoman.model.shards.verify import verify as verify_shards
+from dragoman.model.text.hashed_texts import find, read, summary
 from dragoman.pipelines.config import Config, VerifyRoot
 from dragoman.pipelines.settings import LoaderConfig
 from dragoman.pipelines.tasks.base import task_for
@@ -35,10 +38,12 @@ from dragoman.pipelines.training.chain import check_records, is_whole
 from dragoman.pipelines.training.verification import (
     Check,
     DifferenceError,
+    NotRecordedError,
+    check,
     check_rates,
     check_starts,
-    check_steps,
     check_weights,
+    compare_steps,
 )
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
 
@@ -62,10 +67,7 @@ def verify(config: VerifyRoot) -> list[Check]:
     )
     checks = [check_shards(settings.shard_dir)]
     if checks[0].result == "same":
-        try:
-            checks.append(check_steps(run, task_for(settings.model).replay(settings)))
-        except UserError as problem:
-            checks.append(Check("steps", "differs", str(problem)))
+        checks.append(check_batches(settings))
     else:
         checks.append(Check("steps", "not recorded", "not compared, for the shards are not what they were"))
     lanes = settings.loader.lanes if "loader" in record else None
@@ -82,7 +84,8 @@ def verify(config: VerifyRoot) -> list[Check]:
         require(check_starts(run, lanes), chained),
         require(check_weights(run), chained),
         check_bundle(run, str(record["shards"]), chained and "train" in record),
-        check_scores(run, lambda digest: find_shards(config, digest)),
+        check_learned(settings),
+        check_scores(settings, lambda digest: find_shards(config, digest), config.verify.sample),
         check_records(run),
     ]
     if wanted and checks[0].result == "same":
@@ -127,34 +130,53 @@ def find_shards(config: Config, digest: str) -> Path:
     )
 
 
-def check_shards(directory: Path) -> Check:
+@check("shards")
+def check_shards(directory: Path) -> str:
     """Checks every file of the shards against its sha256 in the manifest."""
-    try:
-        count = verify_shards(directory)
-    except UserError as problem:
-        return Check("shards", "differs", str(problem))
-    return Check("shards", "same", f"{plural(count, 'file')}, manifest {manifest_hash(directory)[:12]}")
+    return f"{plural(verify_shards(directory), 'file')}, manifest {manifest_hash(directory)[:12]}"
 
 
-def check_bundle(run: Path, shards: str, of_network: bool = False) -> Check:
+@check("steps")
+def check_batches(settings: Config) -> str:
+    """Compares the journal with the batches that the shards and the settings give."""
+    return compare_steps(settings.run_dir, task_for(settings.model).replay(settings))
+
+
+@check("texts")
+def check_learned(settings: Config) -> str:
+    """Checks that the bundle names the training texts of the shards among those that it learned from."""
+    of_shards, of_bundle = (place / paths.TRAINING for place in (settings.shard_dir, settings.run_dir / paths.BUNDLE))
+    if not of_shards.is_file() or not is_released(settings.run_dir):
+        raise NotRecordedError("shards without hashes of their texts, or no bundle yet")
+    if not of_bundle.is_file():
+        if not (settings.run_dir / paths.TRAINING).is_file():
+            raise NotRecordedError("the run is from before bundles had hashes of their texts")
+        raise DifferenceError(f"{of_bundle}: is missing")
+    texts = read(of_shards)
+    keys = texts.keys << np.uint64(64 - texts.bits)
+    known = find(of_bundle, keys) if texts.bits >= summary(of_bundle)["bits"] else np.ones(len(keys), bool)
+    if not known.all():
+        raise DifferenceError(f"{of_bundle}: lacks {int((~known).sum()):,} of the {len(keys):,} texts of the shards")
+    return f"the {plural(len(keys), 'text')} of the shards are among those that the bundle names"
+
+
+@check("bundle")
+def check_bundle(run: Path, shards: str, of_network: bool = False) -> str:
     """Checks the final bundle's files against their sha256, and its recorded origin against the run.
 
     `of_network`: it must name the weights that it was made from.
     """
     bundle = run / BUNDLE
     if not (bundle / CONFIG).is_file():
-        return Check("bundle", "not recorded", "there is none yet")
-    try:
-        facts = read_facts(bundle)
-        check_files(bundle, facts["files"])
-        if facts.get("manifest_hash", shards) != shards:
-            raise DifferenceError(
-                f"{bundle}: made from the shards {facts['manifest_hash'][:12]}, the run from {shards[:12]}"
-            )
-        compared = compare_origin(run, facts, of_network)
-    except (DifferenceError, UserError) as problem:
-        return Check("bundle", "differs", str(problem))
-    return Check("bundle", "same", f"{plural(len(facts['files']), 'file')}, {compared}")
+        raise NotRecordedError("there is none yet")
+    facts = read_facts(bundle)
+    check_files(bundle, facts["files"])
+    if facts.get("manifest_hash", shards) != shards:
+        raise DifferenceError(
+            f"{bundle}: made from the shards {facts['manifest_hash'][:12]}, the run from {shards[:12]}"
+        )
+    compared = compare_origin(run, facts, of_network)
+    return f"{plural(len(facts['files']), 'file')}, {compared}"
 
 
 def compare_origin(run: Path, facts: Mapping[str, Any], of_network: bool = False) -> str:

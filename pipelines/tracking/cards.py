@@ -13,6 +13,7 @@ MEANS = {  # of word vectors
 VECTOR_SCORES = re.compile(r"similarity/[^/]+|analogies/([^/]+/total|mean)|coverage/[^/]+|retrieval/.+")  # as tags
 
 BUNDLE_TAG, KIND_TAG, NOISE_TAG = "bundle_hash", "bundle_kind", "noise"
+IMPORTED_TAG = "imported_source"
 OF_TEXT = ("mlflow", "torch", "numpy", "sentencepiece", "safetensors")  # what language models need
 TEXT_SCORES = {  # of language models, on a split
     "bits_per_character": "{:.4f} bits per character",
@@ -58,11 +59,11 @@ def imported_tags(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def imported_lines(tags: Mapping[str, str]) -> list[str]:
     """Returns the line of the description that says where an imported model comes from."""
-    if "imported_source" not in tags:
+    if IMPORTED_TAG not in tags:
         return []
     revision = f", revision `{tags['imported_revision']}`" if "imported_revision" in tags else ""
     license = tags.get("imported_license", "none named")
-    return [f"**Imported** from `{tags['imported_source']}`{revision}; license: {license}"]
+    return [f"**Imported** from `{tags[IMPORTED_TAG]}`{revision}; license: {license}"]
 
 
 def _text_scores(config: Mapping[str, Any]) -> dict[str, Any]:

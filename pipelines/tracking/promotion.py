@@ -68,6 +68,8 @@ class Comparison:
     digits: int = 2
     gate: str = "unnamed"  # the set asked: `gate.set_name` of a set without reported scores
     of: str = ""  # its name for users: the split's
+    floor: str = ""  # what stands in the place of a champion: a copy of the source, the most frequent label
+    learned: str = ""  # how much of the set the candidate learned from
     reported: str = ""  # the test set's scores, on which nothing depends
     kept: tuple["Comparison", ...] = ()  # on the held-out sets of which little may be lost
     may_lose: float = 0.0  # on each of those
@@ -94,7 +96,10 @@ class Comparison:
     def __str__(self) -> str:
         ours, theirs = (f"{value:.{self.digits}f}" for value in (self.candidate, self.champion))
         where = f" of {self.of}" if self.of else ""
-        return f"{self.metric} {ours} against {theirs} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
+        floor = f" of {self.floor}" if self.floor else ""
+        return (
+            f"{self.metric} {ours} against {theirs}{floor} on {self.items:,} {self.unit}{where}, p = {self.p_value:.3g}"
+        )
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,8 @@ class Outcome:
     message: str
 
 
-Compare = Callable[[Version, Version, int], Comparison]  # candidate, champion, bootstrap resamples
+# candidate, champion (None: a floor), resamples; returns None for an imported model that no gate can measure
+Compare = Callable[[Version, Version | None, int], Comparison | None]
 TEST_SCORES = {  # tags of a version with the scores of its test set
     "test_bleu": "BLEU",
     "test_chrf": "chrF",
@@ -118,7 +124,7 @@ TEST_SCORES = {  # tags of a version with the scores of its test set
 
 
 def promote(registry: Registry, config: PromoteConfig, compare: Compare, lock: Path) -> Outcome:
-    """Makes the candidate champion if it is better than the champion, or if there never was one, or by force.
+    """Makes the candidate champion if it is better than the champion, or than a floor if there is none, or by force.
 
     The comparison may take minutes; if the champion changes meanwhile it is repeated with the new one. The file lock
     `lock` guards the move on this machine; a move from another machine could only fall into the milliseconds between
@@ -215,10 +221,17 @@ def _judge(
     if rival is None:
         # Deleting the champion drops the alias silently: then the last remaining champion must be beaten.
         rival = next((one for one in _former(registry, None) if one.number != candidate.number), None)
-    if rival is None:
-        return "promoted", "the first champion"
     client, name, p_value = registry.client, registry.config.name, config.p_value or policy.p_value
+    if rival is None:
+        result = compare(candidate, None, gate.enough_samples(client, name, p_value, config.samples))
+        if result is None:
+            return "promoted", "the first champion, imported; paths.shards has no gate to measure it on"
+        reason = f"{result}, to be below {p_value:.3g}; {result.learned}"
+        if result.better(p_value):
+            return "promoted", f"the first champion: {reason}"
+        return "refused", f"a first champion has to beat {result.floor}: {reason}"
     result = compare(candidate, rival, gate.enough_samples(client, name, p_value, config.samples))
+    assert result is not None, "there are two versions to compare"
     question = gate.Question(
         candidate.number, rival.number, result.metric, result.p_value, user_and_machine(), history.now()
     )
@@ -234,7 +247,8 @@ def _judge(
         f"{result}, to be below {level:.3g} as question {number} to this gate "
         f"(version {candidate.number} against {rival.number}"
         f"{f'; test set, reported only: {reported}' if reported else ''})"
-    ) + "".join(f"; {one} (at most {result.may_lose:g} may be lost)" for one in result.kept)
+    ) + (f"; {result.learned}" if result.learned else "")
+    reason += "".join(f"; {one} (at most {result.may_lose:g} may be lost)" for one in result.kept)
     reason += result.faults_told
     return ("promoted" if result.better(level) else "refused"), reason
 

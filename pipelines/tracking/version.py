@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from dragoman.model.bundles.ancestry import ancestry, ancestry_lines
+from dragoman.model.bundles.ancestry import ancestry, ancestry_lines, training_lines, training_texts
 from dragoman.model.bundles.directory import CONFIG, bundle_hash
 from dragoman.model.mlflow_pages import run_page
 from dragoman.model.untrusted import read_json
@@ -107,6 +107,7 @@ def facts(config: Mapping[str, Any]) -> dict[str, str]:
         "bundle_bytes": sum(entry["bytes"] for entry in (config.get("files") or {}).values()) or None,
         **card_of(kind).tags(config),
         **ancestry(config),
+        **training_texts(config),
     }
     return {key: names.cut(str(value), names.TAG_LENGTH) for key, value in plain.items() if value is not None}
 
@@ -132,6 +133,7 @@ def describe(experiment: str, run_id: str, tags: Mapping[str, str], of_shards: s
     lines = [
         *card_of(tags.get(KIND_TAG, "translation")).lines(tags),
         *(["**Comes from** " + "; ".join(begun)] if (begun := list(ancestry_lines(tags))) else []),
+        *training_lines(tags),
         f"**Run** [{tags.get('run_name') or run_id}]({run}): metrics, curves, samples",
         *([f"**Author** {tags[AUTHOR_TAG]}"] if AUTHOR_TAG in tags else []),
         *job,

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.bundles.directory import read_facts
-from dragoman.model.errors import UserError
 from dragoman.model.files import file_sha256
 from dragoman.model.plural import plural
 from dragoman.model.runs import attempts, checkpoints, journal, paths
 from dragoman.model.runs.bundles import is_released
 from dragoman.model.untrusted import read_json
-from dragoman.pipelines.training.verification import Check, DifferenceError, read_lines
+from dragoman.pipelines.training.verification import DifferenceError, NotRecordedError, check, read_lines
 
-CHAINS = (paths.STEPS, paths.STARTS, paths.EVALUATIONS, paths.OPENINGS)
+CHAINS = (paths.STEPS, paths.STARTS, paths.SAVED, paths.EVALUATIONS, paths.OPENINGS)
 
 
 def is_chained(run: Path) -> bool:
@@ -42,31 +41,26 @@ def named_heads(run: Path) -> Iterator[tuple[str, Mapping[str, str] | None]]:
         yield str(path), (read_json(path) or {}).get("run_records")
 
 
-def check_records(run: Path) -> Check:
+@check("records")
+def check_records(run: Path) -> str:
     """Checks the chains: each line names the one before, and every checkpoint, bundle and evaluation names a line."""
-    try:
-        if not is_chained(run):
-            return Check("records", "not recorded", "no chain: the run is from before there was one")
-        known, since = {}, {}
-        for name in CHAINS:
-            known[name], since[name] = follow(run, name)
-        _check_heads(run, known, since[paths.STEPS])
-        for number, start in read_lines(run / paths.STARTS):
-            if journal.BEFORE in start and start["journal"] not in known[paths.STEPS]:
-                raise DifferenceError(f"{paths.STARTS}, line {number}: its start saw a journal that is not this one")
-            if journal.BEFORE in start:
-                _check_origin(run, number, start)
-        _check_beginning(run)
-        _check_evaluations(run)
-    except (DifferenceError, UserError) as problem:
-        return Check("records", "differs", str(problem))
-    except (KeyError, TypeError, ValueError) as problem:
-        return Check("records", "differs", f"damaged ({problem!r})")
+    if not is_chained(run):
+        raise NotRecordedError("no chain: the run is from before there was one")
+    known, since = {}, {}
+    for name in CHAINS:
+        known[name], since[name] = follow(run, name)
+    _check_heads(run, known, since[paths.STEPS])
+    for number, start in read_lines(run / paths.STARTS):
+        if journal.BEFORE in start and start["journal"] not in known[paths.STEPS]:
+            raise DifferenceError(f"{paths.STARTS}, line {number}: its start saw a journal that is not this one")
+        if journal.BEFORE in start:
+            _check_origin(run, number, start)
+    _check_saved(run)
+    _check_beginning(run)
+    _check_evaluations(run)
     lines, first = len(known[paths.STEPS]) - 1, since[paths.STEPS]
     before = f", from line {first} on: what comes before has no chain" if first > 1 else ""
-    return Check(
-        "records", "same", f"a chain of {plural(lines, 'line')}, head {journal.head(run, paths.STEPS)[:12]}{before}"
-    )
+    return f"a chain of {plural(lines, 'line')}, head {journal.head(run, paths.STEPS)[:12]}{before}"
 
 
 def follow(run: Path, name: str) -> tuple[set[str], int]:
@@ -101,6 +95,8 @@ def _check_heads(run: Path, known: Mapping[str, set[str]], since: int) -> None:
             raise DifferenceError(f"{what}: was made from other records than {paths.STEPS} holds")
         if heads["starts"] not in known[paths.STARTS]:
             raise DifferenceError(f"{what}: was made from other records than {paths.STARTS} holds")
+        if heads.get("saved", journal.first_link(run)) not in known[paths.SAVED]:
+            raise DifferenceError(f"{what}: was made from other records than {paths.SAVED} holds")
     for step, path in checkpoints.every(run).items():
         heads = checkpoints.state(path).get("records")
         last = next((line for _, line in reversed(read_lines(run / paths.STEPS)) if line["step"] <= step), None)
@@ -115,6 +111,22 @@ def _check_origin(run: Path, number: int, start: Mapping[str, Any]) -> None:
     path = checkpoints.every(run).get(int(start["step"]))
     if path and start["checkpoint"] and file_sha256(path / checkpoints.MANIFEST) != start["checkpoint"]:
         raise DifferenceError(f"{path}: is not the checkpoint that attempt {start['attempt']} went on from")
+
+
+def _check_saved(run: Path) -> None:
+    """Raises DifferenceError if a checkpoint, with the optimizer's state in it, is not the one that was saved last.
+
+    A kill may come between a checkpoint and its line; then the next start names it, and the newest may lack both."""
+    if not (run / paths.SAVED).is_file():  # a run from before there was this chain
+        return
+    saved = {int(line["step"]): line["manifest"] for _, line in read_lines(run / paths.SAVED)}
+    resumed = {int(line["step"]): line["checkpoint"] for _, line in read_lines(run / paths.STARTS)}
+    found = checkpoints.every(run)
+    for step, path in found.items():
+        if step not in saved and step not in resumed and step == max(found) and not is_released(run):
+            continue
+        if file_sha256(path / checkpoints.MANIFEST) not in (saved.get(step), resumed.get(step)):
+            raise DifferenceError(f"{path}: is not the checkpoint that was saved; {paths.SAVED} knows another")
 
 
 def _check_beginning(run: Path) -> None:

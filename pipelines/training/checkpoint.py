@@ -20,6 +20,8 @@ from dragoman.model.files import atomic_directory, atomic_path, atomic_write, fi
 from dragoman.model.runs import checkpoints
 from dragoman.model.runs.attempts import check_attempt
 from dragoman.model.runs.checkpoints import FORMAT_VERSION, MANIFEST, STATE
+from dragoman.model.runs.journal import append
+from dragoman.model.runs.paths import SAVED
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +32,11 @@ def write(
     attempt: int,
     tensors: Mapping[str, Mapping[str, Tensor]],
     plain: Mapping[str, Any],
-    keep_weights: bool = True,
+    kept: bool = True,
 ) -> Path:
     """Writes one checkpoint from groups of tensors (one file each) and plain state; returns its directory.
 
-    `keep_weights`: also keep the network's weights for averaging. Those of a checkpoint made by the clock or a signal
+    `kept`: also keep the network's weights for averaging. Those of a checkpoint made by the clock or a signal
     are not kept, because the final model must depend only on steps.
 
     Raises:
@@ -59,8 +61,9 @@ def write(
         if "os error 28" in str(problem):
             raise OSError(28, "No space left on device", str(final)) from problem
         raise
-    if keep_weights:
-        _keep_weights(run, final, step)
+    append(run, SAVED, {"step": step, "manifest": file_sha256(final / MANIFEST)})
+    if kept:
+        keep_weights(run, final, step)
     return final
 
 
@@ -121,7 +124,7 @@ def _weights(path: Path) -> dict[str, Tensor]:
     return held
 
 
-def _keep_weights(run: Path, checkpoint: Path, step: int) -> None:
+def keep_weights(run: Path, checkpoint: Path, step: int) -> None:
     """Gives the network's file a second name, if there is one; copies it if the file system has no hard links."""
     source = checkpoint / "network.safetensors"
     if not source.is_file():

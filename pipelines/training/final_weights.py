@@ -37,6 +37,13 @@ def final_weights(run: Path, config: TrainConfig) -> tuple[dict[str, Tensor], li
     return merged(checkpoint.average(list(found.values()), config.unhashed_weights)), list(found)
 
 
+def keep_last(run: Path, step: int) -> None:
+    """Keeps the weights of the checkpoint of a run's last step for the mean, if a signal or the clock made it: a run
+    that was never stopped would have kept them."""
+    if step not in checkpoints.weights_by_step(run):
+        checkpoint.keep_weights(run, checkpoints.folder(run, step), step)
+
+
 def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
     """Returns step -> kept weights, of which the final ones are the mean.
 
@@ -45,7 +52,16 @@ def chosen_weights(run: Path, config: TrainConfig) -> dict[int, Path]:
     """
     kept = checkpoints.weights_by_step(run)
     if not kept:
-        raise UserError(f"{run}: no weights to average; the run has not reached its first checkpoint")
+        newest = checkpoints.newest_step(run)
+        raise UserError(
+            f"{run}: no weights to average: "
+            + (
+                f"its only weights are those of step {newest:,}, where it was stopped. train.max_steps={newest} ends "
+                f"it there, train.final_weights=last releases them as they are, and a higher train.max_steps goes on"
+                if newest
+                else "the run has not reached its first checkpoint"
+            )
+        )
     if config.final_weights == "average":
         last = list(kept)[-config.average_last :]
         return {step: kept[step] for step in not_too_old(last, last[-1], config.average_share)}

@@ -1,16 +1,14 @@
 """Optimizer, learning-rate schedules, loss scaling and the moving average of the weights."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from dragoman.model.layers.attention import CrossAttention, SelfAttention
-from dragoman.model.layers.positions import Positions
-from dragoman.model.layers.transformer_layers import FeedForward
+from dragoman.model.layers.roles import roles
 from dragoman.model.settings import Precision
 from dragoman.pipelines.settings import OptimizerConfig
 from dragoman.pipelines.training.muon import Muon
@@ -44,25 +42,20 @@ def make_optimizer(
 ) -> torch.optim.Optimizer:
     """Returns an optimizer with fused kernels for every parameter that is not frozen.
 
-    Weight decay excludes the tables, like biases and norms: embeddings, learned positions and the output layer, tied or
-    not. Muon takes the remaining matrices, each of `packed_rows` by itself if `split_packed` is set, and computes in
-    bfloat16 if the network does; Adam has the rest. The parameters of each factor in `scales` are a group with that
-    `scale`; the others have 1.
+    Weight decay is for matrices alone (`roles`), not for tables and plain parameters. Muon takes the matrices, each of
+    those that share a parameter by itself if `split_packed` is set, and computes in bfloat16 if the network does; Adam
+    has the rest. The parameters of each factor in `scales` are a group with that `scale`; the others have 1.
     """
-    tables = {id(p) for name, p in network.named_parameters() if name == "output.weight"}
-    for module in network.modules():
-        if isinstance(module, nn.Embedding | Positions):
-            tables |= {id(p) for p in module.parameters()}
-    trained = [p for p in network.parameters() if p.requires_grad]
-    matrices = [p for p in trained if p.ndim > 1 and id(p) not in tables]
-    chosen = {id(p) for p in matrices}
-    spared = [p for p in trained if id(p) not in chosen]
+    trained = {parameter: role for parameter, role in roles(network).items() if parameter.requires_grad}
+    matrices = [parameter for parameter, role in trained.items() if role.kind == "matrix"]
+    spared = [parameter for parameter, role in trained.items() if role.kind != "matrix"]
     rates: dict[str, Any] = {"lr": config.lr, "betas": (config.betas[0], config.betas[1]), "eps": config.eps}
     if config.kind == "muon":
         adam = torch.optim.Adam(scaled(spared, scales or {}), **rates, fused=True)
         work = torch.bfloat16 if precision == "bf16" else torch.float32
+        rows: dict[Tensor, Sequence[int]] = {parameter: role.rows for parameter, role in trained.items() if role.rows}
         own = scaled(matrices, scales or {})
-        return Muon(own, adam, config.weight_decay, work, packed_rows(network) if config.split_packed else {})
+        return Muon(own, adam, config.weight_decay, work, rows if config.split_packed else {})
     kind = torch.optim.Adam if config.kind == "adam" else torch.optim.AdamW
     decayed = scaled(matrices, scales or {}, weight_decay=config.weight_decay)
     return kind([*decayed, *scaled(spared, scales or {}, weight_decay=0.0)], **rates, fused=True)
@@ -76,28 +69,6 @@ def scaled(
     for parameter in parameters:
         groups.setdefault(scales.get(parameter, 1.0), []).append(parameter)
     return [{"params": members, "scale": factor, **settings} for factor, members in groups.items()]
-
-
-def packed_rows(network: nn.Module) -> dict[Tensor, list[int]]:
-    """Returns the weights that hold several matrices, stacked, with the rows of each matrix.
-
-    They are attention's queries, keys and values, the gates of recurrent cells and SwiGLU's two inner products, which
-    are in one product only for speed.
-    """
-    rows: dict[Tensor, list[int]] = {}
-    for module in network.modules():
-        if isinstance(module, SelfAttention):
-            width, keys = module.qkv.in_features, (module.qkv.out_features - module.qkv.in_features) // 2
-            rows[module.qkv.weight] = [width, keys, keys]
-        elif isinstance(module, CrossAttention):
-            rows[module.kv.weight] = [module.kv.out_features // 2] * 2
-        elif isinstance(module, FeedForward) and module.gated:
-            rows[module.inner.weight] = [module.inner.out_features // 2] * 2
-        elif isinstance(module, nn.RNNBase):
-            for weight in module.parameters():
-                if weight.ndim > 1:
-                    rows[weight] = [module.hidden_size] * (len(weight) // module.hidden_size)
-    return rows
 
 
 def clip(parameters: Iterable[nn.Parameter], scale: float, clip_norm: float) -> float:

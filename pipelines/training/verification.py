@@ -5,12 +5,13 @@ them with the journal, whatever happened to the run and on however many workers.
 """
 
 import contextlib
+import functools
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec
 
 from dragoman.model.errors import UserError
 from dragoman.model.plural import plural
@@ -23,6 +24,7 @@ from dragoman.pipelines.settings import OptimizerConfig
 from dragoman.pipelines.training.optimizer import WITH_AN_END, learning_rate
 
 NETWORK = "network.safetensors"  # of a checkpoint
+P = ParamSpec("P")  # of a check
 Replay = Generator[tuple[int, int]]  # (digest, tokens) of each step, from the first on
 
 
@@ -39,6 +41,30 @@ class DifferenceError(Exception):
     """The first difference that was found."""
 
 
+class NotRecordedError(Exception):
+    """The run recorded nothing that could be compared."""
+
+
+def check(what: str) -> Callable[[Callable[P, str]], Callable[P, Check]]:
+    """Makes a check of a function that returns the figures of what agrees, and raises what does not."""
+
+    def decorate(find: Callable[P, str]) -> Callable[P, Check]:
+        @functools.wraps(find)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> Check:
+            try:
+                return Check(what, "same", find(*args, **kwargs))
+            except NotRecordedError as nothing:
+                return Check(what, "not recorded", str(nothing))
+            except (DifferenceError, UserError) as problem:
+                return Check(what, "differs", str(problem))
+            except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
+                return Check(what, "differs", f"damaged ({problem!r})")
+
+        return checked
+
+    return decorate
+
+
 def replay_lanes(loader: Lanes[Any]) -> Replay:
     """Yields every step of a loader that has all lanes, without end."""
     with contextlib.closing(loader):
@@ -47,101 +73,95 @@ def replay_lanes(loader: Lanes[Any]) -> Replay:
             yield int(step_digest(batch.digest() for batch in batches), 16), sum(batch.items for batch in batches)
 
 
-def check_steps(run: Path, replay: Replay | None) -> Check:
-    """Compares the journal with the batches as made today: none missing, none twice, none different."""
+def compare_steps(run: Path, replay: Replay | None) -> str:
+    """Compares the journal with the batches as made today: none missing, none twice, none different.
+
+    Raises:
+        DifferenceError: the first step that is otherwise.
+        NotRecordedError: the run has no digests of its batches.
+    """
     if replay is None:
-        return Check("steps", "not recorded", "a model that is counted whole has none")
-    try:
-        with contextlib.closing(replay):
-            steps, unrecorded = _compare_steps(run, replay)
-        newest = checkpoints.newest_step(run)
-        if steps < newest:
-            raise DifferenceError(
-                f"step {steps + 1:,} is missing: the journal ends before it, and step {newest:,} was kept"
-            )
-    except (DifferenceError, UserError) as problem:
-        return Check("steps", "differs", str(problem))
+        raise NotRecordedError("a model that is counted whole has none")
+    with contextlib.closing(replay):
+        steps, unrecorded = _compare_steps(run, replay)
+    newest = checkpoints.newest_step(run)
+    if steps < newest:
+        raise DifferenceError(
+            f"step {steps + 1:,} is missing: the journal ends before it, and step {newest:,} was kept"
+        )
     if unrecorded == steps:
-        return Check("steps", "not recorded", f"{steps:,}, without digests: the run is from before there were any")
+        raise NotRecordedError(f"{steps:,}, without digests: the run is from before there were any")
     before = f" but for the first {unrecorded:,}, which have no digest" if unrecorded else ""
-    return Check("steps", "same", f"{steps:,}, each once, their batches as replayed from the shards{before}")
+    return f"{steps:,}, each once, their batches as replayed from the shards{before}"
 
 
-def check_starts(run: Path, lanes: int | None) -> Check:
+@check("starts")
+def check_starts(run: Path, lanes: int | None) -> str:
     """Checks where the run's starts continued, and on how many workers: the first from the beginning, attempts only
     rise, and workers share the lanes."""
     made = attempts.current_attempt(run)
     before = step = 0
     told: list[str] = []
-    try:
-        for _, start in read_lines(run / paths.STARTS):
-            attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
-            if not before < attempt <= made:
-                raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
-            if lanes and lanes % workers:
-                raise DifferenceError(f"attempt {attempt} on {workers} workers, which cannot share {lanes} lanes")
-            if not told and attempt == 1 and step:
-                raise DifferenceError(f"attempt 1 went on after step {step:,}, but nothing was trained before it")
-            before = attempt
-            told.append(f"{attempt}: from step {step:,} on {workers}")
-        if step > last_step(run):
-            raise DifferenceError(f"attempt {before} went on after step {step:,}, which the journal has not got")
-    except DifferenceError as problem:
-        return Check("starts", "differs", str(problem))
-    except (KeyError, TypeError, ValueError, ZeroDivisionError) as problem:
-        return Check("starts", "differs", f"{paths.STARTS}: damaged ({problem!r})")
-    return Check("starts", "same", ", ".join(told)) if told else Check("starts", "not recorded", f"{made} in all")
+    for _, start in read_lines(run / paths.STARTS):
+        attempt, step, workers = (int(start[key]) for key in ("attempt", "step", "workers"))
+        if not before < attempt <= made:
+            raise DifferenceError(f"attempt {attempt} after attempt {before}, of {made} that were made")
+        if lanes and lanes % workers:
+            raise DifferenceError(f"attempt {attempt} on {workers} workers, which cannot share {lanes} lanes")
+        if not told and attempt == 1 and step:
+            raise DifferenceError(f"attempt 1 went on after step {step:,}, but nothing was trained before it")
+        before = attempt
+        told.append(f"{attempt}: from step {step:,} on {workers}")
+    if step > last_step(run):
+        raise DifferenceError(f"attempt {before} went on after step {step:,}, which the journal has not got")
+    if not told:
+        raise NotRecordedError(f"{made} in all")
+    return ", ".join(told)
 
 
-def check_weights(run: Path) -> Check:
+@check("weights")
+def check_weights(run: Path) -> str:
     """Checks every file of every checkpoint, and the kept weights, against their sha256."""
     found, kept, unrecorded = checkpoints.every(run), checkpoints.weights_by_step(run), []
-    try:
-        for step, path in found.items():
-            checkpoints.check(path)
-            if checkpoints.state(path)["step"] != step:
-                raise DifferenceError(f"{path}: is of step {checkpoints.state(path)['step']}")
-        for step, path in kept.items():
-            recorded = checkpoints.recorded_hash(path)
-            unrecorded += [step] if recorded is None else []
-            if recorded and step in found and checkpoints.check(found[step]).get(NETWORK) != recorded:
-                raise DifferenceError(f"{found[step] / NETWORK}: is not the network that was kept as {path}")
-    except (DifferenceError, UserError) as problem:
-        return Check("weights", "differs", str(problem))
+    for step, path in found.items():
+        checkpoints.check(path)
+        if checkpoints.state(path)["step"] != step:
+            raise DifferenceError(f"{path}: is of step {checkpoints.state(path)['step']}")
+    for step, path in kept.items():
+        recorded = checkpoints.recorded_hash(path)
+        unrecorded += [step] if recorded is None else []
+        if recorded and step in found and checkpoints.check(found[step]).get(NETWORK) != recorded:
+            raise DifferenceError(f"{found[step] / NETWORK}: is not the network that was kept as {path}")
     detail = f"{plural(len(found), 'checkpoint')}, weights of {plural(len(kept), 'step')}"
     if unrecorded:
-        return Check("weights", "not recorded", f"{detail}; no sha256 of those of step {unrecorded[0]:,}")
-    return Check("weights", "same", detail)
+        raise NotRecordedError(f"{detail}; no sha256 of those of step {unrecorded[0]:,}")
+    return detail
 
 
-def check_rates(run: Path, record: Mapping[str, Any]) -> Check:
+@check("rates")
+def check_rates(run: Path, record: Mapping[str, Any]) -> str:
     """Compares the learning rate of every step of the journal with that of run.json's optimizer."""
     values = dict(record.get("train", {})).get("optimizer")
     if values is None:
-        return Check("rates", "not recorded", "a model without an optimizer")
+        raise NotRecordedError("a model without an optimizer")
     optimizer, plans, compared = OptimizerConfig(**values), record.get(PLANS, []), 0
-    try:
-        for number, line in read_lines(run / paths.STEPS):
-            if "lr" not in line or "tokens" not in line:
-                continue
-            step, rate = int(line["step"]), float(line["lr"])
-            ends = [int(plan["schedule_steps"]) for plan in plans if int(plan["from_step"]) < step]
-            if not ends and optimizer.schedule in WITH_AN_END:
-                continue
-            planned = learning_rate(optimizer, step, ends[-1] if ends else 0)
-            if not math.isclose(rate, planned, rel_tol=1e-6, abs_tol=1e-9):
-                raise DifferenceError(
-                    f"step {step:,}: a learning rate of {rate:g}, where run.json gives {planned:g} ({paths.STEPS}, "
-                    f"line {number})"
-                )
-            compared += 1
-    except DifferenceError as problem:
-        return Check("rates", "differs", str(problem))
-    except (KeyError, TypeError, ValueError) as problem:
-        return Check("rates", "differs", f"damaged ({problem!r})")
+    for number, line in read_lines(run / paths.STEPS):
+        if "lr" not in line or "tokens" not in line:
+            continue
+        step, rate = int(line["step"]), float(line["lr"])
+        ends = [int(plan["schedule_steps"]) for plan in plans if int(plan["from_step"]) < step]
+        if not ends and optimizer.schedule in WITH_AN_END:
+            continue
+        planned = learning_rate(optimizer, step, ends[-1] if ends else 0)
+        if not math.isclose(rate, planned, rel_tol=1e-6, abs_tol=1e-9):
+            raise DifferenceError(
+                f"step {step:,}: a learning rate of {rate:g}, where run.json gives {planned:g} ({paths.STEPS}, "
+                f"line {number})"
+            )
+        compared += 1
     if not compared:
-        return Check("rates", "not recorded", "no step whose rate is known")
-    return Check("rates", "same", f"{plural(compared, 'step')}, as run.json's optimizer has them")
+        raise NotRecordedError("no step whose rate is known")
+    return f"{plural(compared, 'step')}, as run.json's optimizer has them"
 
 
 def last_step(run: Path) -> int:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.files import read_secret
 from dragoman.services.backup.settings import BackupConfig
 from dragoman.services.endpoint import key_store
 from dragoman.services.jobs.ledger import database as ledger
-from dragoman.services.jobs.up.secret_files import read_secret
 from dragoman.services.store import copying
 from dragoman.services.store.database import Database
 from dragoman.services.store.upgrade import Migrations, upgrade

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
 from dragoman.conf.showing import show
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.ranges import check_ranges
@@ -12,7 +13,6 @@ from dragoman.services.backup.archive import Archive, objects
 from dragoman.services.backup.making import make
 from dragoman.services.backup.restoring import check, restore
 from dragoman.services.backup.settings import BackupConfig
-from dragoman.services.commands.query import positional
 from dragoman.services.commands.run_folders import size
 from dragoman.services.jobs.client.table import table
 

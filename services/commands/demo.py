@@ -5,6 +5,7 @@ promote, serve. All get the overrides. Every process is stopped at the end, howe
 """
 
 import contextlib
+import difflib
 import shlex
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
 from dragoman.model.runs.record import read_release
 from dragoman.model.shards.manifest import read_manifest
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 
 SENTENCES = 5
 PATIENCE = 120.0  # seconds for a step to end by itself
@@ -56,11 +57,12 @@ class StepFailedError(Exception):
 
 @dataclass(frozen=True)
 class Sample:
-    """A held-out sentence, its translation over HTTP, and the corpus' reference."""
+    """A held-out sentence, its translation over HTTP, the corpus' reference, and the model's second choice."""
 
     source: str
     translation: str
     reference: str
+    second: str = ""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -151,12 +153,26 @@ def translate_samples(address: str, root: DemoRoot) -> tuple[list[Sample], dict[
 
     source, target = split_pair(root.pair)
     pairs = held_out(local_folder(root.paths["shards"], root.paths["cache"]), source, target)
-    asked = {"q": [english for english, _ in pairs], "source": source, "target": target}
-    answer = httpx.post(f"{address}/translate", json=asked, timeout=60)
+    body = {"q": [text for text, _ in pairs], "source": source, "target": target, "alternatives": 1}
+    answer = httpx.post(f"{address}/translate", json=body, timeout=60)
     answer.raise_for_status()
-    translations = answer.json()["translatedText"]
-    samples = [Sample(a, text, b) for (a, b), text in zip(pairs, translations, strict=True)]
+    translations, seconds = answer.json()["translatedText"], answer.json().get("alternatives", [[]] * len(pairs))
+    samples = [
+        Sample(text, translation, reference, *second[:1])
+        for (text, reference), translation, second in zip(pairs, translations, seconds, strict=True)
+    ]
     return samples, dict(answer.headers)
+
+
+def unsure(sample: Sample) -> list[str]:
+    """Returns the words that the model's second choice says otherwise, as "words / other words"."""
+    first, second = sample.translation.split(), sample.second.split()
+    if not second:
+        return []
+    edits = difflib.SequenceMatcher(None, first, second, autojunk=False).get_opcodes()
+    return [
+        f"{' '.join(first[a:b]) or '-'} / {' '.join(second[c:d]) or '-'}" for tag, a, b, c, d in edits if tag != "equal"
+    ]
 
 
 def held_out(shards: Path, source: str, target: str) -> list[tuple[str, str]]:
@@ -210,20 +226,22 @@ def program(name: str) -> str:
 def table(samples: Sequence[Sample], columns: int) -> str:
     """Puts source, translation and reference side by side, wrapped to the terminal.
 
-    `=` marks a translation that equals the reference."""
+    `=` marks a translation that equals the reference. Below stands what the model was unsure of."""
     width = max(20, (min(columns, 150) - 6) // 3)
     rows = [("SOURCE", "TRANSLATION", "REFERENCE", " ")]
     rows += [
-        (one.source, one.translation, one.reference, "=" if one.translation == one.reference else " ")
-        for one in samples
+        (sample.source, sample.translation, sample.reference, "=" if sample.translation == sample.reference else " ")
+        for sample in samples
     ]
     lines = []
-    for *cells, mark in rows:
+    for sample, (*cells, mark) in zip([None, *samples], rows, strict=True):
         wrapped = [textwrap.wrap(cell, width) or [""] for cell in cells]
         for number in range(max(map(len, wrapped))):
             parts = [cell[number] if number < len(cell) else "" for cell in wrapped]
             first, second, third = (f"{part:<{width}}" for part in parts)
             lines.append(f"{first}  {second} {mark if number == 0 else ' '} {third}".rstrip())
+        if sample and (doubts := unsure(sample)):
+            lines.append("  " + textwrap.shorten(f"unsure: {'; '.join(doubts)}", 3 * width, placeholder=" ..."))
     return "\n".join(lines)
 
 

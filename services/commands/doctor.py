@@ -22,7 +22,8 @@ from dragoman.model.columns import columns
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.processor import instruction_sets
 from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import Remote, local_folder, remote_of
+from dragoman.model.storage.mirror import Remote, remote_of
+from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.retry import ExistsError, Patience
 from dragoman.services.commands import machine
 from dragoman.services.jobs.executors.ray_client import AGENT_PORT
@@ -69,7 +70,7 @@ def doctor(root: DoctorRoot) -> int:
         programs,
         computer,
         lambda: storage(local_folder(root.paths["root"], root.paths["cache"])),
-        lambda: matrices(local_folder(root.paths["root"], root.paths["cache"])),
+        matrices,
         kernels,
         graphics,
         lambda: [ray(root.cluster.get("address")), agent(AGENT_PORT)],
@@ -175,22 +176,20 @@ def bucket(elsewhere: Remote) -> Finding:
     )
 
 
-def matrices(root: Path) -> list[Finding]:
-    """Reports how fast torch trains here, and the choice of `train.precision=auto` on the CPU."""
+def matrices() -> list[Finding]:
+    """Reports the choice of `train.precision=auto` on the CPU."""
     try:
         import torch
 
         from dragoman.model import precision
     except ImportError:
         return []  # the libraries' line reports it
-    rates = precision.kept_rates(root, keep=False)
-    verdict = "train.precision=auto takes it" if rates.bf16_pays else "train.precision=auto takes fp32"
+    found = precision.bf16_instructions()
     refusal = precision.cannot_run(torch.nn.LSTM(1, 1), "bf16", torch.device("cpu"))
-    state: Literal["ok", "note"] = "ok" if rates.bf16_pays and not refusal else "note"
-    text = f"{rates.bf16:.0f} Gflop/s per core, {rates.bf16 / rates.fp32:.1f} x fp32: {verdict}"
+    state: Literal["ok", "note"] = "ok" if found and not refusal else "note"
+    text = f"{found}: train.precision=auto takes it" if found else "no instructions: train.precision=auto takes fp32"
     return [
         Finding("torch threads", "ok", str(torch.get_num_threads())),
-        Finding("fp32", "ok", f"{rates.fp32:.0f} Gflop/s per core, forward and backward through a small layer"),
         Finding("bf16", state, f"{text}; {refusal}" if refusal else text),
     ]
 

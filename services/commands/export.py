@@ -1,5 +1,6 @@
 """`dragoman export [FORMAT...]`: models in the formats of other programs, as files in a folder."""
 
+import shlex
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +9,15 @@ from pathlib import Path
 from typing import Literal
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
+from dragoman.conf.own import as_words
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_directory
 from dragoman.model.ranges import Whole, check_ranges
-from dragoman.model.storage.mirror import local_folder, publish_files
+from dragoman.model.storage.mirror import publish_files
+from dragoman.model.storage.places import local_folder
 from dragoman.model.word_vectors.embeddings import Embeddings
 from dragoman.model.word_vectors.formats import Format, write_format
-from dragoman.services.commands.query import positional
 from dragoman.services.models.vectors_source import VectorsLoader, VectorsSource, is_registered
 
 FORMATS: dict[Format, str] = {
@@ -45,9 +48,16 @@ class ExportConfig(VectorsSource):
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns the command's exit code. Words without a `=` are formats."""
+    """Returns the command's exit code. Words without a `=` are formats, but for a run after `huggingface`.
+
+    Raises:
+        UserError: more words after `huggingface`, which writes one model.
+    """
     words, rest = positional(argv)
-    if words == [HUGGINGFACE]:
+    if words[:1] == [HUGGINGFACE]:
+        if len(words) > 2:
+            raise UserError(f"export {HUGGINGFACE}: writes one model; {shlex.join(words[2:])} is too much")
+        rest = [*as_words({"export.vectors": words[1]} if words[1:] else {}, HUGGINGFACE), *rest]
         return compose.run_section(export_network, "export", ExportConfig, rest, "export")
     return compose.run_section(lambda config: export(config, words), "export", ExportConfig, rest, "export")
 
@@ -60,6 +70,8 @@ def export(config: ExportConfig, formats: Sequence[str] = ()) -> int:
     """
     known: dict[str, str] = dict((*FORMATS.items(), *NETWORK_FORMATS.items()))
     for word in formats:
+        if word == HUGGINGFACE:
+            raise UserError(f"export {HUGGINGFACE}: stands before other words and alone: export {HUGGINGFACE} [RUN]")
         if word not in known:
             raise unknown("export.formats", word, [*known, HUGGINGFACE])
     wanted = set(formats or config.formats)

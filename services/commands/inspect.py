@@ -12,9 +12,13 @@ from dragoman.model.bundles.download import bring_bundle
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_path
 from dragoman.model.ranges import Whole
+from dragoman.model.runs.paths import BUNDLE, TRAINING
 from dragoman.model.shards.manifest import MANIFEST
-from dragoman.model.storage.mirror import bring, bring_checked, local_folder, remote_of
+from dragoman.model.storage.mirror import bring, bring_checked, remote_of
+from dragoman.model.storage.places import local_folder
 from dragoman.model.storage.remote import download_unchecked
+from dragoman.model.text.excerpt import excerpt
+from dragoman.model.text.hashed_texts import seen, summary
 from dragoman.services.commands.contents import KINDS, check, contents, listed_files
 from dragoman.services.models.registry import Registry
 
@@ -27,6 +31,7 @@ class InspectConfig:
     format: Literal["text", "json"] = "text"
     verify: bool = False  # check the sha256 of every listed file
     samples: Whole = 2  # records of a shard
+    knows: str | None = None  # a file of lines: which of these did the run or bundle learn from?
     parameters: bool = False  # of a network: every matrix with shape, formula and share; the cost of a step by part
     tracking_uri: str = "sqlite:///artifacts/mlflow/mlflow.db"
     cache: str = "artifacts/cache/models"
@@ -61,7 +66,9 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
         path = fetched(name, config.cache)
         run = Path(config.runs) / name
         path = run if run.is_dir() and not path.exists() else path
-    if config.parameters:
+    if config.knows is not None:
+        facts |= learned_lines(path, Path(config.knows))
+    elif config.parameters:
         from dragoman.services.commands.parameters import parameters  # loads torch
 
         facts |= parameters(path)
@@ -74,6 +81,32 @@ def inspect(config: InspectConfig, given: str | None = None) -> int:
     else:
         print(as_text(facts))
     return compose.OK
+
+
+def learned_lines(path: Path, file: Path) -> dict[str, Any]:
+    """Returns the lines of a file that a run, a bundle or shards learned from; of a table every column counts.
+
+    Raises:
+        UserError: no such file, or hashes of no training texts.
+    """
+    if not file.is_file():
+        raise UserError(f"inspect.knows={file}: no such file; a file of a sentence a line, or of tab-separated sides")
+    place = next((one for one in (path, path / BUNDLE) if (one / TRAINING).is_file()), None)
+    if place is None:
+        return {"path": str(path), "training data": "unknown; it was made without hashes of its texts, or imported"}
+    lines = file.read_text(encoding="utf-8-sig").splitlines()
+    cells = [line.split("\t") for line in lines]
+    sides = [[row[number] if number < len(row) else "" for row in cells] for number in range(max(map(len, cells)))]
+    known = seen(place / TRAINING, sides)
+    figures = summary(place / TRAINING)
+    return {
+        "path": str(place),
+        "texts": figures["hashes"],
+        "chance of taking another line for one": f"{sum(figures['hashes'] for _ in sides) / 2 ** figures['bits']:.2g}",
+        "unknown": figures["unknown"],
+        "learned": f"{int(known.sum()):,} of {len(lines):,} lines",
+        "lines": [{"line": number, "text": excerpt(line)} for number, line in enumerate(lines, 1) if known[number - 1]],
+    }
 
 
 def fetched(name: str, cache: str) -> Path:

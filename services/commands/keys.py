@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
 from dragoman.conf.showing import show
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.languages import check_language
 from dragoman.model.ranges import Count, check_ranges
-from dragoman.services.commands.query import positional
 from dragoman.services.commands.run_folders import age
 from dragoman.services.endpoint.key_store import KeyStore, StoredKey
 from dragoman.services.endpoint.keys import month_of

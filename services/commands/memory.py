@@ -8,13 +8,13 @@ from pathlib import Path
 from lxml import etree
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
 from dragoman.conf.showing import show
 from dragoman.model.errors import UserError, unknown
 from dragoman.model.files import atomic_open
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.units import LANGUAGE, units_of
 from dragoman.model.languages import is_language, nearest, split_pair, standard_code
-from dragoman.services.commands.query import positional
 from dragoman.services.endpoint.key_store import KeyStore
 from dragoman.services.endpoint.memory_store import EVERYBODY, MemoryStore, Unit
 from dragoman.services.jobs.client.table import table

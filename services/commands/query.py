@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
 from dragoman.conf.quoting import quote_text
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
@@ -33,13 +34,6 @@ def main(argv: Sequence[str]) -> int:
     written = [KEY + word.removeprefix(IN) if word.startswith(IN) else word for word in argv[1:]]
     words, rest = positional([quote_text(word, KEY) if word.startswith(KEY) else word for word in written])
     return compose.run_section(lambda config: query(verb, config, words), "query", QueryConfig, rest, verb)
-
-
-def positional(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits into (words, configuration): configuration words have a `=`, Hydra gets everything from an option on."""
-    options = next((place for place, word in enumerate(argv) if word.startswith("-")), len(argv))
-    words = [word for word in argv[:options] if "=" not in word]
-    return words, [word for word in argv[:options] if "=" in word] + list(argv[options:])
 
 
 def query(verb: Verb, config: QueryConfig, words: Sequence[str] = ()) -> int:

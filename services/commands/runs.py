@@ -7,7 +7,7 @@ from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.plural import plural
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 from dragoman.services.commands.run_folders import age, run_folders, size
 from dragoman.services.jobs.client.table import table
 

@@ -6,9 +6,9 @@ It is `dragoman export model2vec export.vectors=RUN` by another name.
 from collections.abc import Sequence
 
 from dragoman.conf import compose
+from dragoman.conf.options import positional
 from dragoman.model.errors import UserError
 from dragoman.services.commands.export import ExportConfig, export
-from dragoman.services.commands.query import positional
 
 USAGE = "dragoman vectors distil RUN [export.output=FOLDER] [export.components=N]"
 

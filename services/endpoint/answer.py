@@ -1,16 +1,16 @@
-"""JSON answers, and errors in the form that each dialect's clients expect.
+"""Errors in the form that each dialect's clients expect.
 
 LibreTranslate's form, {"error": ...}, is also that of our own routes and of addresses that nothing answers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any
 
-import orjson
 from starlette.responses import Response
 
-Form = Callable[[int, str], dict[str, Any]]
+from dragoman.services.endpoint.schemas import DeepLError, GoogleError, GoogleReason, MlflowError, OpenAIError
+from dragoman.services.http.answers import Form, as_json, error
+
 OVER_QUOTA = 456  # DeepL's: the key's characters are used up; other dialects say 429
 NO_KEY = 401  # OpenAI's: no key, or an unknown one; other dialects say 403
 GOOGLE = {  # google.rpc.Code by HTTP status, and the reason that version 2 names
@@ -29,27 +29,23 @@ OPENAI = {403: "permission_error", 429: "rate_limit_error"}
 MLFLOW = {400: "BAD_REQUEST", 403: "PERMISSION_DENIED", 404: "ENDPOINT_NOT_FOUND", 429: "REQUEST_LIMIT_EXCEEDED"}
 
 
-def libretranslate(_status: int, message: str) -> dict[str, Any]:
-    return {"error": message}
-
-
-def deepl(_status: int, message: str) -> dict[str, Any]:
+def deepl(_status: int, message: str) -> DeepLError:
     return {"message": message}
 
 
-def google(status: int, message: str) -> dict[str, Any]:
+def google(status: int, message: str) -> GoogleError:
     name, reason = GOOGLE.get(status, ("UNKNOWN", "unknown"))
-    errors = [{"message": message, "domain": "global", "reason": reason}]
+    errors: list[GoogleReason] = [{"message": message, "domain": "global", "reason": reason}]
     return {"error": {"code": status, "message": message, "status": name, "errors": errors}}
 
 
-def openai(status: int, message: str) -> dict[str, Any]:
+def openai(status: int, message: str) -> OpenAIError:
     kind = OPENAI.get(status, "invalid_request_error" if status < 500 else "server_error")
     code = "invalid_api_key" if status == NO_KEY else None
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
-def mlflow(status: int, message: str) -> dict[str, Any]:
+def mlflow(status: int, message: str) -> MlflowError:
     code = MLFLOW.get(status, "BAD_REQUEST" if status < 500 else "INTERNAL_ERROR")
     return {"error_code": code, "message": message}
 
@@ -67,12 +63,7 @@ FORMS: tuple[tuple[str, Form], ...] = (
 
 def form_of(path: str) -> Form:
     """Returns the form of errors of the dialect that `path` belongs to."""
-    return next((form for start, form in FORMS if path.startswith(start)), libretranslate)
-
-
-def as_json(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Returns `content` as JSON, without escaping its letters."""
-    return Response(orjson.dumps(content), status, headers, media_type="application/json")
+    return next((form for start, form in FORMS if path.startswith(start)), error)
 
 
 def refusal(status: int, message: str, headers: Mapping[str, str] | None = None, path: str = "") -> Response:

@@ -15,14 +15,11 @@ import logging
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
-from starlette.types import ASGIApp
 
 from dragoman.model.errors import ServiceError
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.access_log import AccessLog
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, as_json, form_of, openai, refusal
-from dragoman.services.endpoint.body_limit import BodyLimit
+from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, form_of, openai, refusal
+from dragoman.services.endpoint.call import admissions
 from dragoman.services.endpoint.dialects.deepl import add_deepl_routes
 from dragoman.services.endpoint.dialects.deepl_documents import add_deepl_document_routes
 from dragoman.services.endpoint.dialects.deepl_glossaries import add_glossary_routes
@@ -33,106 +30,112 @@ from dragoman.services.endpoint.dialects.google_v3 import add_google_v3_routes
 from dragoman.services.endpoint.dialects.openai import add_openai_routes
 from dragoman.services.endpoint.dialects.scoring import add_scoring_routes
 from dragoman.services.endpoint.document_routes import FORM, PATHS, add_document_routes
-from dragoman.services.endpoint.documentation import add_documentation
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.guess_routes import add_guess_routes
-from dragoman.services.endpoint.head import Head
 from dragoman.services.endpoint.hooks import add_hooks
 from dragoman.services.endpoint.keys import KeyRefusedError
 from dragoman.services.endpoint.label_routes import add_label_routes
-from dragoman.services.endpoint.lean_routes import LeanRoutes
 from dragoman.services.endpoint.libretranslate import add_libretranslate_routes
-from dragoman.services.endpoint.metrics import Refusals
+from dragoman.services.endpoint.metrics import NOT_REFUSALS
 from dragoman.services.endpoint.page.routes import add_page
 from dragoman.services.endpoint.vector_routes import add_vector_routes
-from dragoman.services.telemetry.telemetry import FORMAT
+from dragoman.services.http.answers import as_json
+from dragoman.services.http.documentation import add_documentation
+from dragoman.services.http.wrapper import REFUSED, Rules, Wrapper
+from dragoman.services.telemetry.telemetry import FORMAT, UNMEASURED
 from dragoman.services.version import version
 
 GLOSSARIES = ("/v2/glossaries", "/v3/glossaries")
-DAY = 86_400  # seconds that a browser remembers who may ask
 NO_KEY_REASONS = ("missing", "unknown")
 logger = logging.getLogger(__name__)
 ASKED_BY_HEAD = (  # what costs nothing and deletes nothing
     *("/", "/docs", "/spec", "/models", "/languages", "/frontend/settings"),
     *("/health", "/status", "/metrics", "/ping", "/version"),
 )
-LEAN = ("/translate",)  # POST routes that are answered in front of the middleware
 
 
-def create_lean_app(endpoint: Endpoint, documents: Documents | None = None) -> ASGIApp:
-    """Makes the application with its busiest routes in front; the whole one if spans are sent to a collector."""
-    app = create_app(endpoint, documents)
-    telemetry = endpoint.metrics.telemetry
-    return app if telemetry.tracers is not None else LeanRoutes(app, LEAN, endpoint)
-
-
-def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAPI:
+def create_app(endpoint: Endpoint, documents: Documents | None = None) -> Wrapper:
     """Makes the application. Its caller starts and stops the threads of the batchers and of the documents."""
     documents = documents or Documents(endpoint, None)
-    telemetry = endpoint.metrics.telemetry
+    app = make_routes(endpoint, documents)
+    larger = dict.fromkeys(GLOSSARIES, max(endpoint.limits.glossary, endpoint.limits.body))
+    larger |= dict.fromkeys(PATHS, endpoint.limits.document + FORM)
+    rules = Rules(
+        limit=endpoint.limits.body,
+        patience=endpoint.receive_timeout,
+        refuse=refuse,
+        larger=larger,
+        admit=admissions(endpoint),
+        count=endpoint.metrics.refuse,
+        uncounted=NOT_REFUSALS,
+        head=frozenset(ASKED_BY_HEAD),
+        origins=endpoint.origins,
+        exposed=[*openapi.ORIGIN, IGNORED],
+        log=endpoint.access_log,
+    )
+    return Wrapper(app, rules, endpoint.metrics.telemetry)
+
+
+def refuse(request: Request, problem: Exception) -> Response | None:
+    """Returns the answer to an error in the form of the request's dialect; None for an unexpected one."""
+    path = request.scope["path"]
+    if isinstance(problem, ServiceError):
+        logger.error("%s", problem)  # a database's words; they name no text and no key
+        return refusal(503, "The server's database does not answer", path=path)
+    if not isinstance(problem, HTTPException):
+        return None
+    status = problem.status_code
+    if isinstance(problem, KeyRefusedError):
+        request.scope[REFUSED] = problem.reason
+        if problem.reason == "characters":
+            status = OVER_QUOTA
+        elif problem.reason in NO_KEY_REASONS and form_of(path) is openai:
+            status = NO_KEY
+    return refusal(status, problem.detail, problem.headers, path)
+
+
+async def answer_problem(request: Request, problem: Exception) -> Response:
+    """Answers errors of FastAPI's own routes, such as an unknown address."""
+    response = refuse(request, problem)
+    assert response is not None, "registered for HTTP's own errors"
+    return response
+
+
+def make_routes(endpoint: Endpoint, documents: Documents) -> FastAPI:
+    """Returns all routes, as FastAPI describes them."""
     app = FastAPI(
         title="Dragoman",
         version=version(),
         docs_url=None,
         redoc_url=None,
-        telemetry=telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
+        telemetry=UNMEASURED,  # type: ignore[arg-type]  # a dictionary of its keys
     )
-    larger = dict.fromkeys(GLOSSARIES, max(endpoint.limits.glossary, endpoint.limits.body))
-    larger |= dict.fromkeys(PATHS, endpoint.limits.document + FORM)
-    app.add_middleware(Head, paths=ASKED_BY_HEAD)
-    app.add_middleware(BodyLimit, limit=endpoint.limits.body, patience=endpoint.receive_timeout, others=larger)
-    app.add_middleware(AccessLog, lines=endpoint.access_log)
-    app.add_middleware(Refusals, count=endpoint.metrics.refuse)
-    if endpoint.origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=endpoint.origins,
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-            expose_headers=[*openapi.ORIGIN, IGNORED],
-            max_age=DAY,
-        )
-
-    @app.exception_handler(HTTPException)
-    async def refuse(request: Request, problem: HTTPException) -> Response:
-        path, status = request.url.path, problem.status_code
-        if isinstance(problem, KeyRefusedError):
-            if problem.reason == "characters":
-                status = OVER_QUOTA
-            elif problem.reason in NO_KEY_REASONS and form_of(path) is openai:
-                status = NO_KEY
-        return refusal(status, problem.detail, problem.headers, path)
-
-    @app.exception_handler(ServiceError)
-    async def refuse_for_now(request: Request, problem: ServiceError) -> Response:
-        logger.error("%s", problem)  # a database's words; they name no text and no key
-        return refusal(503, "The server's database does not answer", path=request.url.path)
 
     @app.get(
         "/health",
         summary="Health check: 200 if every served model answers",
-        responses=openapi.state_answers(openapi.HEALTH),
+        responses=openapi.state_answers(schemas.Health),
     )
-    async def health() -> Response:
+    async def health(_: Request) -> Response:
         code, body = endpoint.status()
         return as_json({"status": body["status"]}, code)
 
-    @app.get("/status", summary="The served models and their origin", responses=openapi.state_answers(openapi.STATUS))
-    async def status() -> Response:
+    @app.get("/status", summary="The served models and their origin", responses=openapi.state_answers(schemas.Status))
+    async def status(_: Request) -> Response:
         code, body = endpoint.status()
         return as_json({**body, "dragoman": app.version}, code)
 
-    @app.get("/models", summary="The translation models", responses=openapi.answers(openapi.array_of(openapi.MODEL)))
-    async def models() -> Response:
+    @app.get("/models", summary="The translation models", responses=openapi.answers(list[schemas.Model]))
+    async def models(_: Request) -> Response:
         return as_json([] if endpoint.models is None else [one.facts() for one in endpoint.models.models])
 
     @app.get("/metrics", include_in_schema=False)
-    async def metrics() -> Response:
-        return Response(telemetry.text(), headers={"Content-Type": FORMAT})
+    async def metrics(_: Request) -> Response:
+        return Response(endpoint.metrics.telemetry.text(), headers={"Content-Type": FORMAT})
 
     @app.get("/spec", include_in_schema=False)
-    async def spec() -> Response:
+    async def spec(_: Request) -> Response:
         document = app.openapi()  # LibreTranslate's clients know an instance by this title
         return as_json({**document, "info": {**document["info"], "title": "LibreTranslate"}})
 
@@ -151,6 +154,7 @@ def create_app(endpoint: Endpoint, documents: Documents | None = None) -> FastAP
     add_label_routes(app, endpoint.labels, endpoint.limits, endpoint.keys)
     add_hooks(app, endpoint)
     add_documentation(app)
+    app.add_exception_handler(HTTPException, answer_problem)
     if endpoint.page:
         add_page(app, endpoint)
     return app

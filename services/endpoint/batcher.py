@@ -113,7 +113,7 @@ class Batcher(Generic[Engine, Item, Answer]):
         self.most_tokens = most_tokens
         self._rate = 0.0  # tokens per second, a moving average
         self._lock = threading.Lock()
-        self._stopping = False
+        self._started = self._stopping = False
         self._short: _Worker[Engine, Item, Answer] = _Worker(Lane(limit, batch_tokens), threading.Condition(self._lock))
         self._long: _Worker[Engine, Item, Answer] = _Worker(
             Lane(limit, min(turn, batch_tokens)), threading.Condition(self._lock)
@@ -123,13 +123,14 @@ class Batcher(Generic[Engine, Item, Answer]):
             worker.thread = threading.Thread(target=self._run, args=(worker,), name=name, daemon=True)
 
     def start(self) -> None:
+        self._started = True
         for worker in self._workers.values():
             worker.thread.start()
 
     @property
     def alive(self) -> bool:
         """Returns True while requests are processed; False once a thread has ended, for whatever reason."""
-        return not self._stopping and self._short.thread.is_alive() and self._long.thread.is_alive()
+        return self._started and not self._stopping  # a thread that ends stops all
 
     @property
     def queued(self) -> int:

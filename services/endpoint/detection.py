@@ -37,6 +37,7 @@ COMMON = {code: frozenset(words.split()) for code, words in _COMMON.items()}
 # One in so many words of a text must be one of these, and two of them differ. At 6, one of the 6,056 lines is taken for
 # another language and 3,405 are told; at 5, none and 2,999; at 8, 4 and 3,775.
 SHARE = 6
+KEPT = 4096  # short texts whose result is kept
 NO_LANGUAGE = "zxx"  # a label of the library's: no text
 
 
@@ -56,6 +57,7 @@ class Detector:
 
     _identifier: LanguageIdentifier | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _agreed: dict[int | None, bool] = field(default_factory=dict)  # by the hash of a short text and a language
 
     @property
     def loaded(self) -> bool:
@@ -99,10 +101,18 @@ class Detector:
         """
         whole, wanted = text[:LONGEST], base_language(language)
         words, common = whole.lower().split(), COMMON.get(wanted, frozenset())
-        if len(common.intersection(words)) > 1 and SHARE * sum(word in common for word in words) >= len(words):
+        if len(common.intersection(words)) > 1 and SHARE * sum(map(common.__contains__, words)) >= len(words):
             return True
+        mark = hash((whole, wanted)) if len(whole) <= SHORT else None  # of a text that may come again; not the text
+        if mark in self._agreed:
+            return self._agreed[mark]
         ways = (whole[:HEAD], whole) if HEAD < len(whole) <= SHORT else (whole,)
-        return any(base_language(self.load().classify(way)[0]) == wanted for way in ways)
+        agreed = any(base_language(self.load().classify(way)[0]) == wanted for way in ways)
+        if mark is not None:
+            if len(self._agreed) >= KEPT:
+                self._agreed.clear()
+            self._agreed[mark] = agreed
+        return agreed
 
     def detect(self, text: str, served: Sequence[str]) -> Guess:
         """Returns the most probable language; UNKNOWN if the text has no letters."""

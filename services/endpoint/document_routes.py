@@ -5,16 +5,15 @@ from urllib.parse import quote
 
 from fastapi import FastAPI, Request, Response
 from pydantic import Field
-from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
-from dragoman.services.endpoint.dialects.questions import admit
+from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint.call import FileCall
 from dragoman.services.endpoint.documents.documents import DISABLED, Documents, Finished
 from dragoman.services.endpoint.documents.jobs import ID, Handle
 from dragoman.services.endpoint.requests import Language, Parameters, validate
 from dragoman.services.endpoint.translation import Question
+from dragoman.services.http.answers import as_json
 
 LOOK = 0.1  # seconds between two looks at a job
 FORM = 65_536  # bytes of a form beside its document
@@ -34,25 +33,23 @@ def add_document_routes(app: FastAPI, documents: Documents) -> None:
     @app.post(
         "/translate_file",
         summary="Translate a document, its layout kept",
-        responses=openapi.answers(openapi.record({"translatedFileUrl": openapi.TEXT})),
+        responses=openapi.answers(schemas.TranslatedFile),
         openapi_extra=in_form(FileRequest),
     )
-    async def translate_file(request: Request) -> Response:
-        values, name, content = await read_form(request)
-        admit(request, documents.endpoint, values)
+    async def translate_file(call: FileCall) -> Response:
         if documents.folder is None:
             raise HTTPException(403, DISABLED)
-        if not name:
+        if not call.name:
             raise HTTPException(400, "Invalid request: empty file")
-        asked = validate(FileRequest, values)
-        question = Question((), None if asked.source == "auto" else asked.source, asked.target)
-        handle = await asyncio.to_thread(documents.submit, name, content, question)
+        asked = validate(FileRequest, call.parameters)
+        question = Question((), None if asked.source == "auto" else asked.source, asked.target, key=call.key)
+        handle = await asyncio.to_thread(documents.submit, call.name, call.content, question)
         place = f"{''.join(handle)}.{quote(await _wait(documents, handle))}"
-        return as_json({"translatedFileUrl": f"{request.base_url}download_file/{place}"})
+        return as_json({"translatedFileUrl": f"{call.base_url}download_file/{place}"})
 
     @app.get("/download_file/{name}", include_in_schema=False)
-    async def download_file(name: str) -> Response:
-        secret = name.partition(".")[0]
+    async def download_file(request: Request) -> Response:
+        secret = request.path_params["name"].partition(".")[0]
         found = await asyncio.to_thread(documents.result, secret[:ID], secret[ID:], keep=True)
         return document_response(found)
 
@@ -70,23 +67,6 @@ def document_response(found: Finished) -> Response:
     shown = f"attachment; filename*=UTF-8''{quote(found.name, safe='')}"
     headers = {"Content-Disposition": shown, "X-Content-Type-Options": "nosniff"}
     return Response(found.content, headers=headers, media_type=found.media_type)
-
-
-async def read_form(request: Request) -> tuple[dict[str, str], str, bytes]:
-    """Returns the fields of a form, and name and content of its file; no name if there is none.
-
-    Raises:
-        HTTPException: 400, it is no form.
-    """
-    try:
-        async with request.form(max_files=1, max_fields=20) as form:
-            file = form.get("file")
-            values = {name: value for name, value in form.items() if isinstance(value, str)}
-            if isinstance(file, UploadFile):
-                return values, file.filename or "", await file.read()
-            return values, "", b""
-    except ValueError:
-        raise HTTPException(400, "Invalid request: the body is not a form") from None
 
 
 async def _wait(documents: Documents, handle: Handle) -> str:

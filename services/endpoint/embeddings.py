@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.endpoint.keys import Key
 from dragoman.services.models.origin import Origin
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -16,7 +17,7 @@ Floats: TypeAlias = NDArray[np.float32]
 NONE = "This endpoint makes no vectors of texts (the server's settings serve.encoder and serve.vectors name models)"
 
 
-async def embed(endpoint: Endpoint, name: str, texts: Sequence[str]) -> tuple[Floats, Origin]:
+async def embed(endpoint: Endpoint, key: Key, name: str, texts: Sequence[str]) -> tuple[Floats, Origin]:
     """Returns (texts, width), and the origin of the model with this name.
 
     Raises:
@@ -26,7 +27,7 @@ async def embed(endpoint: Endpoint, name: str, texts: Sequence[str]) -> tuple[Fl
     if endpoint.encoder is not None:
         encoder = endpoint.encoder.model()
         if encoder.origin.name == name:
-            return np.stack(await endpoint.encoder.ask(encoder, texts)), encoder.origin
+            return np.stack(await endpoint.encoder.ask(encoder, texts, key=key)), encoder.origin
         known.append(encoder.origin.name)
     if endpoint.vectors is not None:
         words = endpoint.vectors.model()

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,7 +17,7 @@ from dragoman.services.endpoint.detection import Detector, Guess
 from dragoman.services.endpoint.glossaries import Glossaries
 from dragoman.services.endpoint.guess_routes import GuessQueue
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.endpoint.keys import ASKING, Keys
+from dragoman.services.endpoint.keys import NOBODY, Key, Keys
 from dragoman.services.endpoint.label_routes import LabelsQueue
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.metrics import Metrics
@@ -91,6 +92,10 @@ class Endpoint:
         """
         return [(source, target) for source, targets in self.served().targets().items() for target in targets]
 
+    def languages(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Returns the languages that are translated from and into, each once. Raises as `served`."""
+        return self.served().view.reached
+
     def model_names(self) -> dict[str, float]:
         """Returns the names of the translation models, with the time when each was loaded."""
         cards = [one.card for one in self.models.models] if self.models is not None else []
@@ -110,7 +115,7 @@ class Endpoint:
     async def translate(self, question: Question) -> tuple[list[Answer], Route]:
         """Returns one answer per text, and the models that gave them (none: every text was copied).
 
-        Texts of several languages in one question go to the models of their languages. The request's key pays for the
+        Texts of several languages in one question go to the models of their languages. The question's key pays for the
         characters, unless there is no answer.
 
         Raises:
@@ -119,7 +124,7 @@ class Endpoint:
         models = self.served()
         if not models.sources(question.target):
             raise HTTPException(400, f"{question.target} is not supported")
-        key, characters = ASKING.get(), sum(map(len, question.texts))
+        key, characters = question.key, sum(map(len, question.texts))
         self.keys.charge(key, characters, (question.source or question.target, question.target))
         try:
             async with asyncio.timeout(self.queue().timeout):
@@ -130,14 +135,13 @@ class Endpoint:
         except BaseException:
             self.keys.give_back(key, characters)
             raise
-        self.metrics.characters.labels("in").inc(characters)
-        self.metrics.characters.labels("out").inc(sum(len(answer.text) for answer in answers))
+        self.metrics.translated(characters, sum([len(answer.text) for answer in answers]))
         return answers, route
 
     async def _answer(self, question: Question, models: Catalogue) -> tuple[list[Answer], Route]:
         """Returns the answers of `translate`."""
         spoken = await languages_of(question, models, self.detector, self.check_language)
-        owner = ASKING.get().name
+        owner = question.key.name
         if self.memory.due:
             await asyncio.to_thread(self.memory.look)
         answers: list[Answer | None] = [
@@ -146,7 +150,7 @@ class Endpoint:
         ]
         routes = []
         for language in dict.fromkeys(one.language for one, known in zip(spoken, answers, strict=True) if not known):
-            self.keys.allow(ASKING.get(), [language])
+            self.keys.allow(question.key, [language])
             places = [place for place, one in enumerate(spoken) if one.language == language and not answers[place]]
             routes.append(await self.find(language, question.target, question.version))
             texts = [question.texts[place] for place in places]
@@ -163,7 +167,7 @@ class Endpoint:
         match = self.memory.exact(spoken.language, question.target, text, owner)
         if match is None:
             return None
-        self.keys.allow(ASKING.get(), [spoken.language])
+        self.keys.allow(question.key, [spoken.language])
         return Answer(
             match.fitted(text), spoken.language, spoken.confidence, [], spoken.report(), memory=match.record()
         )
@@ -196,9 +200,9 @@ class Endpoint:
         except UserError as problem:
             raise HTTPException(503, str(problem), {"Retry-After": "5"}) from None
 
-    async def detect(self, text: str) -> list[Guess]:
+    async def detect(self, text: str, key: Key = NOBODY) -> list[Guess]:
         """Returns the languages that the text may be in, most probable first; without letters, the first served."""
-        self.keys.charge(ASKING.get(), len(text))
+        self.keys.charge(key, len(text))
         if not self.detector.loaded:
             await asyncio.to_thread(self.detector.load)
         offered = list(self.served().targets())
@@ -208,18 +212,12 @@ class Endpoint:
         self, route: Route, texts: Sequence[str], spoken: Sequence[Spoken], question: Question
     ) -> list[Answer]:
         """Returns the answers to texts of one language."""
-        translator = RouteTranslator(self.queue().ask, self.metrics, self.longest, self.models)
+        translator = RouteTranslator(
+            partial(self.queue().ask_in_time, key=question.key), self.metrics, self.longest, self.models
+        )
         options = [question.options] * len(texts)
         answers = await translator.translate(route, texts, options, question.aligned, question.alternatives)
-        return [
-            dataclasses.replace(
-                answer,
-                source=one.language,
-                confidence=one.confidence,
-                losses=merge_losses(answer.losses, one.report()),
-            )
-            for answer, one in zip(answers, spoken, strict=True)
-        ]
+        return [_spoken(answer, one) for answer, one in zip(answers, spoken, strict=True)]
 
     def status(self) -> tuple[int, dict[str, Any]]:
         """Returns status code and body of /status: 200 only if every served model answers."""
@@ -242,3 +240,11 @@ class Endpoint:
 
 def _copy(text: str, spoken: Spoken) -> Answer:
     return Answer(text, spoken.language, spoken.confidence, [], spoken.report())
+
+
+def _spoken(answer: Answer, spoken: Spoken) -> Answer:
+    """Returns the answer with the language of its text, and what there is to say about it."""
+    if spoken.found is None and (spoken.language, spoken.confidence) == (answer.source, answer.confidence):
+        return answer
+    losses = merge_losses(answer.losses, spoken.report())
+    return dataclasses.replace(answer, source=spoken.language, confidence=spoken.confidence, losses=losses)

@@ -4,16 +4,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self, TypeAlias
 
 import pydantic
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.decoding.likely import has_mask
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
-from dragoman.services.endpoint.requests import Parameters, Text, check_key, parameters, validate, whole_number
+from dragoman.services.endpoint.requests import Parameters, Text, validate, whole_number
+from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_guesser import Ask, Found, LoadedGuesser
 from dragoman.services.settings import Limits
 
@@ -41,17 +42,15 @@ def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, key
     """Adds the routes; without a queue they answer that there is no language model here."""
     model = GuessRequest.within(limits)
 
-    def route(name: str) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            values = await parameters(request)
-            key = check_key(request, values, keys)
+    def route(name: str) -> Callable[[Call], Awaitable[Response]]:
+        async def answer(call: Call) -> Response:
             if queue is None:
                 raise HTTPException(404, NONE)
-            asked = validate(model, values)
+            asked = validate(model, call.parameters)
             served = queue.model()
             check(name, asked.q, served, limits)
-            keys.charge(key, len(asked.q))
-            (found,) = await queue.ask(served, [Ask(asked.q, asked.k, asked.steps)])
+            keys.charge(call.key, len(asked.q))
+            (found,) = await queue.ask(served, [Ask(asked.q, asked.k, asked.steps)], key=call.key)
             if isinstance(found, str):
                 raise HTTPException(400, f"Invalid request: {found}")
             return as_json(shape(found), headers=served.origin.headers())
@@ -59,7 +58,7 @@ def add_guess_routes(app: FastAPI, queue: GuessQueue | None, limits: Limits, key
         return answer
 
     for name, summary in (("next", "The likeliest next tokens of a text"), ("fill", "The likeliest tokens at masks")):
-        told = openapi.answers(openapi.GUESSES, origin=True)
+        told = openapi.answers(schemas.Guesses, origin=True)
         app.post(f"/{name}", summary=summary, responses=told, openapi_extra=openapi.in_body(model))(route(name))
 
 

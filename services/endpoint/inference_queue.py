@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from starlette.exceptions import HTTPException
 
 from dragoman.services.endpoint.batcher import Batcher, EngineStoppedError, QueueFullError, TooManyTokensError
-from dragoman.services.endpoint.keys import ASKING
+from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.models.origin import Origin
 
 logger = logging.getLogger(__name__)
@@ -54,29 +54,33 @@ class InferenceQueue(Generic[Model, Item, Answer]):
             raise HTTPException(503, f"{self.refusal}: its thread has ended, the server must be started again")
         return model
 
-    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1) -> list[Answer]:
-        """Returns one answer per item, from `model`, in the turn of the client that asks, by its key's priority.
+    async def ask(self, model: Model, items: Sequence[Item], nbest: int = 1, key: Key = NOBODY) -> list[Answer]:
+        """Returns one answer per item, from `model`, in the turn of the client that has the key, by its priority.
 
         Raises:
             HTTPException: 400 more items or tokens than allowed, 429 the queue is full, 503 the thread ended or a
                 timeout.
         """
+        try:
+            async with asyncio.timeout(self.timeout):
+                return await self.ask_in_time(model, items, nbest, key)
+        except TimeoutError:
+            raise self.no_answer() from None
+
+    async def ask_in_time(self, model: Model, items: Sequence[Item], nbest: int = 1, key: Key = NOBODY) -> list[Answer]:
+        """Returns the same for a caller that has a deadline of its own. Raises as `ask`, without the timeout."""
         if len(items) > self.batcher.capacity:
             raise HTTPException(
                 400, f"Invalid request: {len(items)} sentences exceed the limit ({self.batcher.capacity})"
             )
         try:
-            async with asyncio.timeout(self.timeout):
-                asking = ASKING.get()
-                return await self.batcher.ask(model, items, nbest, asking.priority, asking.client)
+            return await self.batcher.ask(model, items, nbest, key.priority, key.client)
         except TooManyTokensError as problem:
             raise HTTPException(400, f"Invalid request: {problem}") from None
         except QueueFullError as problem:
             raise HTTPException(429, f"Slowdown: {problem}", {"Retry-After": str(problem.retry_after)}) from None
         except EngineStoppedError as problem:
             raise HTTPException(503, f"{self.refusal}: {problem}") from None
-        except TimeoutError:
-            raise self.no_answer() from None
 
     def no_answer(self) -> HTTPException:
         """Returns the error of a request that took too long."""

@@ -11,7 +11,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -47,10 +46,6 @@ class Key:
 
 
 NOBODY = Key()
-# The key of the request that is answered, so that a translation is counted whatever dialect asks for it.
-ASKING: ContextVar[Key] = ContextVar("asking", default=NOBODY)
-# Why a key, or its absence, has refused the request, for the count of refusals: the status alone does not tell.
-REFUSED: ContextVar[Reason | None] = ContextVar("refused", default=None)
 
 
 class KeyRefusedError(HTTPException):
@@ -61,7 +56,6 @@ class KeyRefusedError(HTTPException):
         headers = None if retry_after is None else {"Retry-After": str(retry_after)}
         super().__init__(429 if limited else 403, message, headers)
         self.reason = reason
-        REFUSED.set(reason)
 
 
 class Keys:
@@ -94,14 +88,13 @@ class Keys:
         return key
 
     def admit(self, secret: str, address: str = "") -> Key:
-        """Returns the key whose secret this is, and makes it that of the request. Raises as `find`.
+        """Returns the key whose secret this is. Raises as `find`.
 
         Where no key is needed, `address` tells clients apart.
         """
         key = self.find(secret)
         if not key.digest and address:
-            key = Key(address=network_of(address))
-        ASKING.set(key)
+            return nobody_at(address)
         return key
 
     def find(self, secret: str) -> Key:
@@ -232,6 +225,11 @@ class Keys:
 
 
 @lru_cache(maxsize=4096)
+def nobody_at(address: str) -> Key:
+    """Returns what stands for the key of a client that has none, by its address."""
+    return Key(address=network_of(address))
+
+
 def network_of(address: str) -> str:
     """Returns the address of a client; of IPv6 the network, because a client has as many addresses as it likes."""
     try:

@@ -2,7 +2,6 @@
 
     /classify    {"inputs": TEXT} -> [{"label", "score"}, ...], the likeliest first
     /tag         {"inputs": TEXT} -> [{"entity", "score", "index", "word", "start", "end"}, ...], without words tagged O
-    /models/ID   the same as Hugging Face's inference API answers it, where one text's labels are in a list of one
 
 A list of texts gives a list of answers.
 `parameters` may say `top_k`, or `aggregation_strategy`: `simple` joins the words of a span.
@@ -12,16 +11,17 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import pydantic
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from pydantic import AfterValidator, BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.inference.labeller import Label, TaggedWord, Words
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
-from dragoman.services.endpoint.requests import Parameters, Strings, check_key, parameters, refuse, validate
+from dragoman.services.endpoint.requests import Parameters, Strings, refuse, validate
+from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_labeller import Labelled, LoadedLabeller
 from dragoman.services.settings import Limits
 
@@ -75,47 +75,40 @@ def add_label_routes(app: FastAPI, queue: LabelsQueue | None, limits: Limits, ke
     """Adds the routes; without a queue they answer that no texts are labelled here."""
     checked = LabelRequest.within(limits)
 
-    async def ask(request: Request) -> tuple[LabelRequest, LoadedLabeller, list[Any]]:
-        values = await parameters(request)
-        key = check_key(request, values, keys)
+    async def ask(call: Call) -> tuple[LabelRequest, LoadedLabeller, list[Any]]:
         if queue is None:
             raise HTTPException(404, NONE)
-        asked = validate(checked, values)
+        asked = validate(checked, call.parameters)
         served = queue.model()
         texts = asked.texts
         for text in texts if served.tags else ():
             check_length(served, text)
-        keys.charge(key, sum(len(text.text) for text in texts))
+        keys.charge(call.key, sum(len(text.text) for text in texts))
         settings = asked.parameters or Settings()
-        found = await queue.ask(served, texts)
+        found = await queue.ask(served, texts, key=call.key)
         return asked, served, [shape(one, text, settings) for one, text in zip(found, texts, strict=True)]
 
-    async def answer(request: Request, tags: bool) -> Response:
-        asked, served, found = await ask(request)
+    async def answer(call: Call, tags: bool) -> Response:
+        asked, served, found = await ask(call)
         if served.tags != tags:
             name, route = ("words", "/tag") if served.tags else ("texts", "/classify")
             raise HTTPException(400, f"Invalid request: the model labels {name}: ask {route}")
         return as_json(found[0] if isinstance(asked.inputs, str) else found, headers=served.origin.headers())
 
-    async def classify(request: Request) -> Response:
-        return await answer(request, False)
+    async def classify(call: Call) -> Response:
+        return await answer(call, False)
 
-    async def tag(request: Request) -> Response:
-        return await answer(request, True)
+    async def tag(call: Call) -> Response:
+        return await answer(call, True)
 
-    async def inference(request: Request) -> Response:
-        asked, served, found = await ask(request)
-        name = request.path_params["model"]
-        if name != served.origin.name:
-            raise HTTPException(404, f"Model {name} labels no texts here: there is {served.origin.name}")
-        one = isinstance(asked.inputs, str) and served.tags
-        return as_json(found[0] if one else found, headers=served.origin.headers())
-
-    told = "Hugging Face's inference API: classes of texts, or tags of their words"
     for path, route, summary, answers in (
-        ("/classify", classify, "The class of a text, with probabilities", openapi.CLASSES),
-        ("/tag", tag, "The tag of each word of a text", openapi.TAGS),
-        ("/models/{model:path}", inference, told, openapi.array_of({})),
+        (
+            "/classify",
+            classify,
+            "The class of a text, with probabilities",
+            list[schemas.Class] | list[list[schemas.Class]],
+        ),
+        ("/tag", tag, "The tag of each word of a text", list[schemas.Tag] | list[list[schemas.Tag]]),
     ):
         extra = openapi.in_path(path, openapi.in_body(checked))
         responses = openapi.answers(answers, origin=True)

@@ -7,25 +7,25 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
-from dragoman.services.endpoint.dialects.deeplx import answer_deeplx, is_deeplx
-from dragoman.services.endpoint.dialects.questions import admit, check_pair
+from dragoman.model.languages import language_name
+from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects.questions import check_pair
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.memory_store import Unit
 from dragoman.services.endpoint.requests import (
     DetectionRequest,
     SuggestionRequest,
     TranslationRequest,
-    parameters,
     validate,
 )
 from dragoman.services.endpoint.terms import with_terms
 from dragoman.services.endpoint.translation import Answer
+from dragoman.services.http.answers import as_json
+from dragoman.services.http.wrapper import HEADERS
 
-VERSION = "X-Dragoman-Version"  # a request's header that asks for one of several models of a pair
+VERSION = b"x-dragoman-version"  # a request's header that asks for one of several models of a pair
 
 
 def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Documents) -> None:
@@ -36,16 +36,12 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     @app.post(
         "/translate",
         summary="Translate a text, or a list of texts",
-        responses=openapi.answers(openapi.TRANSLATION, origin=True),
+        responses=openapi.answers(schemas.Translation, origin=True),
         openapi_extra=openapi.in_body(translation_request),
     )
-    async def translate(request: Request) -> Response:
-        values = await parameters(request)
-        if is_deeplx(values):
-            return await answer_deeplx(request, endpoint, values)
-        admit(request, endpoint, values)
-        asked = validate(translation_request, values)
-        question = asked.question(request.headers.get(VERSION))
+    async def translate(call: Call) -> Response:
+        asked = validate(translation_request, call.parameters)
+        question = asked.question(call.scope[HEADERS].get(VERSION, b"").decode("latin-1") or None, call.key)
         question = await with_terms(question, endpoint.glossaries, asked.glossary, asked.terms)
         answers, route = await endpoint.translate(question)
         return as_json(_body(asked, answers), headers=route.headers())
@@ -53,47 +49,43 @@ def add_libretranslate_routes(app: FastAPI, endpoint: Endpoint, documents: Docum
     @app.post(
         "/suggest",
         summary="Store a better translation, which answers the same text from then on",
-        responses=openapi.answers(openapi.SUGGESTED),
+        responses=openapi.answers(schemas.Suggested),
         openapi_extra=openapi.in_body(suggestion_request),
     )
-    async def suggest(request: Request) -> Response:
-        values = await parameters(request)
-        key = admit(request, endpoint, values)
+    async def suggest(call: Call) -> Response:
         if not endpoint.suggestions:
             raise HTTPException(403, "Suggestions are disabled on this server.")
-        asked = validate(suggestion_request, values)
+        asked = validate(suggestion_request, call.parameters)
         check_pair(endpoint, asked.source, asked.target)
-        endpoint.keys.charge(key, 0, (asked.source, asked.target))
+        endpoint.keys.charge(call.key, 0, (asked.source, asked.target))
         unit = Unit(asked.source, asked.target, asked.q, asked.s)
-        await asyncio.to_thread(endpoint.memory.suggest, unit, key.name)
+        await asyncio.to_thread(endpoint.memory.suggest, unit, call.key.name)
         return as_json({"success": True})
 
     @app.post(
         "/detect",
         summary="The languages that a text may be in, most probable first",
-        responses=openapi.answers(openapi.array_of(openapi.DETECTED)),
+        responses=openapi.answers(list[schemas.Detected]),
         openapi_extra=openapi.in_body(DetectionRequest),
     )
-    async def detect(request: Request) -> Response:
-        values = await parameters(request)
-        admit(request, endpoint, values)
-        found = await endpoint.detect(validate(DetectionRequest, values).q)
+    async def detect(call: Call) -> Response:
+        found = await endpoint.detect(validate(DetectionRequest, call.parameters).q, call.key)
         return as_json([guess._asdict() for guess in found])
 
     @app.post("/languages", include_in_schema=False)  # libretranslatepy 2.1.1
     @app.get(
         "/languages",
         summary="The languages, and those that each is translated into",
-        responses=openapi.answers(openapi.LANGUAGES),
+        responses=openapi.answers(list[schemas.Language]),
     )
-    async def languages() -> Response:
+    async def languages(_: Request) -> Response:
         reached = endpoint.served().targets()
         return as_json(
             [{"code": code, "name": language_name(code), "targets": list(targets)} for code, targets in reached.items()]
         )
 
-    @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(openapi.SETTINGS))
-    async def settings() -> Response:
+    @app.get("/frontend/settings", summary="Limits and languages", responses=openapi.answers(schemas.Settings))
+    async def settings(_: Request) -> Response:
         pair = endpoint.served().pairs()[0]
         language = {
             side: {"code": code, "name": language_name(code)}

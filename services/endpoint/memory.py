@@ -34,7 +34,7 @@ class Memory:
 
     def exact(self, source: str, target: str, text: str, owner: str = EVERYBODY) -> Match | None:
         """Returns the known translation of this very text; the owner's own goes before everybody's."""
-        pairs = self._of(source, target, owner)
+        pairs = self._of(source, target, owner) if self._pairs else []
         wanted = comparable(text) if pairs else ""
         return next(filter(None, (units.get(wanted) for units in pairs)), None)
 

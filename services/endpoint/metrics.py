@@ -17,7 +17,8 @@
 | dragoman_disk_free_bytes, _size_bytes  | disk of the folder of downloaded models
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,11 +26,9 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.model.inference.losses import KINDS as LOSSES
 from dragoman.model.inference.losses import Losses
-from dragoman.services.endpoint.keys import REFUSED
 from dragoman.services.models.catalogue import Catalogue
 from dragoman.services.models.served import Served
 from dragoman.services.telemetry.disk import disks
@@ -81,9 +80,8 @@ class Metrics:
         self.decode = Histogram(
             "dragoman_decode_seconds", "Time of a batch", ["kind"], buckets=SECONDS, registry=registry
         )
-        self.characters = Counter(
-            "dragoman_characters_total", "Characters of texts translated", ["direction"], registry=registry
-        )
+        self.characters = {"in": 0, "out": 0}  # of translated texts
+        registry.register(_Characters(self.characters))
         self.lost = Counter(
             "dragoman_lost_sentences_total",
             "Sentences that were cut, that have unknown words or whose translation repeats itself",
@@ -102,8 +100,6 @@ class Metrics:
             ["kind", "result"],
             registry=registry,
         )
-        for direction in ("in", "out"):
-            self.characters.labels(direction)
         for what in LOST:
             self.lost.labels(what)
         for what in NOT_KEPT:
@@ -111,10 +107,10 @@ class Metrics:
         for reason in sorted({*REASONS.values(), *BY_KEY.values()}):
             self.refused.labels(reason)
 
-    def characters_in(self) -> int:
-        """Returns how many characters were translated since the start."""
-        name, direction = "dragoman_characters_total", {"direction": "in"}
-        return int(self.telemetry.registry.get_sample_value(name, direction) or 0)
+    def translated(self, read: int, written: int) -> None:
+        """Counts the characters of a request."""
+        self.characters["in"] += read
+        self.characters["out"] += written
 
     def watch(self, kind: str) -> "ModelMetrics":
         """Returns the metrics for the batcher and the follower of one kind of model."""
@@ -166,6 +162,19 @@ class ModelMetrics:
         self._swaps[good].inc()
 
 
+@dataclass(eq=False)
+class _Characters(Collector):
+    """The characters that were counted, as a scrape reads them."""
+
+    counts: Mapping[str, int]
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily("dragoman_characters", "Characters of texts translated", labels=["direction"])
+        for direction, number in self.counts.items():
+            family.add_metric([direction], number)
+        yield family
+
+
 class _State(Collector):
     """Values that are read when metrics are fetched."""
 
@@ -196,25 +205,3 @@ class _State(Collector):
             asked.add_metric(names, sum(one.requests for one in same))
         yield from (model, loaded, size, asked)
         yield from disks({"cache": self.cache})
-
-
-class Refusals:
-    """ASGI middleware: counts error answers by their status."""
-
-    def __init__(self, app: ASGIApp, count: Callable[[int, str | None], None]) -> None:
-        self.app = app
-        self.count = count
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"] in NOT_REFUSALS:
-            await self.app(scope, receive, send)
-            return
-
-        REFUSED.set(None)
-
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                self.count(message["status"], REFUSED.get())
-            await send(message)
-
-        await self.app(scope, receive, counted)

@@ -5,18 +5,14 @@ everything that they allow and forbid.
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
-from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, Form, libretranslate, openai
+from dragoman.services.endpoint.answer import NO_KEY, OVER_QUOTA, openai
 from dragoman.services.endpoint.requests import Parameters
+from dragoman.services.http.answers import Form, error
 
 Schema = dict[str, Any]
 
-TEXT: Schema = {"type": "string"}
-NUMBER: Schema = {"type": "number"}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-OR_NULL: Schema = {"type": ["string", "null"]}
 ERRORS = {
     400: "a parameter is missing, not supported, of a wrong type or over a limit",
     403: "no API key, or a wrong one",
@@ -35,145 +31,6 @@ ORIGIN = {
     "X-Manifest-Hash": "the shards that it was trained on",
     "X-Dragoman-Via": "the language in the middle, if two models translated one after the other",
 }
-
-
-def record(fields: Mapping[str, Schema], optional: Iterable[str] = (), **more: Any) -> Schema:
-    """Returns the schema of an object with these fields."""
-    required = [name for name in fields if name not in set(optional)]
-    return {"type": "object", "properties": dict(fields), "required": required, **more}
-
-
-def array_of(schema: Schema, **bounds: int) -> Schema:
-    return {"type": "array", "items": schema, **bounds}
-
-
-def one_or_list(schema: Schema) -> Schema:
-    """Returns the schema of one answer, or of a list of answers for a list of texts."""
-    return {"anyOf": [schema, array_of(schema)]}
-
-
-DETECTED = record({"confidence": NUMBER, "language": TEXT})
-ALIGNMENT = record(
-    {
-        "source_tokens": array_of(TEXT),
-        "target_tokens": array_of(TEXT),
-        "alignment": array_of(array_of(COUNT, minItems=2, maxItems=2)),
-        "weights": array_of(array_of(NUMBER)),
-        "head": TEXT,
-        "reading": TEXT,
-    }
-)
-LOSSES = record(
-    {
-        "truncated": COUNT,
-        "unknown": COUNT,
-        "missing": array_of(TEXT),
-        "loops": COUNT,
-        "loops_broken": COUNT,
-        "copied": COUNT,
-        "wrong_language": COUNT,
-        "language": TEXT,
-        "warnings": array_of(TEXT),
-    },
-    optional=(
-        *("truncated", "unknown", "missing", "loops", "loops_broken", "copied", "wrong_language", "language"),
-        "warnings",
-    ),
-)
-MATCH = record({"text": TEXT, "translation": TEXT, "score": NUMBER, "origin": TEXT})
-KEPT = array_of(
-    record(
-        {"text": TEXT, "source": TEXT, "kind": TEXT, "how": TEXT, "start": COUNT, "end": COUNT},
-        optional=("kind", "source"),
-    )
-)
-REPORT = record(
-    {
-        "complete": {"type": "boolean"},
-        "sentences": COUNT,
-        **dict.fromkeys(("placeholders", "tags", "terms", "words"), KEPT),
-        **dict.fromkeys(("lost", "long", "cut", "loops", "untranslated"), array_of(TEXT)),
-    },
-    optional=("placeholders", "tags", "terms", "words", "lost", "long", "cut", "loops", "untranslated"),
-)
-TRANSLATION = record(
-    {
-        "translatedText": one_or_list(TEXT),
-        "detectedLanguage": one_or_list(DETECTED),
-        "alternatives": {"anyOf": [array_of(TEXT), array_of(array_of(TEXT))]},
-        "losses": one_or_list(LOSSES),
-        "via": one_or_list(TEXT),
-        "memory": one_or_list({"anyOf": [MATCH, {"type": "null"}]}),
-        "alignment": {"anyOf": [array_of(ALIGNMENT), array_of(array_of(ALIGNMENT))]},
-        "report": one_or_list(REPORT),
-    },
-    optional=("detectedLanguage", "alternatives", "losses", "via", "memory", "alignment", "report"),
-)
-SUGGESTED = record({"success": {"type": "boolean"}})
-LANGUAGES = array_of(record({"code": TEXT, "name": TEXT, "targets": array_of(TEXT)}))
-SETTINGS = record(
-    {
-        "apiKeys": {"type": "boolean"},
-        "charLimit": COUNT,
-        "filesTranslation": {"type": "boolean"},
-        "frontendTimeout": COUNT,
-        "keyRequired": {"type": "boolean"},
-        "language": record({side: record({"code": TEXT, "name": TEXT}) for side in ("source", "target")}),
-        "suggestions": {"type": "boolean"},
-        "supportedFilesFormat": array_of(TEXT),
-    }
-)
-STATE = {"status": TEXT, "model": {"type": ["object", "null"]}, "reload_error": OR_NULL, "queued": COUNT}
-HEALTH = record({"status": TEXT})
-MODEL = record(
-    {
-        "reference": TEXT,
-        **dict.fromkeys(("source", "target", "name", "version", "run_id", "manifest_hash"), OR_NULL),
-        "weight": NUMBER,
-        "loaded": {"type": "boolean"},
-        "bytes": COUNT,
-        "requests": COUNT,
-        "error": OR_NULL,
-    }
-)
-STATUS = record(
-    {
-        **STATE,
-        "models": array_of(MODEL),
-        "translation": TEXT,
-        **{kind: {"anyOf": [record(STATE), {"type": "null"}]} for kind in ("vectors", "encoder", "labels", "guesser")},
-        "dragoman": TEXT,
-    }
-)
-CLASSES = array_of(record({"label": TEXT, "score": NUMBER}))
-TAGS = array_of(record({"entity": TEXT, "score": NUMBER, "index": COUNT, "word": TEXT, "start": COUNT, "end": COUNT}))
-GUESSES = record(
-    {
-        "text": TEXT,
-        "steps": array_of(
-            record({"text": TEXT, "tokens": array_of(record({"piece": TEXT, "probability": NUMBER}))}),
-        ),
-    }
-)
-VECTOR = record(
-    {
-        "word": TEXT,
-        "rank": COUNT,
-        "count": COUNT,
-        "width": COUNT,
-        "vector": array_of(NUMBER),
-        "indices": array_of(COUNT),
-        "values": array_of(NUMBER),
-    },
-    optional=("vector", "indices", "values"),
-    oneOf=[{"required": ["vector"]}, {"required": ["indices", "values"]}],
-)
-NEIGHBOURS = record(
-    {"word": TEXT, "neighbours": array_of(record({"word": TEXT, "similarity": NUMBER}))}, optional=("word",)
-)
-ANALOGY = record(
-    {"a": TEXT, "b": TEXT, "c": TEXT, "method": TEXT, "answers": array_of(record({"word": TEXT, "score": NUMBER}))}
-)
 
 
 def in_body(asked: type[Parameters]) -> Schema:
@@ -211,35 +68,20 @@ def vector_request() -> Schema:
     return {"parameters": [word, {"name": "api_key", "in": "query", "schema": {}}]}
 
 
-def answers(
-    schema: Schema, *refused: int, origin: bool = False, form: Form = libretranslate
-) -> dict[int | str, Schema]:
-    """Returns a route's answers: 200 with `schema` (with `origin`, also its model's headers) and these errors, whose
+def answers(kind: Any, *refused: int, origin: bool = False, form: Form = error) -> dict[int | str, Schema]:
+    """Returns a route's answers: 200 with a `kind` (with `origin`, also its model's headers) and these errors, whose
     bodies have the dialect's form."""
-    error = _content(_schema_of(form(400, "")))
-    headers = {name: {"description": about, "schema": TEXT} for name, about in ORIGIN.items()} if origin else {}
-    found: dict[int | str, Schema] = {200: {"description": "the answer", "headers": headers, **_content(schema)}}
-    if form is openai:
-        found[NO_KEY] = {"description": ERRORS[403], **error}
-    return found | {
-        code: {"description": ERRORS[code], **error}
-        for code in refused or (code for code in ERRORS if code != OVER_QUOTA)
+    headers = {name: {"description": about, "schema": {"type": "string"}} for name, about in ORIGIN.items()}
+    wrong = {"model": get_type_hints(form)["return"]}
+    found: dict[int | str, Schema] = {
+        200: {"description": "the answer", "model": kind, "headers": headers if origin else {}}
     }
+    if form is openai:
+        found[NO_KEY] = {"description": ERRORS[403], **wrong}
+    codes = refused or tuple(code for code in ERRORS if code != OVER_QUOTA)
+    return found | {code: {"description": ERRORS[code], **wrong} for code in codes}
 
 
-def state_answers(schema: Schema) -> dict[int | str, Schema]:
+def state_answers(kind: Any) -> dict[int | str, Schema]:
     """Returns the answers of a route with the same body for 200 and 503."""
-    return {200: {"description": "all is well", **_content(schema)}, 503: {"description": "not so", **_content(schema)}}
-
-
-def _schema_of(example: Any) -> Schema:
-    """Returns the schema of values like this one; null stands for anything."""
-    if isinstance(example, dict):
-        return record({name: _schema_of(value) for name, value in example.items()})
-    if isinstance(example, list):
-        return array_of(_schema_of(example[0]))
-    return {} if example is None else {"type": "integer" if isinstance(example, int) else "string"}
-
-
-def _content(schema: Schema) -> Schema:
-    return {"content": {"application/json": {"schema": schema}}}
+    return {200: {"description": "all is well", "model": kind}, 503: {"description": "not so", "model": kind}}

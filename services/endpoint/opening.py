@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import stat
-import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from dragoman.services.endpoint.metrics import Metrics
 from dragoman.services.endpoint.queues import encoder, guesser, labels, translation_models, translations, vectors
 from dragoman.services.models.registry import Registry
 from dragoman.services.settings import ServeConfig
-from dragoman.services.telemetry.summed_metrics import SummedMetrics
 from dragoman.services.telemetry.telemetry import Telemetry
 
 
@@ -32,7 +30,6 @@ def open_endpoint(
     decode: DecodeConfig,
     overrides: Sequence[str] = (),
     alignment: AlignmentConfig | None = None,
-    summed: SummedMetrics | None = None,
 ) -> Iterator[tuple[Endpoint, Documents]]:
     """Yields the endpoint and its documents, whose threads run during the block."""
     listed = read_keys(config.keys)
@@ -83,11 +80,6 @@ def open_endpoint(
         documents = Documents(endpoint, None if config.documents is None else Path(config.documents))
         stack.callback(documents.stop)
         documents.start()
-        if summed is not None:
-            telemetry.others = summed.text
-            ended = threading.Event()
-            stack.callback(ended.set)
-            summed.keep_noting(telemetry.own_text, ended)
         logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote the form
         yield endpoint, documents
 

@@ -1,6 +1,6 @@
 """The parameters of /translate and /detect, read from JSON, a form or the query string, and checked by pydantic.
 
-All routes use `parameters`, `check_key`, `validate` and `Whole`. No message repeats the input: it is "NAME must be" and
+All routes use `parameters` and `validate`. No message repeats the input: it is "NAME must be" and
 the field's title. The OpenAPI document is made from the same classes.
 
 Parameters and error messages and codes are LibreTranslate's, so that its clients work unchanged.
@@ -19,8 +19,10 @@ from starlette.datastructures import FormData, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from dragoman.services.endpoint.keys import Key, Keys
+from dragoman.model.languages import standard_code
+from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.endpoint.translation import Question
+from dragoman.services.http.wrapper import BODY, HEADERS
 from dragoman.services.settings import Limits
 from dragoman.services.texts.options import TextOptions
 
@@ -48,7 +50,11 @@ Text = Annotated[str, Field(min_length=1, title="a string")]
 Strings = Annotated[list[str], Field(fail_fast=True)]  # a million errors would take seconds
 Texts = Annotated[str | Strings, Field(title="a string or a list of strings")]
 CODE = "^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$"  # as in BCP 47, or with underscores
-Language = Annotated[str, Field(pattern=CODE, max_length=35, title="a language code"), AfterValidator(str.lower)]
+Language = Annotated[
+    str,
+    Field(pattern=CODE, max_length=35, title="a language code"),
+    AfterValidator(lambda code: standard_code(code.lower())),
+]
 Stored = Annotated[str, Field(min_length=1, pattern="^[^\x00]*$", title="a string without NUL")]  # PostgreSQL has none
 Switch = Literal[True, False, None, 1, 0, "", "true", "false", "True", "False", "1", "0"]  # JSON's, or a form's
 TRUE = (True, "true", "True", "1")
@@ -137,12 +143,12 @@ class TranslationRequest(Parameters):
         """Returns True if the request asks for the certificate."""
         return self.report in TRUE
 
-    def question(self, version: str | None = None) -> Question:
+    def question(self, version: str | None = None, key: Key = NOBODY) -> Question:
         """Returns what the endpoint is asked; `version` asks for one of several models."""
         source = None if self.source == "auto" else self.source
         options = TextOptions(format=self.format or "text")
         version = version or self.version
-        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options, version)
+        return Question(self.texts, source, self.target, self.alternatives, self.aligned, options, version, key)
 
     @classmethod
     def within(cls, limits: Limits) -> "type[TranslationRequest]":
@@ -198,32 +204,18 @@ async def parameters(request: Request) -> dict[str, Any]:
     Raises:
         HTTPException: 400, the body cannot be read or contains invalid text.
     """
-    values = _fields(request.query_params)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    values = _fields(request.query_params) if request.scope["query_string"] else {}
+    kind = request.scope[HEADERS].get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
     try:
         if kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
             content = _check_text(_fields(await request.form(max_files=0)))
         else:
-            content = _parse_json(await request.body())
+            content = _parse_json(request.scope[BODY])
     except (ValueError, RecursionError):
         raise HTTPException(400, f"Invalid request: the body is not {'a form' if 'form' in kind else 'JSON'}") from None
     if not isinstance(content, dict):
         raise HTTPException(400, "Invalid request: the body is not a JSON object")
     return values | content
-
-
-def check_key(request: Request, values: Mapping[str, Any], keys: Keys) -> Key:
-    """Returns the key that is given as `api_key`.
-
-    Raises:
-        KeyRefusedError: 403, it is missing or wrong, and the server needs one.
-    """
-    return keys.admit(str(values.get("api_key") or ""), address_of(request))
-
-
-def address_of(request: Request) -> str:
-    """Returns the address of the client; empty if it is not known."""
-    return request.client.host if request.client else ""
 
 
 def _parse_json(body: bytes) -> Any:

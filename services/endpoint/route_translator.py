@@ -16,6 +16,7 @@ from dragoman.model.inference.losses import Losses
 from dragoman.model.inference.translator import Translation
 from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.metrics import Metrics
+from dragoman.services.endpoint.plain_sentences import answer_of, is_plain, is_sound
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.models.catalogue import Catalogue, Route
 from dragoman.services.models.loaded_model import LoadedModel
@@ -60,23 +61,41 @@ class RouteTranslator:
         """
         if aligned and route.via:
             raise HTTPException(400, f"alignment is not supported over a language in the middle ({route.via})")
+        first: Sequence[Translation] = ()
+        single = not aligned and not alternatives and len(route.models) == 1
+        if single and all(is_plain(*pair, self.longest) for pair in zip(texts, options, strict=True)):
+            first = await self._ask_plainly(route.models[0], texts)
+            if all(map(is_sound, first)):
+                return [answer_of(*pair, route) for pair in zip(texts, first, strict=True)]
         answers: list[Answer] = []
         for model in route.models:
             before, most = answers, alternatives if model is route.models[-1] else 0
             given = [one.text for one in before] or texts
             if before:
                 options = [_without_terms(one, answer) for one, answer in zip(options, before, strict=True)]
-            answers = await self._ask_model(model, given, options, aligned, most)
-            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                report = merge_reports(first.report, second.report, second.text)
-                losses = merge_losses(first.losses, second.losses)
-                answers[place] = dataclasses.replace(second, losses=losses, report=report)
+            answers = await self._ask_model(model, given, options, aligned, most, first)
+            for place, (middle, answer) in enumerate(zip(before, answers, strict=False)):
+                report = merge_reports(middle.report, answer.report, answer.text)
+                losses = merge_losses(middle.losses, answer.losses)
+                answers[place] = dataclasses.replace(answer, losses=losses, report=report)
         return [dataclasses.replace(answer, via=route.via, origin=route.origin) for answer in answers]
 
+    async def _ask_plainly(self, served: LoadedModel, texts: Sequence[str]) -> list[Translation]:
+        """Returns the translations of texts of one line each."""
+        with self.metrics.telemetry.span("inference", lines=len(texts), model=served.origin.name):
+            translations = await self.ask(served, list(texts), 1)
+        return check_translations(translations)
+
     async def _ask_model(
-        self, served: LoadedModel, texts: Sequence[str], options: Sequence[TextOptions], aligned: bool, most: int
+        self,
+        served: LoadedModel,
+        texts: Sequence[str],
+        options: Sequence[TextOptions],
+        aligned: bool,
+        most: int,
+        first: Sequence[Translation] = (),
     ) -> list[Answer]:
-        """Returns one model's answers, with at most `most` alternatives."""
+        """Returns one model's answers, with at most `most` alternatives; `first`: what it has said to plain texts."""
         try:
             prepared = await aside(
                 texts,
@@ -87,6 +106,8 @@ class RouteTranslator:
             )
         except UserError as problem:
             raise MarkupError(400, f"Invalid request: {problem}") from None
+        for text, translation in zip(prepared, first, strict=False):
+            text.take([translation])
         most = min(most, served.most_alternatives)
         await self._translate(prepared, texts, served, aligned, most + 1)
         found = await aside(texts, lambda: [_rebuild(text, served, aligned, most) for text in prepared])
@@ -106,11 +127,7 @@ class RouteTranslator:
                         text.stand_ins = known
                 for asked in await aside(given, lambda: pending(texts)):
                     model = await self._aligning(served, needed=aligned) if aligned or asked.aligned else served
-                    translations = await self.ask(model, asked.lines, asked.nbest(nbest))
-                    for translation in translations:
-                        if translation.error:
-                            logger.error("a line could not be translated: %s", translation.error)
-                            raise HTTPException(500, f"Cannot translate text: {translation.error}")
+                    translations = check_translations(await self.ask(model, asked.lines, asked.nbest(nbest)))
                     await aside(given, partial(asked.take, translations))
 
     async def _aligning(self, served: LoadedModel, needed: bool) -> LoadedModel:
@@ -129,6 +146,19 @@ class RouteTranslator:
         if self.models is not None:
             await asyncio.to_thread(self.models.fit)
         return aligning
+
+
+def check_translations(translations: list[Translation]) -> list[Translation]:
+    """Returns the translations.
+
+    Raises:
+        HTTPException: 500, a line could not be translated.
+    """
+    for translation in translations:
+        if translation.error:
+            logger.error("a line could not be translated: %s", translation.error)
+            raise HTTPException(500, f"Cannot translate text: {translation.error}")
+    return translations
 
 
 def _rebuild(text: Prepared, served: LoadedModel, aligned: bool, most: int) -> tuple[Answer, Losses, Counter[str]]:

@@ -1,12 +1,9 @@
 """`dragoman serve`: the endpoint for translations, word vectors or both, from bundles or registry aliases."""
 
 import contextlib
-import dataclasses
 import importlib
 import logging
-import os
 import signal
-import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -16,12 +13,10 @@ from dragoman.model.alignment.attention_map import AlignmentConfig
 from dragoman.model.errors import UserError
 from dragoman.model.ranges import check_ranges
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.endpoint.app import create_lean_app
+from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.opening import open_endpoint, print_address, read_keys
-from dragoman.services.endpoint.processes import Processes
 from dragoman.services.http.listening import Server, bind, reserve_descriptors
 from dragoman.services.settings import ServeConfig
-from dragoman.services.telemetry.summed_metrics import SummedMetrics
 from dragoman.services.telemetry.traceparent import check_address
 
 logger = logging.getLogger(__name__)
@@ -44,43 +39,21 @@ def serve(
         return deploy(config, decode, overrides, alignment)
     read_keys(config.keys)
     with contextlib.closing(bind(config.host, config.port)) as listening:
-        ready = partial(print_address, *listening.getsockname()[:2])
-        if config.processes == 1:
-            return serve_at(config, decode, overrides, alignment, listening, ready)
-        one = dataclasses.replace(config, threads=config.threads or max(1, cores() // config.processes))
-        serving = partial(serve_at, one, decode, overrides, alignment)
-        return Processes(serving, listening, config.processes, config.stop_timeout, ready).run()
-
-
-def serve_at(
-    config: ServeConfig,
-    decode: DecodeConfig,
-    overrides: Sequence[str],
-    alignment: AlignmentConfig | None,
-    listening: socket.socket,
-    ready: Callable[[], None],
-    summed: SummedMetrics | None = None,
-) -> int:
-    """Answers requests at this socket until a signal, as one process; `summed` adds other processes' metrics.
-
-    Raises:
-        UserError: as `serve`.
-    """
-    reserve_descriptors(config.connections)
-    with open_endpoint(config, decode, overrides, alignment, summed) as (endpoint, documents):
-        server = Server(
-            create_lean_app(endpoint, documents),
-            listening,
-            connections=config.connections,
-            patience=config.receive_timeout,
-            grace=config.stop_timeout,
-            refused=endpoint.metrics.refuse,
-            ready=ready,
-            loop="uvloop",
-        )
-        # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
-        with handled_by(lambda *_: None, signal.SIGTERM):
-            server.serve_requests()
+        reserve_descriptors(config.connections)
+        with open_endpoint(config, decode, overrides, alignment) as (endpoint, documents):
+            server = Server(
+                create_app(endpoint, documents),
+                listening,
+                connections=config.connections,
+                patience=config.receive_timeout,
+                grace=config.stop_timeout,
+                refused=endpoint.metrics.refuse,
+                ready=partial(print_address, *listening.getsockname()[:2]),
+                loop="uvloop",
+            )
+            # uvicorn stops gracefully on SIGTERM, then raises it again; by then it is handled.
+            with handled_by(lambda *_: None, signal.SIGTERM):
+                server.serve_requests()
     return compose.OK
 
 
@@ -116,8 +89,3 @@ def check(config: ServeConfig) -> None:
     if config.traces is not None:
         check_address(config.traces)
     check_ranges("serve", config)
-
-
-def cores() -> int:
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.model.languages import nearest, standard_code
+from dragoman.model.languages import language_name, nearest, standard_code
 from dragoman.services.endpoint.detection import UNKNOWN, Detector, Guess
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.long_texts import aside
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.models.catalogue import Catalogue
@@ -46,12 +45,14 @@ async def languages_of(question: Question, models: Catalogue, detector: Detector
     if not detector.loaded:
         await asyncio.to_thread(detector.load)
     sources = models.sources(question.target)
-    offered = list(dict.fromkeys([*sources, *models.targets()]))
     named = question.source
+
+    def offered() -> list[str]:
+        return list(dict.fromkeys([*sources, *models.targets()]))
 
     def guess(text: str) -> Guess:
         words = spoken_text(text, question.options)
-        return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered)
+        return UNKNOWN if named is not None and detector.agrees(words, named) else detector.detect(words, offered())
 
     guesses = await aside(question.texts, lambda: [guess(text) for text in question.texts])
     if named is not None:

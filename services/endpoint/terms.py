@@ -10,7 +10,6 @@ from starlette.exceptions import HTTPException
 from dragoman.model.errors import UserError
 from dragoman.model.languages import nearest
 from dragoman.services.endpoint.glossaries import Glossaries, GlossaryNotFoundError
-from dragoman.services.endpoint.keys import ASKING
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.texts.glossary import Glossary
 
@@ -27,7 +26,7 @@ async def with_terms(question: Question, stored: Glossaries, name: str | None, t
     found: dict[str, str] = {}
     if name:
         try:
-            found |= await asyncio.to_thread(_stored, stored, ASKING.get().digest, name, question)
+            found |= await asyncio.to_thread(_stored, stored, question.key.digest, name, question)
         except GlossaryNotFoundError as problem:
             raise HTTPException(400, f"Invalid request: glossary: {problem}") from None
     try:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.services.endpoint.keys import NOBODY, Key
 from dragoman.services.models.origin import Origin
 from dragoman.services.texts.options import TextOptions
 
@@ -19,6 +20,7 @@ class Question:
     aligned: bool = False  # with attention
     options: TextOptions = field(default_factory=TextOptions)
     version: str | None = None  # of the model: its version, name, alias or reference; None: any
+    key: Key = NOBODY  # of who asks, which pays
 
 
 @dataclass(frozen=True)

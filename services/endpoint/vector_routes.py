@@ -7,15 +7,16 @@ translations go on beside it.
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.inference_queue import InferenceQueue
 from dragoman.services.endpoint.keys import Keys
-from dragoman.services.endpoint.requests import check_key, parameters, validate
+from dragoman.services.endpoint.requests import validate
 from dragoman.services.endpoint.vector_requests import AnalogyRequest, NeighboursRequest, SearchRequest
+from dragoman.services.http.answers import as_json
 from dragoman.services.models.loaded_vectors import LoadedVectors, Refused
 from dragoman.services.models.questions import Question, VectorOf
 from dragoman.services.settings import Limits
@@ -33,38 +34,34 @@ def add_vector_routes(app: FastAPI, queue: VectorsQueue | None, limits: Limits, 
             raise HTTPException(404, NO_VECTORS)
         return queue
 
-    async def answer_question(question: Question) -> Response:
+    async def answer_question(call: Call, question: Question) -> Response:
         served = open_queue().model()
-        (answer,) = await open_queue().ask(served, [question])
+        (answer,) = await open_queue().ask(served, [question], key=call.key)
         if isinstance(answer, Refused):
             raise HTTPException(answer.status, answer.message)
         return as_json(answer, headers=served.origin.headers())
 
-    async def check_request(request: Request) -> dict[str, Any]:
-        values = await parameters(request)
-        keys.charge(check_key(request, values, keys))
-        open_queue()
-        return values
+    async def vector(call: Call) -> Response:
+        keys.charge(call.key)
+        return await answer_question(call, VectorOf(call.path_params["word"]))
 
-    async def vector(request: Request) -> Response:
-        await check_request(request)
-        return await answer_question(VectorOf(request.path_params["word"]))
-
-    def search(model: type[SearchRequest]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            return await answer_question(validate(model, await check_request(request)).question())
+    def search(model: type[SearchRequest]) -> Callable[[Call], Awaitable[Response]]:
+        async def answer(call: Call) -> Response:
+            keys.charge(call.key)
+            open_queue()
+            return await answer_question(call, validate(model, call.parameters).question())
 
         return answer
 
     app.get(
         "/vectors/{word:path}",
         summary="A word's vector, rank and count",
-        responses=openapi.answers(openapi.VECTOR, origin=True),
+        responses=openapi.answers(schemas.DenseVector | schemas.SparseVector, origin=True),
         openapi_extra=openapi.vector_request(),
     )(vector)
     for path, asked, found, summary in (
-        ("/neighbours", NeighboursRequest, openapi.NEIGHBOURS, "The nearest words to a word or a vector, by cosine"),
-        ("/analogy", AnalogyRequest, openapi.ANALOGY, "Words that are to c as b is to a"),
+        ("/neighbours", NeighboursRequest, schemas.Neighbours, "The nearest words to a word or a vector, by cosine"),
+        ("/analogy", AnalogyRequest, schemas.Analogy, "Words that are to c as b is to a"),
     ):
         model = asked.within(limits)
         told = openapi.answers(found, origin=True)

@@ -29,18 +29,17 @@ def main(argv: Sequence[str]) -> int:
     """Returns the exit code of the command, or 2 if it is refused."""
     verb, *words = argv
     grant = read_grant()
-    with compose.composed_once():  # the configuration that is checked is the one that the command reads
-        if grant is not None:
-            try:
-                check_again(verb, words, grant)
-            except UserError as problem:
-                print(f"dragoman {verb}: {problem}", file=sys.stderr)
-                return compose.USER_MISTAKE
-            keep_token(verb in SPREADING and ADDRESS in words)
-            if landlock.version():
-                confine(grant, tempfile.gettempdir())
-        code: int = importlib.import_module("dragoman.services.cli").main([verb, *words])
-        return code
+    if grant is not None:
+        try:
+            check_again(verb, words, grant)
+        except UserError as problem:
+            print(f"dragoman {verb}: {problem}", file=sys.stderr)
+            return compose.USER_MISTAKE
+        keep_token(verb in SPREADING and ADDRESS in words)
+        if landlock.version():
+            confine(grant, tempfile.gettempdir())
+    code: int = importlib.import_module("dragoman.services.cli").main([verb, *words])
+    return code
 
 
 def check_again(verb: str, words: Sequence[str], grant: Grant) -> None:

@@ -3,9 +3,9 @@
     python -m dragoman.services.jobs.runner HOME JOB NUMBER VERB WORD...
 
 The child writes directly to the log, so nothing is lost if a process dies; new output is also copied to standard
-output, which Ray keeps, and its times are noted beside the log, as is what the job's processes use. A request or
-SIGTERM is passed to the child once, which then ends in order. If it was asked to make room, the exit code is 75. If
-this process is killed, the child gets SIGTERM.
+output, which Ray keeps. What the job's processes use is noted beside the log. A request or SIGTERM is passed to the
+child once, which then ends in order. If it was asked to make room, the exit code is 75. If this process is killed, the
+child gets SIGTERM.
 """
 
 import contextlib
@@ -24,7 +24,6 @@ from typing import BinaryIO
 from dragoman.conf.interrupts import end_with_parent, handled_by
 from dragoman.model.confinement import read_grant, temporary_prefix
 from dragoman.model.usage.recorder import start_recorder
-from dragoman.services.jobs.log_times import Stamps
 from dragoman.services.jobs.records import YIELDED, Attempt, attempt_of
 
 POLL = 0.2  # seconds between two looks at the child, its log and the requests
@@ -66,7 +65,7 @@ def _attempt(argv: Sequence[str], received: Sequence[int]) -> int:
 
 
 def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Sequence[int]) -> int:
-    with attempt.log.open("ab") as log, attempt.log.open("rb") as copied, Stamps(attempt.times) as stamps:
+    with attempt.log.open("ab") as log, attempt.log.open("rb") as copied:
         # In its own session: Ray's signals to the group reach it only through us, once.
         child = subprocess.Popen(
             command,
@@ -84,11 +83,9 @@ def _run(attempt: Attempt, command: Sequence[str], descriptor: int, received: Se
                 child.terminate()
                 asked = True
             _pass_on(copied)
-            stamps.note(copied.tell())
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(POLL)
         _pass_on(copied)
-        stamps.note(copied.tell(), last=True)
         end_recorder()
     code = child.returncode
     return code if code >= 0 else 128 - code

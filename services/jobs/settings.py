@@ -3,13 +3,12 @@
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from dragoman.model.errors import UserError
 from dragoman.model.ranges import Amount, Count, Interval, Port, Positive, Range, Whole, check_ranges
 from dragoman.services.jobs.idle_settings import IdleConfig
 from dragoman.services.jobs.keep_settings import KeepConfig
 from dragoman.services.jobs.kueue_settings import KueueConfig
 from dragoman.services.jobs.notify_settings import NotifyConfig
-from dragoman.services.jobs.oidc_settings import LOOPBACK, OidcConfig, check_web_address
+from dragoman.services.jobs.proxy_settings import ProxyConfig
 from dragoman.services.telemetry.traceparent import check_address
 
 
@@ -55,7 +54,7 @@ class ServiceConfig:
     notify: NotifyConfig = field(default_factory=NotifyConfig)
     idle: IdleConfig = field(default_factory=IdleConfig)
     keep: KeepConfig = field(default_factory=KeepConfig)
-    oidc: OidcConfig = field(default_factory=OidcConfig)
+    proxy: ProxyConfig = field(default_factory=ProxyConfig)
     rate: Annotated[float, Range(0.1)] = 50.0  # requests per second of one user, after the first `burst`
     burst: Count = 200
     waiting: Count = 20_000  # most unfinished jobs of one owner
@@ -71,12 +70,7 @@ class ServiceConfig:
             UserError: names the key and the value.
         """
         self.kueue.check()
-        self.oidc.check()
-        if self.oidc.issuer is not None:
-            if self.url is not None:
-                check_web_address("service.url", self.url)
-            elif self.host not in LOOPBACK:
-                raise UserError("service.url: is missing; the issuer sends people back to URL/login/callback")
+        self.proxy.check()
         if self.traces is not None:
             check_address(self.traces)
         check_ranges("service", self)

@@ -165,7 +165,7 @@ def _written(path: Path, name: str, step: Any, variables: Mapping[str, Any]) -> 
             words += map(str, variables[alone[2]])
         else:
             words.append(REFERENCE.sub(lambda match: _variable(path, name, match, variables), word))
-    own = {one.partition("=")[0] for one in MAKES[verb][0]}
+    own = {"name", *(one.partition("=")[0] for one in MAKES[verb][0])} if MAKES[verb][0] else set()
     for word in words:
         if word.lstrip("+").partition("=")[0] in own:
             raise UserError(f"{path}: step {name}: {word}: the line names what a step makes; leave it out")

@@ -18,6 +18,7 @@ from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from dragoman.services.models.served import Card, Offer, Served
 
+KEPT = 1024  # lookups of codes; clients write a language in many ways
 logger = logging.getLogger(__name__)
 
 
@@ -59,6 +60,56 @@ class Route:
         return self.origin.headers() | ({"X-Dragoman-Via": self.via} if self.via else {})
 
 
+class View:
+    """What the models offer until one is swapped: lists are made once, and what was looked up for a code is kept."""
+
+    def __init__(self, models: Sequence[Served], pivot: bool) -> None:
+        self.models = models
+        self.offers = [offer for served in models for offer in served.offers]
+        found = ((standard_code(offer.card.source), standard_code(offer.card.target)) for offer in self.offers)
+        self.pairs = tuple(dict.fromkeys(found))  # in the models' order
+        self.targets = reach(self.pairs, pivot)
+        self.reached = (  # the languages that are translated from and into, over a middle language too
+            tuple(source for source, targets in self.targets.items() if targets),
+            tuple(dict.fromkeys(chain.from_iterable(self.targets.values()))),
+        )
+        self.sources = lru_cache(KEPT)(self._sources)
+        self.direct = lru_cache(KEPT)(self._direct)
+        self.is_one = lru_cache(KEPT)(self._is_one)
+
+    def named(self, version: str | None) -> list[Offer]:
+        """Returns the models that were loaded once, or those of them that have the name `version`.
+
+        Raises:
+            NotServedError: none has the name.
+        """
+        if version is None:
+            return self.offers
+        named = [offer for served in self.models if version in served.names() for offer in served.offers]
+        if not named:
+            cards = [served.card for served in self.models if served.card]
+            versions = ", ".join(f"{card.origin.name}/{card.origin.version}" for card in cards)
+            raise NotServedError(f"no served model has that version; there are {versions}")
+        return named
+
+    def _direct(self, source: str, target: str, version: str | None = None) -> list[Offer]:
+        """Returns the models of the pair nearest to the languages that are asked for. Raises as `named`."""
+        by_target = [one for one in self.named(version) if nearest(target, (one.card.target,))]
+        spoken = nearest(source, tuple(one.card.source for one in by_target))
+        by_source = [one for one in by_target if one.card.source == spoken]
+        wanted = nearest(target, tuple(one.card.target for one in by_source))
+        return [one for one in by_source if one.card.target == wanted]
+
+    def _sources(self, target: str) -> tuple[str, ...]:
+        """Returns the languages from which a text can be translated into `target`."""
+        return tuple(source for source, targets in self.targets.items() if nearest(target, tuple(targets)))
+
+    def _is_one(self, source: str, target: str) -> bool:
+        """Returns True if a text in `source` is one in `target` already: no model translates between such relatives."""
+        between = standard_code(source), standard_code(target)
+        return nearest(source, (target,)) is not None and between not in self.pairs
+
+
 class Catalogue:
     """The served models; their order breaks ties."""
 
@@ -68,6 +119,16 @@ class Catalogue:
         self.memory = memory
         self.pivot = pivot
         self._lock = threading.Lock()
+        self._cards: list[Card | None] = []
+        self._view = View((), pivot)
+
+    @property
+    def view(self) -> View:
+        """Returns what the models offer now."""
+        cards = [served.card for served in self.models]
+        if cards != self._cards:
+            self._cards, self._view = cards, View(tuple(self.models), self.pivot)
+        return self._view
 
     def add(self, served: Served) -> None:
         """Adds a model, and unloads others if they do not fit into the memory together."""
@@ -88,9 +149,9 @@ class Catalogue:
 
     def choose(self, source: str, target: str, version: str | None = None) -> tuple[Offer, ...]:
         """Returns the models of a route, not necessarily loaded, and counts the request. Raises as `find`."""
-        named = self._named(version)
-        chosen = self._direct(named, source, target)
-        steps = [self._share(chosen, version)] if chosen else self._over_a_middle(named, source, target, version)
+        view = self.view
+        chosen = view.direct(source, target, version)
+        steps = [self._share(chosen, version)] if chosen else self._over_a_middle(view, source, target, version)
         if not steps:
             raise NotServedError(self._refusal(source, target))
         for one in steps:
@@ -137,63 +198,38 @@ class Catalogue:
 
     def cards(self) -> Iterator[Card]:
         """Yields the facts about every model that is or was loaded, for each pair that it translates."""
-        yield from (offer.card for one in self.models for offer in one.offers)
+        yield from (offer.card for offer in self.view.offers)
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Returns the (source, target) of all models in standard spelling, in their order."""
-        found = ((standard_code(card.source), standard_code(card.target)) for card in self.cards())
-        return tuple(dict.fromkeys(found))
+        return self.view.pairs
 
     def targets(self) -> Mapping[str, Sequence[str]]:
         """Returns language -> the languages that it is translated into, directly first; an empty list for a target."""
-        return reach(self.pairs(), self.pivot)
+        return self.view.targets
 
-    def sources(self, target: str) -> list[str]:
+    def sources(self, target: str) -> Sequence[str]:
         """Returns the languages from which a text can be translated into `target`."""
-        return [source for source, targets in self.targets().items() if nearest(target, tuple(targets))]
+        return self.view.sources(target)
 
     def is_one(self, source: str, target: str) -> bool:
         """Returns True if a text in `source` is one in `target` already: no model translates between such relatives."""
-        between = standard_code(source), standard_code(target)
-        return nearest(source, (target,)) is not None and between not in self.pairs()
+        return self.view.is_one(source, target)
 
     def wake(self) -> None:
         """Makes every followed model look for a newer version now."""
         for one in self.models:
             one.place.wake()
 
-    def _named(self, version: str | None) -> list[Offer]:
-        """Returns the models that were loaded once, or those of them that have the name `version`.
-
-        Raises:
-            NotServedError: none has the name.
-        """
-        if version is None:
-            return [offer for one in self.models for offer in one.offers]
-        named = [offer for one in self.models if version in one.names() for offer in one.offers]
-        if not named:
-            cards = [one.card for one in self.models if one.card]
-            known = ", ".join(f"{card.origin.name}/{card.origin.version}" for card in cards)
-            raise NotServedError(f"no served model has that version; there are {known}")
-        return named
-
-    def _direct(self, offers: Sequence[Offer], source: str, target: str) -> list[Offer]:
-        """Returns the models of the pair nearest to the languages that are asked for."""
-        by_target = [one for one in offers if nearest(target, (one.card.target,))]
-        spoken = nearest(source, tuple(one.card.source for one in by_target))
-        by_source = [one for one in by_target if one.card.source == spoken]
-        wanted = nearest(target, tuple(one.card.target for one in by_source))
-        return [one for one in by_source if one.card.target == wanted]
-
-    def _over_a_middle(self, named: Sequence[Offer], source: str, target: str, version: str | None) -> list[Offer]:
+    def _over_a_middle(self, view: View, source: str, target: str, version: str | None) -> list[Offer]:
         """Returns two models that meet in a language, the first such in the order of the models; empty: none meet.
 
         A version that is asked for must be one of the two.
         """
-        known = self._named(None)
-        middles = [one.card.target for one in known] if self.pivot else []
+        named = view.named(version)
+        middles = [offer.card.target for offer in view.offers] if self.pivot else []
         for middle in dict.fromkeys(middles):
-            first, second = self._direct(known, source, middle), self._direct(known, middle, target)
+            first, second = view.direct(source, middle), view.direct(middle, target)
             if first and second and (version is None or any(one in named for one in (*first, *second))):
                 by_name = [[one for one in step if version and one in named] for step in (first, second)]
                 return [
@@ -204,8 +240,10 @@ class Catalogue:
 
     def _share(self, offers: Sequence[Offer], version: str | None) -> Offer:
         """Returns the model whose turn it is by weight; without weights, or one that is asked for, the first."""
+        if version is not None or len(offers) == 1:
+            return offers[0]
         total = sum(one.served.weight for one in offers)
-        if version is not None or len(offers) == 1 or not total:
+        if not total:
             return offers[0]
         with self._lock:
             for one in offers:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from dragoman.model.bundles.directory import Bundle
@@ -43,6 +44,10 @@ class Origin:
 
     def headers(self) -> dict[str, str]:
         """Returns the headers that name the origin of an answer."""
+        return dict(self._headers)
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
         facts = {
             "X-Model-Name": self.name,
             "X-Model-Version": self.version,

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
+from sqlalchemy import text
+from sqlalchemy.exc import DatabaseError
 
 from dragoman.model.errors import UserError, reason
 from dragoman.services.store.database import Database
@@ -28,6 +27,12 @@ def upgrade(database: Database, migrations: Migrations, revision: str = "head") 
     Raises:
         UserError: the database is of a newer Dragoman.
     """
+    if revision == "head" and _is_newest(database, migrations):
+        return
+    from alembic import command  # takes 0.2 s
+    from alembic.config import Config
+    from alembic.util import CommandError
+
     config = Config()
     config.set_main_option("path_separator", "newline")  # a folder's name may have blanks, commas or colons
     folders = {"script_location": Path(__file__).parent / "migrations", "version_locations": migrations.versions}
@@ -42,6 +47,18 @@ def upgrade(database: Database, migrations: Migrations, revision: str = "head") 
             f"{database.setting}: {database.engine.url} was made by a newer Dragoman ({reason(problem)}); "
             "start that version, or name another database"
         ) from None
+
+
+def _is_newest(database: Database, migrations: Migrations) -> bool:
+    """Returns True if the tables are of the newest migration, whose number begins the name of the last file."""
+    newest = max(path.name.partition("_")[0] for path in migrations.versions.glob("[0-9]*.py"))
+    try:
+        with database.engine.connect() as connection:
+            return connection.execute(text(f"SELECT version_num FROM {migrations.version_table}")).scalars().all() == [
+                newest
+            ]
+    except DatabaseError:  # a new database, or one that Alembic's error is to tell of
+        return False
 
 
 @contextlib.contextmanager

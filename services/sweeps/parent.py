@@ -37,7 +37,7 @@ class Parent:
             self.run_id = str(client.create_run(place, tags=tags, run_name=self.name).info.run_id)
             for key, value in params.items():
                 client.log_param(self.run_id, key, value)
-            trials = f"{pages.rstrip('/')}/trials?sweep={self.run_id}"
+            trials = f"{pages.rstrip('/')}/?sweep={self.run_id}"
             client.set_tag(self.run_id, NOTE, f"[Its trials]({trials}) as jobs. {ABOUT}")
 
         self._ask(begin if self.run_id is None else lambda client: client.update_run(self.run_id, "RUNNING"))

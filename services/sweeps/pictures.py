@@ -10,15 +10,15 @@ from matplotlib import colormaps
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from optuna.distributions import CategoricalDistribution, FloatDistribution
+from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
 from dragoman.model.files import atomic_path
-from dragoman.services.jobs.service.importance import ENOUGH
-from dragoman.services.jobs.service.importance import importance as importance_of
 from dragoman.services.sweeps.study import finished
 
 LOSER, BEST = "#b8b8b8", "#c2410c"
 COLOURS = "viridis"
+ENOUGH = 4  # trials with a value that the settings' importance needs
 
 
 def draw(study: optuna.Study, metric: str, folder: Path) -> list[Path]:
@@ -116,10 +116,11 @@ def curves(trials: Sequence[FrozenTrial], metric: str, best: int) -> Figure | No
 
 
 def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
-    """Returns how much of the values' variance each setting explains (Hutter et al. 2014, fANOVA); empty for too few.
+    """Returns how much of the values' variance each setting explains (Hutter et al. 2014, fANOVA), the largest first.
 
-    If pruning left too few complete trials, all are compared at the last validation that each has reached. That number
-    comes beside the weights; it is 0 if the values are those of complete trials.
+    Empty for fewer than ENOUGH trials, or for equal values. Settings that not all trials have are left out. If pruning
+    left too few complete trials, all are compared at the last validation that each has reached. That number comes
+    beside the weights; it is 0 if the values are those of complete trials.
     """
     done, after = [one for one in study.trials if one.state == TrialState.COMPLETE], 0
     values = [float(one.value or 0) for one in done]
@@ -127,8 +128,14 @@ def importance(study: optuna.Study) -> tuple[dict[str, float], int]:
         done = [one for one in study.trials if one.intermediate_values and one.state != TrialState.FAIL]
         after = min((max(one.intermediate_values) for one in done), default=0)
         values = [one.intermediate_values[after] for one in done]
-    found = importance_of([(one.params, one.distributions, value) for one, value in zip(done, values, strict=True)])
-    return found, after if found else 0
+    if len(done) < ENOUGH or len(set(values)) < 2:
+        return {}, 0
+    optuna.logging.set_verbosity(optuna.logging.ERROR)  # it tells of every study
+    compared = optuna.create_study()
+    for trial, value in zip(done, values, strict=True):
+        compared.add_trial(optuna.create_trial(params=trial.params, distributions=trial.distributions, value=value))
+    found = get_param_importances(compared, evaluator=FanovaImportanceEvaluator(seed=1))
+    return {key: float(share) for key, share in found.items()}, after
 
 
 def bars(weights: dict[str, Any], metric: str) -> Figure:

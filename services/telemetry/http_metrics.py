@@ -1,60 +1,69 @@
-"""The HTTP metrics of requests that are answered in front of FastAPI."""
+"""The HTTP metrics by OpenTelemetry's conventions, as plain numbers that a scrape reads.
 
+| | |
+| http_server_request_duration_seconds | by scheme, method, protocol version, route, status and kind of error
+| http_server_active_requests          | by scheme and method
+"""
+
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
+from http import HTTPMethod
 
-from opentelemetry.metrics import CallbackOptions, Observation
-from starlette.types import Scope
+from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
-from dragoman.services.telemetry.telemetry import MEASURED, Telemetry
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)
+BOUNDS = (*map(str, SECONDS), "+Inf")
+METHODS = frozenset(HTTPMethod)
+LEFT = "ConnectionError"  # the kind of error of a request whose client has left
+Key = tuple[str, str, str, str, int]  # scheme, method, version, route (empty: none), status (0: the client has left)
 
-HTTP_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0)  # as FastAPI's
 
+class HttpMetrics(Collector):
+    """Durations and numbers of the requests of one service."""
 
-class HttpMetrics:
-    """FastAPI's HTTP metrics for requests that do not come to it, under the same names.
-
-    The gauge of requests at work has the route too: two meters may not have a sample of the same labels.
-    """
-
-    def __init__(self, telemetry: Telemetry) -> None:
-        meter = telemetry.lean_meters.get_meter("dragoman")
-        self._seconds = meter.create_histogram(
-            "http.server.request.duration",
-            unit="s",
-            description="Duration of HTTP server requests.",
-            explicit_bucket_boundaries_advisory=HTTP_SECONDS,
-        )
-        meter.create_observable_up_down_counter(
-            "http.server.active_requests",
-            callbacks=[self._observe],
-            unit="{request}",
-            description="Number of active HTTP server requests.",
-        )
+    def __init__(self) -> None:
+        self._durations: dict[Key, list[float]] = {}  # requests by bucket, then their seconds together
         self._active: Counter[tuple[str, str]] = Counter()
 
-    def begin(self, scope: Scope, route: str) -> None:
-        """Counts a request, and keeps FastAPI from measuring it too."""
-        scope[MEASURED] = True
-        self._active[scope["scheme"], route] += 1
+    def begin(self, scheme: str, method: str) -> None:
+        """Counts a request."""
+        self._active[scheme, method if method in METHODS else "_OTHER"] += 1
 
-    def end(self, scope: Scope, route: str, status: int, seconds: float) -> None:
+    def end(self, scheme: str, method: str, version: str, route: str, status: int, seconds: float) -> None:
         """Records a request that has ended; status 0: its client has left."""
-        self._active[scope["scheme"], route] -= 1
-        attributes: dict[str, str | int] = {
-            "url.scheme": scope["scheme"],
-            "http.request.method": scope["method"],
-            "network.protocol.version": scope["http_version"],
-            "http.route": route,
-        }
-        if status:
-            attributes["http.response.status_code"] = status
-        if status >= 500:
-            attributes["error.type"] = str(status)
-        elif not status:
-            attributes["error.type"] = "ConnectionError"
-        self._seconds.record(seconds, attributes)
+        if method not in METHODS:
+            method = "_OTHER"
+        self._active[scheme, method] -= 1
+        counts = self._durations.get((scheme, method, version, route, status))
+        if counts is None:
+            counts = self._durations[scheme, method, version, route, status] = [0.0] * (len(SECONDS) + 2)
+        counts[bisect_left(SECONDS, seconds)] += 1
+        counts[-1] += seconds
 
-    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
-        for (scheme, route), number in self._active.items():
-            yield Observation(number, {"url.scheme": scheme, "http.request.method": "POST", "http.route": route})
+    def collect(self) -> Iterable[Metric]:
+        active = GaugeMetricFamily(
+            "http_server_active_requests",
+            "Number of active HTTP server requests.",
+            labels=["http_request_method", "url_scheme"],
+        )
+        for (scheme, method), number in list(self._active.items()):
+            active.add_metric([method, scheme], float(number))
+        yield active
+        names = "http_request_method", "url_scheme", "network_protocol_version", "http_route"
+        durations = HistogramMetricFamily(
+            "http_server_request_duration_seconds",
+            "Duration of HTTP server requests.",
+            labels=[*names, "http_response_status_code", "error_type"],
+        )
+        for (scheme, method, version, route, status), counts in list(self._durations.items()):
+            error = LEFT if not status else str(status) if status >= 500 else ""
+            buckets, before = [], 0.0
+            for bound, count in zip(BOUNDS, counts[:-1], strict=True):
+                before += count
+                buckets.append((bound, before))
+            labels = [method, scheme, version, route, str(status or ""), error]
+            durations.add_metric(labels, buckets, counts[-1])
+        yield durations

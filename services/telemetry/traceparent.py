@@ -2,14 +2,16 @@
 
 import hashlib
 import os
-import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from dragoman.model.errors import UserError
 
+if TYPE_CHECKING:
+    from opentelemetry.trace import SpanContext
+
 VARIABLE = "TRACEPARENT"
-FORM = re.compile(r"00-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})")
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,22 @@ class TraceParent:
 
 
 def parse(text: str | None) -> TraceParent | None:
-    """Parses a traceparent; None for another version than 00, or for all zeros."""
-    found = FORM.fullmatch((text or "").strip())
-    if found is None or not int(found["trace"], 16) or not int(found["span"], 16):
+    """Parses a traceparent by OpenTelemetry's rules; None for what is none."""
+    if not text:
         return None
-    return TraceParent(found["trace"], found["span"], found["flags"])
+    from opentelemetry.trace import get_current_span  # here, for commands without a trace start sooner
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    return of_context(
+        get_current_span(TraceContextTextMapPropagator().extract({"traceparent": text})).get_span_context()
+    )
+
+
+def of_context(place: "SpanContext") -> TraceParent | None:
+    """Returns the position of a span; None if there is none."""
+    if not place.is_valid:
+        return None
+    return TraceParent(f"{place.trace_id:032x}", f"{place.span_id:016x}", f"{int(place.trace_flags):02x}")
 
 
 def read_environment() -> TraceParent | None:

@@ -70,7 +70,7 @@ def test_what_is_evaluated_is_what_the_training_said(run: dragoman.Run) -> None:
 
 
 def test_a_version_is_promoted_and_found_by_each_of_its_names(run: dragoman.Run) -> None:
-    done = dragoman.promote(**WORDS)
+    done = dragoman.promote("promote.force=true", "promote.reason=it is new", **WORDS)
     assert (done.accepted, done.version) == (True, "1")
     text = "The dog sees the man."
     expected = dragoman.load(run.folder).translate(text)

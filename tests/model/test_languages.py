@@ -8,6 +8,7 @@ from dragoman.model.languages import (
     base_language,
     is_single,
     language_by_script,
+    language_name,
     languages_of,
     nearest,
     same_pair,
@@ -115,3 +116,15 @@ def test_the_tokeniser_of_bleu_goes_by_the_language_not_by_its_spelling() -> Non
 )
 def test_letters_tell_which_texts_are_written_without_spaces(text: str, language: str) -> None:
     assert language_by_script([text]) == language
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        *(("en", "English"), ("ja", "Japanese"), ("no", "Norwegian"), ("sw", "Swahili"), ("tok", "Toki Pona")),
+        *(("zh-hant", "Chinese (Traditional)"), ("pt_br", "Portuguese (Brazil)")),
+        *(("xx", "xx"), ("abcdefgh", "abcdefgh"), ("en-a-b", "en-a-b")),
+    ],
+)
+def test_a_language_has_its_english_name_and_an_unknown_one_its_code(code: str, name: str) -> None:
+    assert language_name(code) == name

@@ -1,104 +1,80 @@
-"""What a machine's number format is decided from: measured once, kept, and a layer that has no kernel counts."""
+"""What a machine's number format is decided from: its instructions, and a layer that has no kernel counts."""
 
-import json
 import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import torch
 from torch import nn
 
 from dragoman.model import precision
-from dragoman.model.precision import Rates, cannot_run, decide, kept_rates
+from dragoman.model.precision import cannot_run, decide
 
 CPU = torch.device("cpu")
 PRODUCTS, LSTM = nn.Linear(2, 2), nn.LSTM(2, 2)
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[Rates]:
-    """What `measure` answered, in order; each answer is another one."""
-    answers: list[Rates] = []
-
-    def measure() -> Rates:
-        answers.append(Rates(50.0, 100.0 + len(answers)))
-        return answers[-1]
-
-    monkeypatch.setattr(precision, "measure", measure)
-    return answers
+def has(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives the processor these instruction sets."""
+    for name in precision.LIMITS:
+        monkeypatch.delenv(name, raising=False)
+    return lambda *names: monkeypatch.setattr(precision, "instruction_sets", lambda: list(names))
 
 
-def test_a_machine_is_measured_once(tmp_path: Path, measured: list[Rates]) -> None:
-    assert kept_rates(tmp_path) == kept_rates(tmp_path) == Rates(50.0, 100.0)
-    assert len(measured) == 1
-
-
-def test_whoever_only_asks_leaves_no_file(tmp_path: Path, measured: list[Rates]) -> None:
-    kept_rates(tmp_path, keep=False)
-    assert not list(tmp_path.iterdir())
-
-
-def test_another_limit_on_the_instructions_is_another_machine(
-    tmp_path: Path, measured: list[Rates], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
-    kept_rates(tmp_path)
-    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
-    assert kept_rates(tmp_path) == Rates(50.0, 101.0)
-    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
-    assert kept_rates(tmp_path) == Rates(50.0, 100.0)
-
-
-def test_a_damaged_record_is_measured_again(tmp_path: Path, measured: list[Rates]) -> None:
-    kept_rates(tmp_path)
-    (record,) = tmp_path.rglob("*.json")
-    record.write_text(json.dumps({"gflops": None}), encoding="utf-8")
-    assert kept_rates(tmp_path) == kept_rates(tmp_path) == Rates(50.0, 101.0)
-
-
-@pytest.mark.parametrize(("bf16", "choice"), [(100.0, "bf16"), (51.0, "fp32"), (2.0, "fp32")])
-def test_bf16_is_taken_where_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bf16: float, choice: str) -> None:
-    monkeypatch.setattr(precision, "measure", lambda: Rates(50.0, bf16))
-    decision = decide(PRODUCTS, CPU, tmp_path)
+@pytest.mark.parametrize(
+    ("names", "choice"),
+    [(("avx512f", "avx512_bf16"), "bf16"), (("amx_tile", "amx_bf16"), "bf16"), (("avx2", "avx512f"), "fp32")],
+)
+def test_the_instructions_decide(has: Callable[..., None], names: tuple[str, ...], choice: str) -> None:
+    has(*names)
+    decision = decide(PRODUCTS, CPU)
     assert decision.precision == choice
-    assert decision.because == f"{bf16:.0f} Gflop/s per core in bf16, 50 in fp32"
+    assert decision.because.endswith(names[-1] if choice == "bf16" else "no instructions for bf16")
 
 
-def test_a_layer_without_a_kernel_decides_for_fp32(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "measure", lambda: Rates(50.0, 100.0))
+@pytest.mark.parametrize(("limit", "choice"), [("AVX2", "fp32"), ("AVX512_CORE_BF16", "bf16"), ("ALL", "bf16")])
+def test_a_limit_of_onednn_counts(
+    has: Callable[..., None], monkeypatch: pytest.MonkeyPatch, limit: str, choice: str
+) -> None:
+    has("avx512_bf16")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert decide(PRODUCTS, CPU).precision == choice
+
+
+def test_a_layer_without_a_kernel_decides_for_fp32(has: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    has("avx512_bf16")
 
     def forward(*_: object) -> None:
         raise RuntimeError("could not create a primitive. Run with ONEDNN_VERBOSE=all")
 
     monkeypatch.setattr(nn.LSTM, "forward", forward)
-    assert decide(PRODUCTS, CPU, tmp_path).precision == "bf16"
-    decision = decide(LSTM, CPU, tmp_path)
+    assert decide(PRODUCTS, CPU).precision == "bf16"
+    decision = decide(LSTM, CPU)
     assert decision.precision == "fp32"
     assert decision.because.endswith("has no bf16 kernel for LSTM layers (could not create a primitive)")
 
 
-def test_trying_and_measuring_leave_threads_and_random_numbers_alone() -> None:
+def test_trying_leaves_threads_and_random_numbers_alone() -> None:
     threads, state = torch.get_num_threads(), torch.get_rng_state()
-    rates = precision.measure()
-    assert rates.fp32 > 0 and rates.bf16 > 0
     assert cannot_run(LSTM, "fp32", CPU) is None
     assert torch.get_num_threads() == threads and torch.equal(torch.get_rng_state(), state)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="oneDNN's limits name x86 instruction sets")
-def test_a_processor_without_avx512_trains_in_fp32(tmp_path: Path) -> None:
+def test_a_processor_without_avx512_trains_in_fp32() -> None:
     code = (
-        "import sys, torch; from pathlib import Path; from torch import nn\n"
+        "import torch; from torch import nn\n"
         "from dragoman.model.precision import decide\n"
         "for layer in (nn.Linear(2, 2), nn.LSTM(2, 2)):\n"
-        "    print(decide(layer, torch.device('cpu'), Path(sys.argv[1])))\n"
+        "    print(decide(layer, torch.device('cpu')))\n"
     )
     limits = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
     out = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
+        [sys.executable, "-c", code],
         env={**os.environ, **limits},
         capture_output=True,
         text=True,
@@ -106,5 +82,5 @@ def test_a_processor_without_avx512_trains_in_fp32(tmp_path: Path) -> None:
         timeout=300,
     ).stdout
     products, recurrent = out.splitlines()
-    assert "'fp32'" in products and "Gflop/s per core in bf16" in products
+    assert "'fp32'" in products and "no instructions for bf16" in products
     assert "'fp32'" in recurrent and "no bf16 kernel for LSTM layers" in recurrent

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from types import ModuleType
 
 import pytest
 
+from dragoman.conf import compose
+from dragoman.conf.mistakes import is_setting
 from dragoman.model.runs.paths import RECORD
 from dragoman.services import cli
+from dragoman.services.examples import EXAMPLES
 from dragoman.services.help import general_help, verb_help
 from dragoman.services.verbs import take_json
 
@@ -77,11 +81,25 @@ def test_every_verb_is_in_the_help_and_its_module_exists() -> None:
 
 
 def test_a_verbs_help_shows_its_keys_and_choices() -> None:
-    page = verb_help("train", cli.VERBS["train"])
+    page = verb_help("train", cli.VERBS["train"], whole=True)
     assert "transformer_tiny" in page
     assert "max_steps:" in page
-    assert "usage: dragoman inspect PATH" in verb_help("inspect", cli.VERBS["inspect"])
-    assert "method: 3cosadd" in verb_help("analogy", cli.VERBS["analogy"])
+    assert "method: 3cosadd" in verb_help("analogy", cli.VERBS["analogy"], whole=True)
+
+
+@pytest.mark.parametrize("name", cli.VERBS)
+def test_a_verbs_help_is_one_screen_with_an_example_that_can_be_typed(name: str) -> None:
+    page = verb_help(name, cli.VERBS[name]).splitlines()
+    assert len(page) <= 40
+    assert page[2].strip() == f"dragoman {name} {EXAMPLES[name]}".strip()
+    assert page[4].startswith(f"usage: dragoman {name} {cli.VERBS[name].usage}")
+    words = [word for word in shlex.split(EXAMPLES[name]) if is_setting(word) and "." in word.partition("=")[0]]
+    assert compose.values([word for word in words if "interval(" not in word])
+
+
+def test_help_all_shows_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["runs", "--help"]) == cli.main(["runs", "--help-all"]) == 0
+    assert capsys.readouterr().out.count("shards: false") == 1
 
 
 def test_json_is_for_the_verbs_that_list_or_show(

@@ -1,4 +1,4 @@
-"""Shell completion: verbs are ours, keys and choices are Hydra's."""
+"""Shell completion of verbs, keys, choices and values."""
 
 import dataclasses
 import os
@@ -56,9 +56,15 @@ def test_all_verbs_are_offered_at_first(monkeypatch: pytest.MonkeyPatch, capsys:
         ("dragoman score score.to", "score.tokens="),
         ("dragoman rerank rerank.nbest=x rerank.tu", "rerank.tune="),
         ("dragoman export text export.out", "export.output="),
+        ("dragoman train cor", "corpus. corpus="),
+        ("dragoman train nonsense=1 corpus.tra", "corpus.train."),
+        ("dragoman train model=rnnenc model.ce", "model.cell="),
+        ("dragoman train train.max_steps=", "train.max_steps=8000"),
+        ("dragoman train experiment=de", "experiment=demo"),
+        ("dragoman train ~tra", "~tracking ~train ~translate"),
     ],
 )
-def test_keys_and_choices_are_hydras(
+def test_keys_and_choices_are_completed(
     line: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert expected in query(line, monkeypatch, capsys)

@@ -4,6 +4,7 @@ Debian's Prometheus that reads both as the composition has it read them."""
 import contextlib
 import json
 import math
+import re
 import shutil
 import subprocess
 import threading
@@ -134,6 +135,20 @@ def queries() -> list[tuple[str, str]]:
         for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
             found += [(f"{path.stem}: {panel['title']}", target["expr"]) for target in panel["targets"]]
     return found
+
+
+def test_every_panel_of_the_endpoint_names_metrics_that_it_has(endpoint: int) -> None:
+    with httpx.Client(base_url=f"http://127.0.0.1:{endpoint}", timeout=PATIENCE) as asker:
+        asker.post("/translate", json={"q": "the dog", "source": "en", "target": "de"}).raise_for_status()
+        text = asker.get("/metrics").text
+    names = {re.split(r"[{ ]", line, maxsplit=1)[0] for line in text.splitlines() if not line.startswith("#")}
+    asked = {
+        name
+        for place, query in queries()
+        if place.startswith("endpoint")
+        for name in re.findall(r"\b(?:dragoman|http|process)_\w+", re.sub(r'"[^"]*"|by \([^)]*\)', "", query))
+    } - {"http_route"}
+    assert len(asked) > 10 and asked <= names, asked - names
 
 
 def draws(prometheus: httpx.Client, query: str, since: float) -> bool:

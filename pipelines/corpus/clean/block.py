@@ -67,7 +67,7 @@ def clean_block(task: CleaningTask) -> int:
             for rule, rows in cleaned.examples.items()
         },
     }
-    from dragoman.pipelines.corpus.clean.compiled_keys import folded_keys, pair_keys
+    from dragoman.model.text.text_keys import folded_keys, pair_keys
 
     folded = source.casefold()
     source_key = text_keys(folded.split("\n")[: len(line)])  # no lines have no keys
@@ -133,6 +133,18 @@ def load_leak_keys(folder: Path, number: int) -> Keys:
     with np.load(block_path(folder, number), allow_pickle=False) as arrays:
         found: Keys = arrays["leak_keys"]
         return found
+
+
+def load_near_keys(folder: Path, number: int, sides: int) -> Keys:
+    """Returns (sides, n) hashes that near-copies share: the stored ones, else of the text."""
+    with np.load(block_path(folder, number), allow_pickle=False) as arrays:
+        if "leak_keys" in arrays:
+            stored: Keys = arrays["leak_keys"][2:]
+            return stored[:sides]
+        texts = [_lines(arrays[side], len(arrays["line"])) for side in SIDES[:sides]]
+    from dragoman.model.text.text_keys import sentence_keys
+
+    return np.stack([sentence_keys(lines) for lines in texts])
 
 
 def _lines(side: npt.NDArray[np.uint8], count: int) -> list[str]:

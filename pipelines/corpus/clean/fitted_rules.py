@@ -185,7 +185,7 @@ def is_foreign(text: str, language: str) -> bool:
     if not any(map(str.isalpha, text)):
         return False
     found: dict[str, float] = {}
-    for label, probability in _identifier().rank(text[:1000]):
+    for label, probability in identifier().rank(text[:1000]):
         code = base_language(label)
         found[code] = found.get(code, 0.0) + float(probability)
     own = found.get(base_language(language))
@@ -195,7 +195,7 @@ def is_foreign(text: str, language: str) -> bool:
 _LOADED: list[Any] = []
 
 
-def _identifier() -> Any:
+def identifier() -> Any:
     """Returns py3langid's model, loaded once: a second, and 74 MB."""
     if not _LOADED:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier

@@ -20,6 +20,7 @@ from dragoman.model.shards.layout import sidecar_name
 from dragoman.model.shards.manifest import ShardEntry
 from dragoman.model.shards.writer import recorded_shard, write_shard, write_sidecar
 from dragoman.model.storage import mirror, remote
+from dragoman.model.storage.places import local_folder
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.cluster.map import all_of, here
 from dragoman.pipelines.corpus.clean.block import CleaningTask, block_path
@@ -137,7 +138,7 @@ def _attach_texts(task: ShardTask) -> _Texts:
 
 def _pack(cache: Callable[[], str], address: str, texts: _Texts) -> ShardEntry:
     """Runs on a node; writes the shard to the bucket and to the node's cache."""
-    task, place = texts.task, mirror.local_folder(address, cache())
+    task, place = texts.task, local_folder(address, cache())
     elsewhere = mirror.remote_of(place)
     if elsewhere is None:
         raise ValueError(f"{address}: stands for no folder")

@@ -1,4 +1,4 @@
-"""The texts beside the shards: the held-out sentences unchanged, and the training text on request."""
+"""The texts beside the shards: the held-out sentences, the hashes of the training text, and that text on request."""
 
 import contextlib
 from collections.abc import Sequence
@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from dragoman.model.files import atomic_open, file_sha256
-from dragoman.pipelines.corpus.clean.block import load_block
+from dragoman.model.runs.paths import TRAINING
+from dragoman.model.shards.manifest import LABELS
+from dragoman.model.text.hashed_texts import HashedTexts
+from dragoman.pipelines.corpus.clean.block import load_block, load_near_keys
 from dragoman.pipelines.corpus.pack.packing import kept_texts
 from dragoman.pipelines.corpus.plan.codes import code, load_codes
 from dragoman.pipelines.corpus.plan.plan import Plan
@@ -44,6 +47,20 @@ def write_texts(
         }
         for split in splits
     }
+
+
+def write_training_texts(
+    directory: Path, clean: Path, plan: Plan, sides: Sequence[str], ancestors: Sequence[HashedTexts] = ()
+) -> dict[str, str]:
+    """Writes the hashes of the training texts with those of `ancestors`: {file, sha256}."""
+    count = len(sides) - (LABELS in sides)  # labels are no sentences
+    kept = (
+        load_near_keys(clean, block, count)[:, load_codes(plan.folder, block) == code("train")].ravel()
+        for block, records in enumerate(plan.kept["train"])
+        if records
+    )
+    HashedTexts.of(kept).joined(*ancestors).write(directory / TRAINING)
+    return {"file": TRAINING, "sha256": file_sha256(directory / TRAINING)}
 
 
 def keep_training_text(directory: Path, clean: Path, plan: Plan, languages: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -2,8 +2,8 @@
 
 A training pair is dropped if one of its sides is a held-out one, apart from case (`leaked` by source,
 `leaked_target`), if it is a held-out pair reversed (`leaked_reversed`), or if a side is a near-copy (`leaked_near`, see
-`compiled_keys`). The held-out pair always stays: near-copies chain from sentence to sentence over both sides, so
-keeping such groups together would take in half of a corpus such as Tatoeba.
+`dragoman.model.text.text_keys`). The held-out pair always stays: near-copies chain from sentence to sentence over both
+sides, so keeping such groups together would take in half of a corpus such as Tatoeba.
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,8 +19,7 @@ logger = logging.getLogger(__name__)
 def settle_auto_cut(config: CorpusConfig, sources: Sequence[Source]) -> CorpusConfig:
     """Keeps `auto` where it means a cut; makes it 0 if there are held-out files, a set fraction, or text."""
     cut = config.cut
-    built_in = not sources  # generated later, with splits of its own
-    only_training = config.format != "text" and not built_in and all(source.split == "train" for source in sources)
+    only_training = config.format != "text" and all(source.split == "train" for source in sources)
     if only_training and cut.valid == cut.test == "auto":
         return config
     return replace(config, cut=replace(cut, valid=cut.share("valid"), test=cut.share("test")))

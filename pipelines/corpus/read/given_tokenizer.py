@@ -11,6 +11,7 @@ from dragoman.model.bundles.directory import read_facts
 from dragoman.model.errors import UserError
 from dragoman.model.languages import languages_of, same_pair
 from dragoman.model.shards.manifest import has_manifest, read_manifest
+from dragoman.model.text.hashed_texts import HashedTexts, read_of
 from dragoman.model.text.tokenizer import TokenizerConfig, TokenizerPair
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines.corpus.read.scratch import write_json
@@ -24,6 +25,7 @@ class GivenTokenizer:
 
     pair: TokenizerPair
     settings: TokenizerConfig
+    texts: HashedTexts  # that it, or the model that it is of, learned from
 
     def place(self, directory: Path, scratch: Path) -> None:
         """Stores it where a resumed sharding finds its tokenizer."""
@@ -65,7 +67,7 @@ def find_tokenizer(
     content = "+".join(entry["sha256"] for entry in pair.describe()["files"])
     found = replace(settings, vocabulary=pair.source.vocabulary, joint=pair.joint, train_lines=0, same_as=content)
     found = replace(found, sentinels=len(pair.source.sentinels))
-    return GivenTokenizer(pair, found)
+    return GivenTokenizer(pair, found, read_of(folder, f"the tokenizer of {wanted}"))
 
 
 Found = tuple[Path, dict[str, object], tuple[str, ...]]  # folder, record of the tokenizer, languages

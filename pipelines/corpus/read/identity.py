@@ -1,9 +1,7 @@
 """The inputs of a sharding as plain values: equal values give equal bytes, wherever the files lie."""
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from dragoman.model.files import file_sha256
@@ -39,12 +37,11 @@ _LATER: dict[str, Any] = {
     "labels": "classes",
     "rows": "auto",
     "parts": [],
+    "header": False,
     "phrases": dataclasses.asdict(PhrasesConfig()),
 }
 # Paths and names of files do not matter: their content identifies them.
-_ELSEWHERE = {"root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
-_PHRASEBOOK = Path(__file__).parents[1] / "phrasebook"
-_LABELS = Path(__file__).with_name("phrasebook_labels.py")
+_ELSEWHERE = {"check", "root", "needs_root", "train", "valid", "test", "gate", "fetch", "languages"}
 
 
 def identity(
@@ -61,20 +58,15 @@ def identity(
     if corpus.parts:
         values["parts"] = identity_of(corpus.parts, pair)
     values["clean"] = _given(values["clean"])
-    if corpus.format == "phrasebook":
-        files: list[Any] = [{"generator": generator_hash()}]
-    elif not sources:
-        files = [{"generator": generator_hash(), "labels": file_sha256(_LABELS)}]
-    else:
-        files = [
-            {
-                "split": source.split,
-                **({"part": source.part} if source.part else {}),
-                "places": list(source.places),
-                "sha256": [file_sha256(file) for file in source.files],
-            }
-            for source in sources
-        ]
+    files = [
+        {
+            "split": source.split,
+            **({"part": source.part} if source.part else {}),
+            "places": list(source.places),
+            "sha256": [file_sha256(file) for file in source.files],
+        }
+        for source in sources
+    ]
     return {
         "corpus": values,
         "files": files,
@@ -104,14 +96,6 @@ def look_up(there: Mapping[str, Any], key: str) -> Any:
     for name in key.split("."):
         value = value.get(name, _LATER.get(name, UNSAID)) if isinstance(value, Mapping) else UNSAID
     return value
-
-
-def generator_hash() -> str:
-    """Returns the sha256 (hex) of the phrasebook's own source, because another grammar is another corpus."""
-    digest = hashlib.sha256()
-    for path in sorted(_PHRASEBOOK.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def difference(there: Mapping[str, Any], here: Mapping[str, Any]) -> str:

@@ -5,12 +5,12 @@
     CoNLL-U      the columns FORM and UPOS; others by the places of `text` and `label` in corpus.columns
     CoNLL-2003   a word a line, columns separated by blanks, the tag in the last one; likewise
 
-Parquet and other tables are read as TSV. A corpus without files is the phrasebook with labels of its grammar.
+Parquet and other tables are read as TSV. A corpus without files is the built-in
+phrasebook with its labels.
 """
 
 import logging
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,9 @@ from dragoman.model.files import atomic_open
 from dragoman.model.inputs.json_rows import parse_row
 from dragoman.model.inputs.lines import View, open_lines
 from dragoman.model.plural import plural
-from dragoman.model.text.labels import Task, canonical
+from dragoman.model.text.labels import canonical
 from dragoman.model.text.normalise import normalise
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs, generate
-from dragoman.pipelines.corpus.phrasebook.sentences import Pair
-from dragoman.pipelines.corpus.phrasebook.words import tokens
-from dragoman.pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
-from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, names_of
+from dragoman.pipelines.corpus.read.sources import SPLITS, Source, Split, local_file, name_columns, names_of
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 logger = logging.getLogger(__name__)
@@ -34,11 +30,6 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 ROWS = {"jsonl": "jsonl", "ndjson": "jsonl", "conllu": "conllu", "conll": "conll", "bio": "conll", "iob": "conll"}
 CONLL_PLACES = {"conllu": (1, 3), "conll": (0, -1)}  # of the word and of its tag
 Row = tuple[int, Any, Any]  # line (from 1), text or words, label or tags
-
-
-def is_built_in(config: CorpusConfig) -> bool:
-    """Returns True if the labelled corpus is the generated one."""
-    return config.format == "labelled" and not any(names_of(getattr(config, split).file) for split in SPLITS)
 
 
 def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Source]:
@@ -61,29 +52,6 @@ def labelled_sources(config: CorpusConfig, pair: str, folder: Path) -> list[Sour
     if not any(source.split == "train" for source in found):
         raise UserError("corpus.train.file: no training file given for format labelled; give corpus.train.file=FILE")
     return found
-
-
-def phrasebook_sources(config: CorpusConfig, seed: int, folder: Path) -> list[Source]:
-    """Generates the phrasebook with the labels of `corpus.labels`, unless that was done before."""
-    found = []
-    texts = {split: [line.english for line in lines] for split, lines in generate(config.pairs, seed).items()}
-    wanted = {text for lines in texts.values() for text in lines}
-    pairs = (pair for pair in distinct_pairs(seed) if pair.english in wanted)
-    by_text = {pair.english: pair for pair in islice(pairs, len(wanted))}
-    folder.mkdir(exist_ok=True)
-    for split in SPLITS[:3]:
-        rows = [_labelled(by_text[text], config.labels) for text in texts[split]]
-        files = tuple(folder / f"{split}.{side}" for side in ("text", "labels"))
-        _write_lines(files, rows)
-        found.append(Source(f"{split}-0", split, "moses", files, ("corpus.pairs", "corpus.pairs")))
-    return found
-
-
-def _labelled(pair: Pair, task: Task) -> tuple[str, str]:
-    """Returns a sentence and its type, its words and their parts of speech, or the words of its translation."""
-    if task == "tags":
-        return " ".join(tokens(pair.english)), " ".join(parts_of_speech(pair))
-    return pair.english, sentence_type(pair) if task == "classes" else canonical(str(len(pair.target)))
 
 
 def _write(config: CorpusConfig, path: Path, name: str, split: Split, key: str, folder: Path) -> Source:
@@ -157,7 +125,7 @@ def _rows(config: CorpusConfig, path: Path) -> Iterator[Row]:
         yield from _conll(config, path, form)
         return
     for number, line in _lines(path, View(rows="tsv")):
-        if not line.strip():
+        if not line.strip() or (number == 1 and config.header and form == "tsv"):
             continue
         yield _json_row(config, path, number, line) if form == "jsonl" else _tsv_row(config, path, number, line)
 
@@ -173,8 +141,11 @@ def _lines(path: Path, view: View) -> Iterator[tuple[int, str]]:
 
 def _tsv_row(config: CorpusConfig, path: Path, number: int, line: str) -> Row:
     cells, places = line.split("\t"), _places(config)
-    if number == 1 and [cells[place].strip().lower() for place in places if place < len(cells)] == ["text", "label"]:
-        raise UserError(f"{path}: line 1: holds the names of the columns, not a text; delete the line")
+    if number == 1 and name_columns([cells[place] for place in places if place < len(cells)], ()):
+        raise UserError(
+            f"{path}: line 1: holds the names of the columns ({', '.join(cells)}), not a text; corpus.header=true "
+            f"leaves it out"
+        )
     if len(cells) <= max(places):
         raise UserError(
             f"{path}: line {number}: {plural(len(cells), 'column')}, and corpus.columns=[{', '.join(config.columns)}] "

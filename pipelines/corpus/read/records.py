@@ -9,6 +9,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.json_rows import parse_row, text_at
+from dragoman.pipelines.corpus.read.sources import Source
 from dragoman.pipelines.corpus.read.staging import Block
 from dragoman.pipelines.corpus.settings import CorpusConfig, OnError
 
@@ -46,8 +47,9 @@ def read_records(block: Block, on_error: OnError, encodings: Sequence[str] = ("u
     if block.source.format == "moses":
         records = Records(sides[0], sides[1], bad, counts)
     else:
-        parse = _tsv_row(block.source.places) if block.source.format == "tsv" else _json_row(block.source.places)
-        records = _parse_lines(sides[0], parse, block, on_error, bad)
+        if block.source.header and block.first_line == 0:
+            bad[0] = "header"
+        records = _parse_lines(sides[0], row_parser(block.source), block, on_error, bad)
         records.counts = counts
         if block.source.format == "tsv" and block.first_line == 0:
             _refuse_number_columns(records, block)
@@ -179,8 +181,8 @@ def _decode_line(line: bytes, encodings: Sequence[str], counts: Counter[str]) ->
     return None
 
 
-class _MalformedError(Exception):
-    pass
+class MalformedRowError(Exception):
+    """A row has not the columns or fields that are read."""
 
 
 def _parse_lines(
@@ -192,7 +194,7 @@ def _parse_lines(
         if number not in bad and line.strip():  # an empty row is a blank pair and is counted as such
             try:
                 left, right = parse(line)
-            except _MalformedError as problem:
+            except MalformedRowError as problem:
                 if on_error == "raise":
                     raise UserError(
                         f"{block.source.files[0]}: line {block.first_line + number + 1}: {problem}; "
@@ -202,6 +204,11 @@ def _parse_lines(
         source.append(left)
         target.append(right)
     return Records(source, target, bad)
+
+
+def row_parser(source: Source) -> Callable[[str], tuple[str, str]]:
+    """Returns the function that takes a row's two sides; it raises MalformedRowError."""
+    return _tsv_row(source.places) if source.format == "tsv" else _json_row(source.places)
 
 
 def _refuse_number_columns(records: Records, block: Block) -> None:
@@ -232,7 +239,7 @@ def _tsv_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
         columns = line.split("\t")
         if len(columns) < needed:
             comma = "; columns are separated by tabs, not commas" if len(columns) == 1 and "," in line else ""
-            raise _MalformedError(f"has {len(columns)} column(s), corpus.columns needs {needed}{comma}")
+            raise MalformedRowError(f"has {len(columns)} column(s), corpus.columns needs {needed}{comma}")
         return columns[left], columns[right]
 
     return parse
@@ -243,11 +250,11 @@ def _json_row(places: tuple[str, ...]) -> Callable[[str], tuple[str, str]]:
 
     def parse(line: str) -> tuple[str, str]:
         if _ARRAY.match(line):
-            raise _MalformedError("begins a JSON array; an object a line is read (jq -c '.[]' FILE writes that)")
+            raise MalformedRowError("begins a JSON array; an object a line is read (jq -c '.[]' FILE writes that)")
         try:
             row = parse_row(line)
         except ValueError as problem:
-            raise _MalformedError(f"is no JSON ({problem})") from problem
+            raise MalformedRowError(f"is no JSON ({problem})") from problem
         left, right = (_field(row, path) for path in paths)
         return left.replace("\n", " "), right.replace("\n", " ")
 
@@ -258,9 +265,9 @@ def _field(row: Any, path: list[str]) -> str:
     try:
         text = text_at(row, path)
     except TypeError as problem:
-        raise _MalformedError(f"field {'.'.join(path)!r} is no text but {problem}") from None
+        raise MalformedRowError(f"field {'.'.join(path)!r} is no text but {problem}") from None
     if text is None:
         there = f" but {', '.join(map(repr, row))}" if isinstance(row, dict) else ""
         named = "corpus.fields='{source: NAME, target: NAME}' names them"
-        raise _MalformedError(f"has no field {'.'.join(path)!r}{there} ({named})")
+        raise MalformedRowError(f"has no field {'.'.join(path)!r}{there} ({named})")
     return text

@@ -1,6 +1,7 @@
 """The files of a corpus: the configured names, resolved for one language pair and checked to exist."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -8,11 +9,18 @@ from typing import Literal
 from dragoman.model.errors import UserError
 from dragoman.model.inputs.kinds import kind_of
 from dragoman.model.inputs.lines import SIDES, View, is_container, open_lines
-from dragoman.model.languages import is_single, same_language, split_pair
+from dragoman.model.languages import is_single, language_name, same_language, split_pair
 from dragoman.pipelines.corpus.settings import CorpusConfig, SplitFiles
 
 Split = Literal["train", "valid", "test", "gate"]
 _PATTERN = re.compile(r"[*?\[]")
+# Usual names of columns in a file's first row.
+COLUMNS = frozenset(
+    (  # noqa: SIM905  # a list of words reads better so
+        "source target src tgt text texts sentence sentences review reviews comment label labels class sentiment "
+        "category tag tags score rating translation translations original reference input output id"
+    ).split()
+)
 SPLITS: tuple[Split, ...] = ("train", "valid", "test", "gate")
 
 
@@ -28,6 +36,7 @@ class Source:
     places: tuple[str, ...] = ()  # tsv: column numbers of source and target; jsonl: their dotted field paths
     views: tuple[View, ...] = ()  # the lines to read from each file; empty: all
     part: str = ""  # the corpus of a mix that it belongs to
+    header: bool = False  # tsv: the first line names the columns
 
 
 def sources_of(config: CorpusConfig, pair: str) -> list[Source]:
@@ -90,23 +99,35 @@ def _rows(config: CorpusConfig, pair: str, name: str, split: Split, path: Path) 
         return Source(name, split, "jsonl", (path,), keys, SIDES, (view,))
     places = _columns(config, pair) if config.format == "tsv" else _fields(config, pair)
     if config.format == "tsv":
-        _refuse_names_of_columns(path, _view(config), pair, places)
-    return Source(name, split, config.format, (path,), keys, places, (_view(config),))
+        _refuse_names_of_columns(path, _view(config), pair, places, config.header)
+    return Source(name, split, config.format, (path,), keys, places, (_view(config),), header=config.header)
 
 
-def _refuse_names_of_columns(path: Path, view: View, pair: str, places: tuple[str, ...]) -> None:
-    """Refuses a TSV whose first line is the names of its columns: the languages, or `source` and `target`.
+def _refuse_names_of_columns(path: Path, view: View, pair: str, places: tuple[str, ...], header: bool) -> None:
+    """Refuses a TSV whose first line is the names of its columns, unless `header` says so.
 
     Raises:
         UserError: it is; says what to do.
     """
+    if header:
+        return
     with open_lines(path, view) as file:
-        cells = file.readline().decode("utf-8-sig", "replace").lower().split("\t")
+        cells = file.readline().decode("utf-8-sig", "replace").split("\t")
     names = [cells[int(place)].strip() for place in places if int(place) < len(cells)]
-    if names == list(SIDES) or (len(names) == len(SIDES) and all(map(same_language, names, split_pair(pair)))):
+    if len(names) == len(SIDES) and name_columns(names, split_pair(pair)):
         raise UserError(
-            f"{path}: line 1: holds the names of the columns ({', '.join(names)}), no pair; delete the line"
+            f"{path}: line 1: holds the names of the columns ({', '.join(names)}), no pair; corpus.header=true leaves "
+            f"it out"
         )
+
+
+def name_columns(cells: Sequence[str], languages: Sequence[str]) -> bool:
+    """Returns True if the cells of a row are names of columns: of languages, or usual ones."""
+    codes = {language_name(code).lower() for code in languages}
+    lower = [cell.strip().lower() for cell in cells]
+    if all(cell in COLUMNS or cell in codes for cell in lower):
+        return True
+    return len(lower) == len(languages) and all(map(same_language, lower, languages))
 
 
 def _view(config: CorpusConfig, languages: tuple[str, ...] = (), fields: tuple[str, ...] = ()) -> View:

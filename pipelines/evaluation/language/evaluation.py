@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,18 @@ class TextEvaluation:
     bundle: str  # the bundle's digest
     manifest_hash: str  # of the shards that the held-out set came from
     run_records: dict[str, str] = field(default_factory=dict)  # heads of the run's records that the bundle names
+    # (records,) nats of its items where each token is as likely as it is frequent in these texts
+    frequencies: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     @property
     def total(self) -> NDArray[np.float64]:
         """Returns (records,) nats of the whole text; masked: of the predicted tokens."""
         return self.nll + self.spelling
+
+    @property
+    def unigram(self) -> "TextEvaluation":
+        """Returns the evaluation of a model that knows nothing but the frequencies of the tokens."""
+        return replace(self, nll=self.frequencies)
 
     def scores(self) -> dict[str, float]:
         """Returns the figures by name."""
@@ -149,7 +156,14 @@ def evaluate_text_bundle(
         bundle=bundle.digest,
         manifest_hash=manifest_hash(shards),
         run_records=bundle.facts.get("records") or {},
+        frequencies=unigram_nll(lines) * items / np.maximum(lines.lengths, 1),
     )
+
+
+def unigram_nll(lines: Lines) -> NDArray[np.float64]:
+    """Returns (records,) nats of the records, each token as likely as it is frequent in them."""
+    _, places, counts = np.unique(lines.row, return_inverse=True, return_counts=True)
+    return lines.by_record(-np.log(counts[places] / len(lines.row)))
 
 
 def _language_nll(bundle: TextBundle, lines: Lines, stride: int) -> tuple[NDArray[np.float64], str]:

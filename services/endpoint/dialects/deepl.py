@@ -4,47 +4,32 @@ import dataclasses
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, PairRequest, TranslationRequest, is_on, tags
 from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    read_request,
     usage,
     use_glossaries,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
+from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.requests import validate
 from dragoman.services.endpoint.route_translator import MarkupError
 from dragoman.services.endpoint.translation import Answer
+from dragoman.services.http.answers import as_json
 from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.options import SplitSentences, TextOptions
 
 UNLIMITED = 1_000_000_000_000  # DeepL's number for accounts without a limit
-TRANSLATIONS = openapi.record(
-    {
-        "translations": openapi.array_of(
-            openapi.record(
-                {
-                    "detected_source_language": openapi.TEXT,
-                    "text": openapi.TEXT,
-                    "billed_characters": openapi.COUNT,
-                    "model_type_used": openapi.TEXT,
-                },
-                optional=("billed_characters", "model_type_used"),
-            )
-        )
-    }
-)
-USAGE = openapi.record({"character_count": openapi.COUNT, "character_limit": openapi.COUNT})
 SPLITS: dict[str, SplitSentences] = {
     **dict.fromkeys(("1", "True"), "newlines"),
     **dict.fromkeys(("0", "False"), "off"),
@@ -62,28 +47,27 @@ answers = partial(openapi.answers, form=form)
 def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with DeepL's parameters, answers and messages."""
 
-    async def translate(request: Request) -> Response:
-        asked = validate(TranslationRequest, await read_request(request, endpoint), WORDING)
+    async def translate(call: Call) -> Response:
+        asked = validate(TranslationRequest, call.parameters, WORDING)
         check_size(asked.texts, endpoint, 413)
         languages = asked.source_lang, asked.target_lang
         check_pair(endpoint, *languages, ("source_lang", "target_lang"), WORDING.wrong)
-        options = options_of(asked, await glossary_of(endpoint, asked))
+        options = options_of(asked, await glossary_of(endpoint, call.key, asked))
         try:
-            found, headers = await ask(endpoint, asked.texts, *languages, options)
+            found, headers = await ask(endpoint, call.key, asked.texts, *languages, options)
         except MarkupError:
             if options.format != "xml" or asked.tag_handling_version == "v2":
                 raise
             html = dataclasses.replace(options, format="html")  # version 1 takes what is nearly XML
-            found, headers = await ask(endpoint, asked.texts, *languages, html)
+            found, headers = await ask(endpoint, call.key, asked.texts, *languages, html)
         records = [translation_record(asked, *pair) for pair in zip(asked.texts, found, strict=True)]
         return as_json({"translations": records}, headers=headers | asked.ignored())
 
-    async def show_usage(request: Request) -> Response:
-        await read_request(request, endpoint)
-        used, limit = usage(endpoint)
+    async def show_usage(call: Call) -> Response:
+        used, limit = usage(endpoint, call.key)
         return as_json({"character_count": used, "character_limit": UNLIMITED if limit is None else limit})
 
-    told = answers(TRANSLATIONS, *(code for code in openapi.ERRORS), origin=True)
+    told = answers(schemas.DeepLTranslations, *(code for code in openapi.ERRORS), origin=True)
     app.post(
         "/v2/translate",
         summary="DeepL: translate texts",
@@ -92,13 +76,15 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
     )(translate)
     app.get("/v2/translate", include_in_schema=False)(translate)
     for method, shown in ((app.get, True), (app.post, False)):
-        method("/v2/usage", summary="DeepL: characters used", responses=answers(USAGE), include_in_schema=shown)(
-            show_usage
-        )
+        method(
+            "/v2/usage",
+            summary="DeepL: characters used",
+            responses=answers(schemas.DeepLUsage),
+            include_in_schema=shown,
+        )(show_usage)
 
-    async def refuse(request: Request) -> Response:
-        await read_request(request, endpoint)
-        what = next(what for path, what in ELSEWHERE.items() if request.url.path.startswith(path))
+    async def refuse(call: Call) -> Response:
+        what = next(what for path, what in ELSEWHERE.items() if call.url.path.startswith(path))
         raise HTTPException(404, f"This server has no {what}.")
 
     for path in ELSEWHERE:
@@ -106,7 +92,7 @@ def add_deepl_routes(app: FastAPI, endpoint: Endpoint) -> None:
         app.api_route(f"{path}{{rest:path}}", methods=methods, include_in_schema=False)(refuse)
 
 
-async def glossary_of(endpoint: Endpoint, asked: PairRequest) -> Glossary | None:
+async def glossary_of(endpoint: Endpoint, key: Key, asked: PairRequest) -> Glossary | None:
     """Returns the terms of the glossaries that a request names; None if it names none.
 
     Raises:
@@ -115,7 +101,7 @@ async def glossary_of(endpoint: Endpoint, asked: PairRequest) -> Glossary | None
     terms: dict[str, str] = {}
     for one in asked.glossaries:
         try:
-            found = await use_glossaries(endpoint, "terms", one, asked.source_lang, asked.target_lang)
+            found = await use_glossaries(endpoint, key, "terms", one, asked.source_lang, asked.target_lang)
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
         terms = found | terms

@@ -5,35 +5,24 @@ from functools import partial
 from pathlib import PurePath
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.call import Call, FileCall
 from dragoman.services.endpoint.dialects.deepl import glossary_of
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING, DocumentKeyRequest, DocumentRequest
-from dragoman.services.endpoint.dialects.questions import admit, check_pair, read_request
-from dragoman.services.endpoint.document_routes import document_response, in_form, read_form
+from dragoman.services.endpoint.dialects.questions import check_pair
+from dragoman.services.endpoint.document_routes import document_response, in_form
 from dragoman.services.endpoint.documents.documents import Documents, State
 from dragoman.services.endpoint.requests import validate
 from dragoman.services.endpoint.translation import Question
+from dragoman.services.http.answers import as_json
 from dragoman.services.texts.documents.kinds import same_kind
 from dragoman.services.texts.options import TextOptions
 
 PATH = "/v2/document"
-TAKEN = openapi.record({"document_id": openapi.TEXT, "document_key": openapi.TEXT})
-STATUS = openapi.record(
-    {
-        "document_id": openapi.TEXT,
-        "status": {"type": "string", "enum": ["queued", "translating", "done", "error"]},
-        "seconds_remaining": openapi.COUNT,
-        "billed_characters": openapi.COUNT,
-        "error_message": openapi.TEXT,
-        "message": openapi.TEXT,
-    },
-    optional=("seconds_remaining", "billed_characters", "error_message", "message"),
-)
 answers = partial(openapi.answers, form=form)
 
 
@@ -41,45 +30,43 @@ def add_deepl_document_routes(app: FastAPI, documents: Documents) -> None:
     """Adds the routes, with DeepL's parameters, answers and messages."""
     endpoint = documents.endpoint
 
-    async def upload(request: Request) -> Response:
-        values, name, content = await read_form(request)
-        admit(request, endpoint, values)
-        asked = validate(DocumentRequest, values, WORDING)
+    async def upload(call: FileCall) -> Response:
+        asked = validate(DocumentRequest, call.parameters, WORDING)
         check_pair(endpoint, asked.source_lang, asked.target_lang, ("source_lang", "target_lang"), WORDING.wrong)
-        name = name or asked.filename
+        name = call.name or asked.filename
         if not name:
             raise HTTPException(400, "Invalid file data.")
         ending = PurePath(name).suffix
         if asked.output_format and not same_kind(ending, f".{asked.output_format}"):
             message = f"Value for 'output_format' not supported: a {ending} file is translated as a {ending} file."
             raise HTTPException(400, message)
-        options = TextOptions(glossary=await glossary_of(endpoint, asked))
-        question = Question((), asked.source_lang, asked.target_lang, options=options)
-        handle = await asyncio.to_thread(documents.submit, name, content, question)
+        options = TextOptions(glossary=await glossary_of(endpoint, call.key, asked))
+        question = Question((), asked.source_lang, asked.target_lang, options=options, key=call.key)
+        handle = await asyncio.to_thread(documents.submit, name, call.content, question)
         return as_json({"document_id": handle.id, "document_key": handle.key}, headers=asked.ignored())
 
-    async def show_status(request: Request) -> Response:
-        return as_json(status_record(*await call(request, documents.state)))
+    async def show_status(call: Call) -> Response:
+        return as_json(status_record(*await ask(call, documents.state)))
 
-    async def download(request: Request) -> Response:
-        _, found = await call(request, documents.result)
+    async def download(call: Call) -> Response:
+        _, found = await ask(call, documents.result)
         return document_response(found)
 
-    async def call(request: Request, ask: Any) -> tuple[str, Any]:
-        """Returns the document's id, and what `ask` says of it for the request's document key."""
-        key = validate(DocumentKeyRequest, await read_request(request, endpoint), WORDING).document_key
-        identity: str = request.path_params["document"]
-        return identity, await asyncio.to_thread(ask, identity, key)
+    async def ask(call: Call, function: Any) -> tuple[str, Any]:
+        """Returns the document's id, and what `function` says of it for the request's document key."""
+        key = validate(DocumentKeyRequest, call.parameters, WORDING).document_key
+        identity: str = call.path_params["document"]
+        return identity, await asyncio.to_thread(function, identity, key)
 
     app.post(
         PATH,
         summary="DeepL: translate a document",
-        responses=answers(TAKEN, *openapi.ERRORS),
+        responses=answers(schemas.DeepLDocument, *openapi.ERRORS),
         openapi_extra=in_form(DocumentRequest),
     )(upload)
     for path, function, about, told in (
-        (f"{PATH}/{{document}}", show_status, "how far a document is", answers(STATUS)),
-        (f"{PATH}/{{document}}/result", download, "the translated document", answers({})),
+        (f"{PATH}/{{document}}", show_status, "how far a document is", answers(schemas.DeepLDocumentStatus)),
+        (f"{PATH}/{{document}}/result", download, "the translated document", answers(Any)),
     ):
         asked = openapi.in_path(path, openapi.in_body(DocumentKeyRequest))
         app.post(path, summary=f"DeepL: {about}", responses=told, openapi_extra=asked)(function)

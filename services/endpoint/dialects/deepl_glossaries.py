@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import WORDING
 from dragoman.services.endpoint.dialects.glossary_entries import read_entries, with_list, write_tsv
-from dragoman.services.endpoint.dialects.questions import is_pair, read_request, use_glossaries
+from dragoman.services.endpoint.dialects.questions import is_pair, use_glossaries
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import (
     Dictionary,
@@ -27,36 +27,12 @@ from dragoman.services.endpoint.glossaries import (
     StoredDictionary,
     TooManyGlossariesError,
 )
+from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.requests import Language, Parameters, Stored, Text, validate
+from dragoman.services.http.answers import as_json
 
+V2, V3 = schemas.DeepLGlossary, schemas.DeepLGlossaryV3
 TSV = "text/tab-separated-values"
-DICTIONARY = openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT, "entry_count": openapi.COUNT})
-V2 = openapi.record(
-    {
-        "glossary_id": openapi.TEXT,
-        "name": openapi.TEXT,
-        "ready": {"type": "boolean"},
-        "source_lang": openapi.TEXT,
-        "target_lang": openapi.TEXT,
-        "creation_time": openapi.TEXT,
-        "entry_count": openapi.COUNT,
-    }
-)
-V3 = openapi.record(
-    {
-        "glossary_id": openapi.TEXT,
-        "name": openapi.TEXT,
-        "dictionaries": openapi.array_of(DICTIONARY),
-        "creation_time": openapi.TEXT,
-    }
-)
-PAIRS = openapi.record(
-    {
-        "supported_languages": openapi.array_of(
-            openapi.record({"source_lang": openapi.TEXT, "target_lang": openapi.TEXT})
-        )
-    }
-)
 
 
 class PairRequest(Parameters):
@@ -95,23 +71,21 @@ class ChangeRequest(Parameters):
     )
 
 
-Route: TypeAlias = tuple[
-    str, str, Callable[[Request], Awaitable[Response]], str, openapi.Schema, type[Parameters] | None
-]
+Route: TypeAlias = tuple[str, str, Callable[[Call], Awaitable[Response]], str, Any, type[Parameters] | None]
 answers = partial(openapi.answers, form=form)
 
 
 def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes of both versions."""
 
-    async def call(method: str, *values: Any, **more: Any) -> Any:
+    async def store(key: Key, method: str, *values: Any, **more: Any) -> Any:
         """Calls the store.
 
         Raises:
             HTTPException: 400 too many glossaries or a wrong id, 404 an unknown one.
         """
         try:
-            return await use_glossaries(endpoint, method, *values, **more)
+            return await use_glossaries(endpoint, key, method, *values, **more)
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
         except TooManyGlossariesError as problem:
@@ -130,115 +104,123 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         if not is_pair(endpoint, asked.source_lang, asked.target_lang):
             raise HTTPException(400, "Unsupported glossary source and target language pair")
 
-    async def pairs(request: Request) -> Response:
-        await read_request(request, endpoint)
+    async def pairs(_: Call) -> Response:
         found = [
             {"source_lang": base_language(source), "target_lang": base_language(target)}
             for source, target in endpoint.pairs()
         ]
         return as_json({"supported_languages": found})
 
-    async def create_v2(request: Request) -> Response:
-        values = await read_request(request, endpoint)
+    async def create_v2(call: Call) -> Response:
+        values = call.parameters
         name = validate(NamedRequest, values, WORDING).name
-        return as_json(record_v2(await call("create", name, [dictionary(values)])), 201)
+        return as_json(record_v2(await store(call.key, "create", name, [dictionary(values)])), 201)
 
-    async def list_v2(request: Request) -> Response:
-        await read_request(request, endpoint)
-        found = [record_v2(one) for one in await call("list") if len(one.dictionaries) == 1]
+    async def list_v2(call: Call) -> Response:
+        found = [record_v2(one) for one in await store(call.key, "list") if len(one.dictionaries) == 1]
         return as_json({"glossaries": found})
 
-    async def get_v2(request: Request) -> Response:
-        return as_json(record_v2(await single(request)))
+    async def get_v2(call: Call) -> Response:
+        return as_json(record_v2(await single(call)))
 
-    async def entries_v2(request: Request) -> Response:
-        one = (await single(request)).dictionaries[0]
-        terms = await call("terms", glossary_id(request), one.source, one.target)
+    async def entries_v2(call: Call) -> Response:
+        one = (await single(call)).dictionaries[0]
+        terms = await store(call.key, "terms", glossary_id(call), one.source, one.target)
         return Response(write_tsv(terms), media_type=TSV)
 
-    async def single(request: Request) -> Glossary:
+    async def single(call: Call) -> Glossary:
         """Returns the glossary that the path names, if it has one dictionary."""
-        await read_request(request, endpoint)
-        found: Glossary = await call("get", glossary_id(request))
+        found: Glossary = await store(call.key, "get", glossary_id(call))
         if len(found.dictionaries) != 1:
             raise HTTPException(404, "Glossary not found: it has several dictionaries, which /v3/glossaries shows")
         return found
 
-    async def delete(request: Request) -> Response:
-        await read_request(request, endpoint)
-        await call("delete", glossary_id(request))
+    async def delete(call: Call) -> Response:
+        await store(call.key, "delete", glossary_id(call))
         return Response(status_code=204)
 
-    async def create_v3(request: Request) -> Response:
-        asked = validate(GlossaryRequest, with_list(await read_request(request, endpoint)), WORDING)
+    async def create_v3(call: Call) -> Response:
+        asked = validate(GlossaryRequest, with_list(call.parameters), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
-        return as_json(record_v3(await call("create", asked.name, given)), 201)
+        return as_json(record_v3(await store(call.key, "create", asked.name, given)), 201)
 
-    async def list_v3(request: Request) -> Response:
-        await read_request(request, endpoint)
-        return as_json({"glossaries": [record_v3(one) for one in await call("list")]})
+    async def list_v3(call: Call) -> Response:
+        return as_json({"glossaries": [record_v3(one) for one in await store(call.key, "list")]})
 
-    async def get_v3(request: Request) -> Response:
-        await read_request(request, endpoint)
-        return as_json(record_v3(await call("get", glossary_id(request))))
+    async def get_v3(call: Call) -> Response:
+        return as_json(record_v3(await store(call.key, "get", glossary_id(call))))
 
-    async def entries_v3(request: Request) -> Response:
-        asked = validate(PairRequest, await read_request(request, endpoint), WORDING)
-        terms = await call("terms", glossary_id(request), asked.source_lang, asked.target_lang)
+    async def entries_v3(call: Call) -> Response:
+        asked = validate(PairRequest, call.parameters, WORDING)
+        terms = await store(call.key, "terms", glossary_id(call), asked.source_lang, asked.target_lang)
         languages = {"source_lang": base_language(asked.source_lang), "target_lang": base_language(asked.target_lang)}
         return as_json({"dictionaries": [{**languages, "entries": write_tsv(terms), "entries_format": "tsv"}]})
 
-    async def change_v3(request: Request) -> Response:
-        asked = validate(ChangeRequest, with_list(await read_request(request, endpoint)), WORDING)
+    async def change_v3(call: Call) -> Response:
+        asked = validate(ChangeRequest, with_list(call.parameters), WORDING)
         given = [dictionary(one) for one in asked.dictionaries]
-        return as_json(record_v3(await call("change", glossary_id(request), name=asked.name, add=given)))
+        return as_json(record_v3(await store(call.key, "change", glossary_id(call), name=asked.name, add=given)))
 
-    async def put_v3(request: Request) -> Response:
-        given = dictionary(await read_request(request, endpoint))
-        found: Glossary = await call("change", glossary_id(request), put=[given])
+    async def put_v3(call: Call) -> Response:
+        given = dictionary(call.parameters)
+        found: Glossary = await store(call.key, "change", glossary_id(call), put=[given])
         return as_json(dictionary_record(found.find(given.source, given.target)))
 
-    async def delete_dictionary(request: Request) -> Response:
-        asked = validate(PairRequest, await read_request(request, endpoint), WORDING)
-        await call("delete_dictionary", glossary_id(request), asked.source_lang, asked.target_lang)
+    async def delete_dictionary(call: Call) -> Response:
+        asked = validate(PairRequest, call.parameters, WORDING)
+        await store(call.key, "delete_dictionary", glossary_id(call), asked.source_lang, asked.target_lang)
         return Response(status_code=204)
 
     routes: tuple[Route, ...] = (
-        ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", PAIRS, None),
+        ("GET", "/v2/glossary-language-pairs", pairs, "the pairs that glossaries may have", schemas.DeepLPairs, None),
         ("POST", "/v2/glossaries", create_v2, "store a glossary", V2, NamedRequest),
         (
             "GET",
             "/v2/glossaries",
             list_v2,
             "the glossaries",
-            openapi.record({"glossaries": openapi.array_of(V2)}),
+            schemas.DeepLGlossaries,
             None,
         ),
         ("GET", "/v2/glossaries/{glossary}", get_v2, "a glossary", V2, None),
-        ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", {}, None),
-        ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", {}, None),
+        ("GET", "/v2/glossaries/{glossary}/entries", entries_v2, "a glossary's entries", Any, None),
+        ("DELETE", "/v2/glossaries/{glossary}", delete, "delete a glossary", Any, None),
         ("POST", "/v3/glossaries", create_v3, "store a glossary", V3, GlossaryRequest),
         (
             "GET",
             "/v3/glossaries",
             list_v3,
             "the glossaries",
-            openapi.record({"glossaries": openapi.array_of(V3)}),
+            schemas.DeepLGlossariesV3,
             None,
         ),
         ("GET", "/v3/glossaries/{glossary}", get_v3, "a glossary", V3, None),
-        ("PATCH", "/v3/glossaries/{glossary}", change_v3, "rename a glossary, add entries", V3, ChangeRequest),
-        ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", {}, None),
-        ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", {}, PairRequest),
+        (
+            "PATCH",
+            "/v3/glossaries/{glossary}",
+            change_v3,
+            "rename a glossary, add entries",
+            V3,
+            ChangeRequest,
+        ),
+        ("DELETE", "/v3/glossaries/{glossary}", delete, "delete a glossary", Any, None),
+        ("GET", "/v3/glossaries/{glossary}/entries", entries_v3, "a dictionary's entries", Any, PairRequest),
         (
             "PUT",
             "/v3/glossaries/{glossary}/dictionaries",
             put_v3,
             "replace a dictionary",
-            DICTIONARY,
+            schemas.DeepLDictionary,
             DictionaryRequest,
         ),
-        ("DELETE", "/v3/glossaries/{glossary}/dictionaries", delete_dictionary, "delete a dictionary", {}, PairRequest),
+        (
+            "DELETE",
+            "/v3/glossaries/{glossary}/dictionaries",
+            delete_dictionary,
+            "delete a dictionary",
+            Any,
+            PairRequest,
+        ),
     )
     for method, path, function, about, schema, asked in routes:
         version = path.split("/")[1]
@@ -252,13 +234,13 @@ def add_glossary_routes(app: FastAPI, endpoint: Endpoint) -> None:
         )(function)
 
 
-def glossary_id(request: Request) -> str:
+def glossary_id(call: Call) -> str:
     """Returns the glossary's id in the path.
 
     Raises:
         HTTPException: 400, it is no UUID.
     """
-    given: str = request.path_params["glossary"]
+    given: str = call.path_params["glossary"]
     try:
         return str(uuid.UUID(given))
     except ValueError:

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.model.languages import base_language
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.model.languages import base_language, language_name
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import deepl as form
-from dragoman.services.endpoint.dialects.questions import read_request, sources, targets
+from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects.questions import sources, targets
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
+from dragoman.services.http.answers import as_json
 
 VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-BR", "pt-PT"), "zh": ("zh-Hans",)}
 GLOSSARY = {"name": "glossary", "needs_source_support": True, "needs_target_support": True}
@@ -30,23 +30,6 @@ FEATURES: dict[str, Sequence[dict[str, Any]]] = {  # of what the models here are
     "translate_text": (DETECTION, GLOSSARY, MARKUP),
 }
 OTHERS = ("style_rules", "translation_memory", "voice", "write")  # DeepL's, in no language here
-NAMED = {"language": openapi.TEXT, "name": openapi.TEXT, "supports_formality": {"type": "boolean"}}
-LANGUAGES = openapi.array_of(openapi.record(NAMED, optional=("supports_formality",)))
-FLAG = {"type": "boolean"}
-LANGUAGES_V3 = openapi.array_of(
-    openapi.record(
-        {
-            **dict.fromkeys(("lang", "name", "status"), openapi.TEXT),
-            **dict.fromkeys(("usable_as_source", "usable_as_target"), FLAG),
-            "features": {"type": "object"},
-        }
-    )
-)
-FEATURE = openapi.record(
-    {"name": openapi.TEXT, "needs_source_support": FLAG, "needs_target_support": FLAG},
-    optional=("needs_source_support", "needs_target_support"),
-)
-RESOURCES = openapi.array_of(openapi.record({"name": openapi.TEXT, "features": openapi.array_of(FEATURE)}))
 answers = partial(openapi.answers, form=form)
 
 
@@ -54,8 +37,8 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
     """Adds the routes; `documents`: this server translates documents."""
     offered = {name: features for name, features in FEATURES.items() if documents or name != "translate_document"}
 
-    async def languages(request: Request) -> Response:
-        values = await read_request(request, endpoint)
+    async def languages(call: Call) -> Response:
+        values = call.parameters
         kind = values.get("type") or "source"
         if kind not in ("source", "target"):
             raise HTTPException(400, "Parameter 'type' is invalid. 'source' and 'target' are valid values.")
@@ -64,8 +47,8 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
         shown = with_variants(targets(endpoint))
         return as_json([{**language_record(code), "supports_formality": False} for code in shown])
 
-    async def languages_v3(request: Request) -> Response:
-        values = await read_request(request, endpoint)
+    async def languages_v3(call: Call) -> Response:
+        values = call.parameters
         resource = values.get("resource")
         if resource is None:
             raise HTTPException(400, "Parameter 'resource' not specified.")
@@ -97,23 +80,24 @@ def add_deepl_language_routes(app: FastAPI, endpoint: Endpoint, documents: bool)
         ]
         return as_json(found)
 
-    async def resources(request: Request) -> Response:
-        await read_request(request, endpoint)
+    async def resources(_: Call) -> Response:
         return as_json([{"name": name, "features": list(features)} for name, features in offered.items()])
 
     for method, shown in ((app.get, True), (app.post, False)):
         method(
             "/v2/languages",
             summary="DeepL: the languages",
-            responses=answers(LANGUAGES),
+            responses=answers(list[schemas.DeepLLanguage]),
             openapi_extra=in_query("type", ("source", "target")),
             include_in_schema=shown,
         )(languages)
-    app.get("/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(RESOURCES))(resources)
+    app.get(
+        "/v3/languages/resources", summary="DeepL v3: the resources", responses=answers(list[schemas.DeepLResource])
+    )(resources)
     app.get(
         "/v3/languages",
         summary="DeepL v3: the languages of a resource",
-        responses=answers(LANGUAGES_V3),
+        responses=answers(list[schemas.DeepLLanguageV3]),
         openapi_extra=in_query("resource", (*FEATURES, *OTHERS), required=True),
     )(languages_v3)
 

@@ -7,24 +7,24 @@ are HTML unless `format=text` is asked for.
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from pydantic import Field
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.model.languages import language_name
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.detection import Guess
 from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    read_request,
     sources,
     targets,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.requests import Language, Parameters, Texts, Wording, validate
+from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import TextOptions
 
 WORDING = Wording(
@@ -63,13 +63,13 @@ answers = partial(openapi.answers, form=form)
 def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with Google's parameters, answers and messages."""
 
-    async def translate(request: Request) -> Response:
-        asked = validate(TranslationRequest, await read_request(request, endpoint), WORDING)
+    async def translate(call: Call) -> Response:
+        asked = validate(TranslationRequest, call.parameters, WORDING)
         texts = as_list(asked.q)
         check_size(texts, endpoint)
         check_pair(endpoint, asked.source or None, asked.target)
         options = TextOptions(format="text" if asked.format == "text" else "html")
-        found, headers = await ask(endpoint, texts, asked.source or None, asked.target, options)
+        found, headers = await ask(endpoint, call.key, texts, asked.source or None, asked.target, options)
         records = [{"translatedText": one.text} for one in found]
         if not asked.source:
             records = [
@@ -79,41 +79,28 @@ def add_google_routes(app: FastAPI, endpoint: Endpoint) -> None:
             records = [{**record, "model": asked.model} for record in records]
         return as_json({"data": {"translations": records}}, headers=headers)
 
-    async def detections(request: Request) -> Response:
-        asked = validate(DetectionRequest, await read_request(request, endpoint), WORDING)
+    async def detections(call: Call) -> Response:
+        asked = validate(DetectionRequest, call.parameters, WORDING)
         texts = as_list(asked.q)
         check_size(texts, endpoint)
-        found = [[detection(*next(iter(await endpoint.detect(text)), UNDETERMINED))] for text in texts]
+        found = [[detection(*next(iter(await endpoint.detect(text, call.key)), UNDETERMINED))] for text in texts]
         return as_json({"data": {"detections": found}})
 
-    async def languages(request: Request) -> Response:
-        asked = validate(LanguagesRequest, await read_request(request, endpoint), WORDING)
+    async def languages(call: Call) -> Response:
+        asked = validate(LanguagesRequest, call.parameters, WORDING)
         codes = sorted({*sources(endpoint), *targets(endpoint)})
         named = {code: {"name": language_name(code, asked.target)} if asked.target else {} for code in codes}
         return as_json({"data": {"languages": [{"language": code, **name} for code, name in named.items()]}})
 
-    text, number = openapi.TEXT, openapi.NUMBER
-    translated = openapi.record(
-        {"translatedText": text, "detectedSourceLanguage": text, "model": text},
-        optional=("detectedSourceLanguage", "model"),
-    )
-    detected = openapi.record({"language": text, "isReliable": {"type": "boolean"}, "confidence": number})
-    listed = openapi.record({"language": text, "name": text}, optional=("name",))
-    for path, asked, function, schema, about in (
-        (PATH, TranslationRequest, translate, {"translations": openapi.array_of(translated)}, "translate texts"),
-        (
-            f"{PATH}/detect",
-            DetectionRequest,
-            detections,
-            {"detections": openapi.array_of(openapi.array_of(detected))},
-            "detect the language of texts",
-        ),
-        (f"{PATH}/languages", LanguagesRequest, languages, {"languages": openapi.array_of(listed)}, "the languages"),
+    for path, asked, function, kind, about in (
+        (PATH, TranslationRequest, translate, schemas.GoogleTranslated, "translate texts"),
+        (f"{PATH}/detect", DetectionRequest, detections, schemas.GoogleDetected, "detect the language of texts"),
+        (f"{PATH}/languages", LanguagesRequest, languages, schemas.GoogleListed, "the languages"),
     ):
-        told = answers(openapi.record({"data": openapi.record(schema)}), origin=function is translate)
+        responses = answers(kind, origin=function is translate)
         summary = f"Google: {about}"
-        app.get(path, summary=summary, responses=told, openapi_extra=openapi.in_query(asked))(function)
-        app.post(path, summary=summary, responses=told, openapi_extra=openapi.in_body(asked))(function)
+        app.get(path, summary=summary, responses=responses, openapi_extra=openapi.in_query(asked))(function)
+        app.post(path, summary=summary, responses=responses, openapi_extra=openapi.in_body(asked))(function)
 
 
 def as_list(given: str | list[str]) -> list[str]:

@@ -7,27 +7,27 @@ the last part of its name.
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.model.languages import language_name
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import google as form
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.google import WORDING
 from dragoman.services.endpoint.dialects.questions import (
     ask,
     check_pair,
     check_size,
-    read_request,
     sources,
     targets,
     use_glossaries,
 )
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import GlossaryNotFoundError
-from dragoman.services.endpoint.languages import language_name
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Text, validate
+from dragoman.services.http.answers import as_json
 from dragoman.services.texts.glossary import Glossary
 from dragoman.services.texts.options import TextOptions
 
@@ -69,8 +69,8 @@ answers = partial(openapi.answers, form=form)
 def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with Google's parameters, answers and messages."""
 
-    async def translate(request: Request) -> Response:
-        values = await read_request(request, endpoint)
+    async def translate(call: Call) -> Response:
+        values = call.parameters
         for name, message in REFUSED.items():
             if values.get(name):
                 raise HTTPException(400, message)
@@ -81,7 +81,7 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         plain = TextOptions(format="text" if asked.mimeType == "text/plain" else "html")
 
         async def records(options: TextOptions) -> tuple[list[dict[str, Any]], dict[str, str]]:
-            found, headers = await ask(endpoint, asked.contents, source, target, options)
+            found, headers = await ask(endpoint, call.key, asked.contents, source, target, options)
             detected = [{} if source else {"detectedLanguageCode": one.source} for one in found]
             model = {"model": asked.model} if asked.model else {}
             return [{"translatedText": o.text, **model, **d} for o, d in zip(found, detected, strict=True)], headers
@@ -89,33 +89,33 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         found, headers = await records(plain)
         body: dict[str, Any] = {"translations": found}
         if asked.glossaryConfig:
-            terms = await terms_of(asked)
+            terms = await terms_of(call, asked)
             config = {"glossaryConfig": asked.glossaryConfig}
             with_terms, _ = await records(TextOptions(format=plain.format, glossary=Glossary(terms) if terms else None))
             body["glossaryTranslations"] = [{**one, **config} for one in with_terms]
         return as_json(body, headers=headers)
 
-    async def terms_of(asked: TranslationRequest) -> dict[str, str]:
+    async def terms_of(call: Call, asked: TranslationRequest) -> dict[str, str]:
         if not asked.sourceLanguageCode:
             raise HTTPException(400, "sourceLanguageCode is required where a glossary is named")
         name = str(asked.glossaryConfig.get("glossary", "")).rpartition("/")[2]
         languages = asked.sourceLanguageCode, asked.targetLanguageCode
         try:
-            found: dict[str, str] = await use_glossaries(endpoint, "terms", name, *languages)
+            found: dict[str, str] = await use_glossaries(endpoint, call.key, "terms", name, *languages)
             return found
         except GlossaryNotFoundError as problem:
             raise HTTPException(404, str(problem)) from None
 
-    async def detections(request: Request) -> Response:
-        asked = validate(DetectionRequest, await read_request(request, endpoint), WORDING)
+    async def detections(call: Call) -> Response:
+        asked = validate(DetectionRequest, call.parameters, WORDING)
         check_size([asked.content], endpoint)
-        found = await endpoint.detect(asked.content)
+        found = await endpoint.detect(asked.content, call.key)
         return as_json(
             {"languages": [{"languageCode": code, "confidence": round(percent / 100, 4)} for code, percent in found]}
         )
 
-    async def languages(request: Request) -> Response:
-        shown = validate(LanguagesRequest, await read_request(request, endpoint), WORDING).displayLanguageCode
+    async def languages(call: Call) -> Response:
+        shown = validate(LanguagesRequest, call.parameters, WORDING).displayLanguageCode
         froms, intos = sources(endpoint), targets(endpoint)
         found = [
             {
@@ -128,33 +128,22 @@ def add_google_v3_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({"languages": found})
 
-    text, flag = openapi.TEXT, {"type": "boolean"}
-    translated = openapi.record(
-        {"translatedText": text, "model": text, "detectedLanguageCode": text, "glossaryConfig": {"type": "object"}},
-        optional=("model", "detectedLanguageCode", "glossaryConfig"),
-    )
-    both = {name: openapi.array_of(translated) for name in ("translations", "glossaryTranslations")}
-    guessed = openapi.record({"languageCode": text, "confidence": openapi.NUMBER})
-    listed = openapi.record(
-        {"languageCode": text, "displayName": text, "supportSource": flag, "supportTarget": flag},
-        optional=("displayName",),
-    )
     for place in PLACES:
         app.post(
             f"{place}:translateText",
             summary="Google v3: translate texts",
-            responses=answers(openapi.record(both, optional=("glossaryTranslations",)), origin=True),
+            responses=answers(schemas.GoogleV3Translations, origin=True),
             openapi_extra=openapi.in_path(place, openapi.in_body(TranslationRequest)),
         )(translate)
         app.post(
             f"{place}:detectLanguage",
             summary="Google v3: detect the language of a text",
-            responses=answers(openapi.record({"languages": openapi.array_of(guessed)})),
+            responses=answers(schemas.GoogleV3Detections),
             openapi_extra=openapi.in_path(place, openapi.in_body(DetectionRequest)),
         )(detections)
         app.get(
             f"{place}/supportedLanguages",
             summary="Google v3: the languages",
-            responses=answers(openapi.record({"languages": openapi.array_of(listed)})),
+            responses=answers(schemas.GoogleV3Languages),
             openapi_extra=openapi.in_path(place, openapi.in_query(LanguagesRequest)),
         )(languages)

@@ -15,16 +15,16 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import split_pair
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import openai as form
+from dragoman.services.endpoint.call import Call
 from dragoman.services.endpoint.dialects.deepl_requests import IGNORED
 from dragoman.services.endpoint.dialects.questions import (
     ask,
@@ -32,12 +32,11 @@ from dragoman.services.endpoint.dialects.questions import (
     check_size,
     choose_pair,
     is_pair,
-    read_request,
 )
 from dragoman.services.endpoint.embeddings import embed
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.keys import ASKING
 from dragoman.services.endpoint.requests import Language, Parameters, Strings, Switch, Text, Wording, validate
+from dragoman.services.http.answers import as_json
 
 WORDING = Wording(
     "you must provide a {name} parameter", "Invalid '{name}': {title} is expected", "Invalid '{name}': at most {most}"
@@ -81,21 +80,19 @@ answers = partial(openapi.answers, form=form)
 def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with OpenAI's parameters, answers and errors."""
 
-    async def models(request: Request) -> Response:
-        await read_request(request, endpoint)
+    async def models(_: Call) -> Response:
         return as_json({"object": "list", "data": [model_record(*one) for one in served(endpoint).items()]})
 
-    async def model(request: Request) -> Response:
-        await read_request(request, endpoint)
-        name = request.path_params["model"]
+    async def model(call: Call) -> Response:
+        name = call.path_params["model"]
         return as_json(model_record(name, served(endpoint)[check_model(endpoint, name, served(endpoint))]))
 
-    async def embeddings(request: Request) -> Response:
-        asked = validate(EmbeddingsRequest, await read_request(request, endpoint), WORDING)
+    async def embeddings(call: Call) -> Response:
+        asked = validate(EmbeddingsRequest, call.parameters, WORDING)
         texts = [asked.input] if isinstance(asked.input, str) else asked.input
         check_size(texts, endpoint)
-        endpoint.keys.charge(ASKING.get(), sum(map(len, texts)))
-        vectors, origin = await embed(endpoint, asked.model, texts)
+        endpoint.keys.charge(call.key, sum(map(len, texts)))
+        vectors, origin = await embed(endpoint, call.key, asked.model, texts)
         if asked.dimensions not in (None, vectors.shape[1]):
             raise HTTPException(400, f"dimensions: the vectors of this model have {vectors.shape[1]} numbers")
         encode = encode_base64 if asked.encoding_format == "base64" else encode_floats
@@ -107,8 +104,8 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         body = {"object": "list", "data": records, "model": asked.model, "usage": usage}
         return as_json(body, headers=origin.headers())
 
-    async def complete(request: Request) -> Response:
-        values = await read_request(request, endpoint)
+    async def complete(call: Call) -> Response:
+        values = call.parameters
         refused = [name for name in REFUSED if values.get(name) not in (None, False, [], {"type": "text"})]
         if refused:
             raise HTTPException(400, f"{refused[0]} is not supported: the models here translate, they do not converse")
@@ -118,7 +115,9 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         source, target = languages_of(endpoint, asked.model, source, target)
         check_pair(endpoint, source, target)
         named = asked.model if asked.model in endpoint.model_names() else None
-        (answer,), headers = await ask(endpoint, [text], source, target, alternatives=asked.n - 1, version=named)
+        (answer,), headers = await ask(
+            endpoint, call.key, [text], source, target, alternatives=asked.n - 1, version=named
+        )
         headers |= ignored(values)
         texts = [answer.text, *answer.alternatives][: asked.n]
         facts = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": asked.model}
@@ -139,50 +138,27 @@ def add_openai_routes(app: FastAPI, endpoint: Endpoint) -> None:
         ]
         return as_json({**facts, "object": "chat.completion", "choices": choices, "usage": usage}, headers=headers)
 
-    text, count = openapi.TEXT, openapi.COUNT
-    listed = openapi.record({"id": text, "object": text, "created": count, "owned_by": text})
-    usage = openapi.record(
-        {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count}, optional=("completion_tokens",)
-    )
-    embedded = openapi.record({"object": text, "index": count, "embedding": {}})
-    message = openapi.record({"role": text, "content": text, "refusal": openapi.OR_NULL})
-    choice = openapi.record({"index": count, "message": message, "logprobs": {}, "finish_reason": text})
     app.get(
         "/v1/models",
         summary="OpenAI: the models",
-        responses=answers(openapi.record({"object": text, "data": openapi.array_of(listed)})),
+        responses=answers(schemas.OpenAIModels),
     )(models)
     app.get(
         "/v1/models/{model:path}",
         summary="OpenAI: a model",
-        responses=answers(listed),
+        responses=answers(schemas.OpenAIModel),
         openapi_extra=openapi.in_path("/v1/models/{model}", {}),
     )(model)
     app.post(
         "/v1/embeddings",
         summary="OpenAI: vectors of texts",
-        responses=answers(
-            openapi.record({"object": text, "data": openapi.array_of(embedded), "model": text, "usage": usage}),
-            origin=True,
-        ),
+        responses=answers(schemas.OpenAIEmbeddings, origin=True),
         openapi_extra=openapi.in_body(EmbeddingsRequest),
     )(embeddings)
     app.post(
         "/v1/chat/completions",
         summary="OpenAI: translate the last message",
-        responses=answers(
-            openapi.record(
-                {
-                    "id": text,
-                    "created": count,
-                    "model": text,
-                    "object": text,
-                    "choices": openapi.array_of(choice),
-                    "usage": usage,
-                }
-            ),
-            origin=True,
-        ),
+        responses=answers(schemas.OpenAICompletion, origin=True),
         openapi_extra=openapi.in_body(ChatRequest),
     )(complete)
 

@@ -1,43 +1,21 @@
-"""The common part of the dialects: keys, the languages on offer, limits of texts, the question to the endpoint."""
+"""The common part of the dialects: the languages on offer, limits of texts, the question to the endpoint."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Request
 from starlette.exceptions import HTTPException
 
 from dragoman.model.languages import nearest, standard_code
-from dragoman.services.endpoint.dialects.credentials import given_key
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.keys import ASKING, Key
-from dragoman.services.endpoint.requests import address_of, parameters
+from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.translation import Answer, Question
 from dragoman.services.texts.options import TextOptions
 
 
-async def read_request(request: Request, endpoint: Endpoint) -> dict[str, Any]:
-    """Returns the parameters of a request whose key is right, without those that are null.
-
-    Raises:
-        HTTPException: 400 the body cannot be read, 403 the key is missing or wrong.
-    """
-    values = {name: value for name, value in (await parameters(request)).items() if value is not None}
-    admit(request, endpoint, values)
-    return values
-
-
-def admit(request: Request, endpoint: Endpoint, values: Mapping[str, Any]) -> Key:
-    """Returns the key of a request, which pays for what is translated.
-
-    Raises:
-        KeyRefusedError: 403, it is missing or wrong, and the server needs one.
-    """
-    return endpoint.keys.admit(given_key(request, values), address_of(request))
-
-
 async def ask(
     endpoint: Endpoint,
+    key: Key,
     texts: Sequence[str],
     source: str | None,
     target: str,
@@ -50,21 +28,20 @@ async def ask(
     Raises:
         HTTPException: as `Endpoint.translate`; MarkupError if a text has not the format that is said.
     """
-    question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version)
+    question = Question(texts, source, target, alternatives, options=options or TextOptions(), version=version, key=key)
     answers, route = await endpoint.translate(question)
     return answers, route.headers()
 
 
-async def use_glossaries(endpoint: Endpoint, method: str, *values: Any, **more: Any) -> Any:
-    """Calls the store of glossaries on another thread, for the owner of the request's key."""
-    return await asyncio.to_thread(getattr(endpoint.glossaries, method), ASKING.get().digest, *values, **more)
+async def use_glossaries(endpoint: Endpoint, key: Key, method: str, *values: Any, **more: Any) -> Any:
+    """Calls the store of glossaries on another thread, for the owner of the key."""
+    return await asyncio.to_thread(getattr(endpoint.glossaries, method), key.digest, *values, **more)
 
 
-def usage(endpoint: Endpoint) -> tuple[int, int | None]:
-    """Returns the characters that were translated for the request's key this month, and the limit (None: there is
+def usage(endpoint: Endpoint, key: Key) -> tuple[int, int | None]:
+    """Returns the characters that were translated for a key this month, and the limit (None: there is
     none); where no key is needed, those that were translated since the start."""
-    key = ASKING.get()
-    return endpoint.keys.usage(key) if key.digest else (endpoint.metrics.characters_in(), None)
+    return endpoint.keys.usage(key) if key.digest else (endpoint.metrics.characters["in"], None)
 
 
 def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> None:
@@ -77,14 +54,14 @@ def check_size(texts: Sequence[str], endpoint: Endpoint, status: int = 400) -> N
         raise HTTPException(status, f"{size} characters exceed the limit of {limits.characters} in a request")
 
 
-def sources(endpoint: Endpoint) -> list[str]:
+def sources(endpoint: Endpoint) -> Sequence[str]:
     """Returns the languages that can be translated from, each once."""
-    return list(dict.fromkeys(source for source, _ in endpoint.pairs()))
+    return endpoint.languages()[0]
 
 
-def targets(endpoint: Endpoint) -> list[str]:
+def targets(endpoint: Endpoint) -> Sequence[str]:
     """Returns the languages that can be translated into, each once."""
-    return list(dict.fromkeys(target for _, target in endpoint.pairs()))
+    return endpoint.languages()[1]
 
 
 def offered(code: str, languages: Sequence[str]) -> bool:

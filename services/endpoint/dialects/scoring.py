@@ -12,14 +12,16 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from dragoman.services.endpoint import openapi
-from dragoman.services.endpoint.answer import as_json
+from dragoman.services.endpoint import openapi, schemas
 from dragoman.services.endpoint.answer import mlflow as form
-from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair, read_request
+from dragoman.services.endpoint.call import Call
+from dragoman.services.endpoint.dialects.questions import ask, check_pair, check_size, choose_pair
 from dragoman.services.endpoint.endpoint import Endpoint
+from dragoman.services.http.answers import as_json
 from dragoman.services.texts.options import FORMATS, TextOptions
 
 PLACES = ("dataframe_split", "dataframe_records", "inputs", "instances")
+LIST = {"type": "array"}
 PARAMS = ("source", "target", "format")
 
 answers = partial(openapi.answers, form=form)
@@ -28,26 +30,32 @@ answers = partial(openapi.answers, form=form)
 def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
     """Adds the routes, with MLflow's parameters, answers and errors."""
 
-    async def invoke(request: Request) -> Response:
-        values = await read_request(request, endpoint)
+    async def invoke(call: Call) -> Response:
+        values = call.parameters
         texts = texts_of(values)
         params = params_of(values.get("params"))
         check_size(texts, endpoint)
         source, target = choose_pair(endpoint, params.get("source"), params.get("target"))
         check_pair(endpoint, source, target)
-        found, headers = await ask(endpoint, texts, source, target, TextOptions(format=params.get("format", "text")))
+        found, headers = await ask(
+            endpoint, call.key, texts, source, target, TextOptions(format=params.get("format", "text"))
+        )
         return as_json({"predictions": [one.text for one in found]}, headers=headers)
 
-    async def ping() -> Response:
+    async def ping(_: Request) -> Response:
         return Response("\n", endpoint.status()[0], media_type="application/json")
 
-    async def version() -> Response:
+    async def version(_: Request) -> Response:
         return Response(metadata.version("mlflow"), media_type="text/html")
 
     properties = {
-        "dataframe_split": openapi.record({"columns": openapi.array_of({}), "data": openapi.array_of({})}),
-        "dataframe_records": openapi.array_of({"type": "object"}),
-        **dict.fromkeys(("inputs", "instances"), openapi.array_of({})),
+        "dataframe_split": {
+            "type": "object",
+            "properties": {"columns": LIST, "data": LIST},
+            "required": ["columns", "data"],
+        },
+        "dataframe_records": {"type": "array", "items": {"type": "object"}},
+        **dict.fromkeys(("inputs", "instances"), LIST),
         "params": {"type": "object"},
     }
     one = [{"required": [name]} for name in PLACES]
@@ -55,7 +63,7 @@ def add_scoring_routes(app: FastAPI, endpoint: Endpoint) -> None:
     app.post(
         "/invocations",
         summary="MLflow: translate texts",
-        responses=answers(openapi.record({"predictions": openapi.array_of(openapi.TEXT)}), origin=True),
+        responses=answers(schemas.Predictions, origin=True),
         openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": body}}}},
     )(invoke)
     app.get("/ping", include_in_schema=False)(ping)

@@ -16,7 +16,6 @@ from dragoman.model.languages import standard_code
 from dragoman.services.endpoint.documents.jobs import Handle, Job, Jobs, Status, new_secret
 from dragoman.services.endpoint.documents.worker import SAME, DocumentWorker
 from dragoman.services.endpoint.endpoint import Endpoint
-from dragoman.services.endpoint.keys import ASKING
 from dragoman.services.endpoint.translation import Question
 from dragoman.services.texts.documents.kinds import KINDS, ending_of, read_document
 from dragoman.services.texts.markup import check_markup
@@ -76,7 +75,7 @@ class Documents:
     def submit(self, name: str, content: bytes, question: Question) -> Handle:
         """Stores a document to be translated; `question` has its languages, version and glossary, and no texts.
 
-        The request's key pays for the characters; it gets them back if there is no translation. An hour after its end,
+        The question's key pays for the characters; it gets them back if there is no translation. An hour after its end,
         or once it is downloaded, the document is deleted.
 
         Raises:
@@ -98,7 +97,7 @@ class Documents:
             raise HTTPException(400, f"Invalid file: {problem}") from None
         self._check_languages(question)
         jobs.clean()
-        key = ASKING.get()
+        key = question.key
         glossary = question.options.glossary
         job = Job(
             secret=new_secret(),

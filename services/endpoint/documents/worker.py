@@ -150,8 +150,7 @@ class DocumentWorker:
             texts += [answer.text for answer in answers]
             job.share = len(texts) / len(document.passages)
             self.jobs.save(identity, job)
-        self.endpoint.metrics.characters.labels("in").inc(job.characters)
-        self.endpoint.metrics.characters.labels("out").inc(sum(map(len, texts)))
+        self.endpoint.metrics.translated(job.characters, sum(map(len, texts)))
         return texts
 
     def _known(self, job: Job, source: str) -> Known | None:

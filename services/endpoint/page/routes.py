@@ -16,15 +16,18 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.languages import language_name
 from dragoman.model.text.excerpt import for_markup
+from dragoman.services.endpoint.call import Call, admit
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.glossaries import Glossary
-from dragoman.services.endpoint.languages import language_name
+from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.page.words import kept_entries, language_text
-from dragoman.services.endpoint.requests import TranslationRequest, check_key, parameters, validate
+from dragoman.services.endpoint.requests import TranslationRequest, validate
 from dragoman.services.endpoint.terms import with_terms
 from dragoman.services.endpoint.translation import Answer
 from dragoman.services.http.static_files import KeptStaticFiles, versioned
+from dragoman.services.http.wrapper import REFUSED
 from dragoman.services.models.catalogue import Route
 from dragoman.services.texts.options import FORMATS
 from dragoman.services.version import version
@@ -91,10 +94,11 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
         values: dict[str, Any] = {}
         part = "x-part" in request.headers
         try:
-            values = await parameters(request)
-            check_key(request, values, endpoint.keys)
-            shown = await _translate(endpoint, request_model, values)
+            call = await admit(Call, endpoint, request.scope, request.receive)
+            values = call.parameters
+            shown = await _translate(endpoint, request_model, values, call.key)
         except HTTPException as problem:
+            request.scope[REFUSED] = getattr(problem, "reason", None)
             if part:
                 return render("_answer.html", problem.status_code, values, problem=problem.detail)
             return await page(problem.status_code, values, problem=problem.detail)
@@ -103,7 +107,7 @@ def add_page(app: FastAPI, endpoint: Endpoint) -> None:
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
 
 
-async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any]) -> Shown:
+async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values: dict[str, Any], key: Key) -> Shown:
     """Returns the answer to the form.
 
     Raises:
@@ -117,7 +121,7 @@ async def _translate(endpoint: Endpoint, model: type[TranslationRequest], values
     )
     if asked.batch:
         raise HTTPException(400, "Invalid request: q must be a string")
-    question = await with_terms(asked.question(), endpoint.glossaries, asked.glossary, asked.terms)
+    question = await with_terms(asked.question(key=key), endpoint.glossaries, asked.glossary, asked.terms)
     answers, route = await endpoint.translate(question)
     return Shown(answers[0], route, asked.source == "auto")
 

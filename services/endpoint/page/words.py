@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dragoman.services.endpoint.languages import language_name
+from dragoman.model.languages import language_name
 
 HOW = {
     "copied": "copied",

@@ -80,24 +80,6 @@ def token(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def people(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Lists the issuer's accounts with their owners' names; `allow NAME` and `forget NAME` change one first."""
-    match list(words):
-        case []:
-            pass
-        case ["allow", name]:
-            service.allow_person(name)
-        case ["forget", name]:
-            service.forget_person(name)
-        case _:
-            raise UserError("say dragoman people, people allow NAME, or people forget NAME")
-    found = service.people()
-    rows: list[Sequence[object]] = [("OWNER", "ROLE", "LAST SEEN")]
-    rows += [(one["owner"], one["role"] or "-", table.clock(one["seen"])) for one in found]
-    showing.show(found, lambda: table.table(rows))
-    return compose.OK
-
-
 def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Prints the cost of faults by cause, job and owner; of one owner with OWNER."""
     names, _values = split("bill", words, ())
@@ -113,15 +95,6 @@ def bill(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     total = {key: sum(one[key] for one in found) for key in ("attempts", "tokens", "seconds", "startup", "away")}
     rows.append(("all", "", "", total["attempts"], f"{total['tokens']:,}", *_times(total)))
     showing.show(found, lambda: table.table(rows))
-    return compose.OK
-
-
-def endpoint(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Prints what the endpoint serves, and how it has fared in the last hour."""
-    if words:
-        raise UserError(f"dragoman endpoint takes no words: {words[0]}")
-    found = service.endpoint()
-    showing.show([found], lambda: table.endpoint(found))
     return compose.OK
 
 

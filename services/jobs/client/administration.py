@@ -33,7 +33,7 @@ class Administration(Connection):
         return self._json("GET", f"/v1/projects/{path_part(name)}")
 
     def create_project(self, name: str, group: str = "") -> dict[str, Any]:
-        """Makes a project; people with the issuer's `group` become members when they sign in."""
+        """Makes a project; people of the proxy's `group` become members when they come."""
         return self._json("POST", "/v1/projects", json={"name": name, "group": group})
 
     def remove_project(self, name: str) -> None:
@@ -102,18 +102,6 @@ class Administration(Connection):
         """Returns the token once the code was typed; None before."""
         token = self._json("POST", "/v1/login/token", json={"secret": secret})["token"]
         return None if token is None else str(token)
-
-    def people(self) -> list[dict[str, Any]]:
-        """Returns the issuer's accounts that have an owner's name."""
-        return self._rows("/v1/people")
-
-    def allow_person(self, owner: str) -> None:
-        """Lets the next account that signs in under this name have it."""
-        self._ask("PUT", f"/v1/people/{path_part(owner)}", json={})
-
-    def forget_person(self, owner: str) -> None:
-        """Frees a name, and ends its sign-ins."""
-        self._ask("DELETE", f"/v1/people/{path_part(owner)}")
 
     def me(self) -> dict[str, Any]:
         """Returns who asks: owner and role."""

@@ -31,7 +31,6 @@ class Wanted(TypedDict, total=False):
     tag: Sequence[str]  # all of them
     since: str  # submitted then or later: an age (30min, 12h, 2d, 1w) or a date
     until: str
-    note: str  # a text in one of its notes
     sort: str  # submitted, changed, name, owner, model, state, priority, spent; - before it: the largest first
 
 
@@ -41,7 +40,6 @@ FILTERS = tuple(Wanted.__annotations__)
 class Detail(JobHistory):
     """A job with its history."""
 
-    notes: list[dict[str, Any]]
     notices: list[dict[str, Any]]
     attempts: list[dict[str, Any]]
     changes: list[dict[str, Any]]
@@ -119,14 +117,6 @@ class JobClient(Administration):
         """Removes a preset."""
         self._ask("DELETE", f"/v1/presets/{path_part(name)}")
 
-    def add_note(self, name: str, text: str) -> dict[str, Any]:
-        """Adds a note to a job and returns it."""
-        return self._json("POST", f"/v1/jobs/{path_part(name)}/notes", json={"text": text})
-
-    def remove_note(self, name: str, number: int) -> None:
-        """Removes a note of a job."""
-        self._ask("DELETE", f"/v1/jobs/{path_part(name)}/notes/{number}")
-
     def schedule(self, every: str, verb: str, overrides: Sequence[str] = (), **options: Any) -> dict[str, Any]:
         """Enters a schedule, a cron expression in UTC; `options`: priority, project, tags, notify, retries and
         max_hours."""
@@ -183,10 +173,6 @@ class JobClient(Administration):
     def usage(self, name: str, attempt: int = 0) -> dict[str, Any]:
         """Returns what an attempt (0: the newest) used: `machines`, each with `last`, `total` and `curves`."""
         return self._json("GET", f"/v1/jobs/{path_part(name)}/usage", params={"attempt": attempt})
-
-    def endpoint(self) -> dict[str, Any]:
-        """Returns what the endpoint serves, and its requests, latencies, refusals and losses of the last hour."""
-        return self._json("GET", "/v1/endpoint")
 
     def act(self, name: str, action: str, **body: Any) -> Job:
         """Runs an action: stop, yield, retry, priority (priority="high") or after (after=[JOB])."""

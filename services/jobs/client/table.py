@@ -88,8 +88,6 @@ def detail(job: Mapping[str, Any]) -> str:
             outcome = (one["outcome"] or "runs", one["cause"] or "-", one["lost_tokens"] or "-", startup)
             rows.append((one["number"], one["workers"], clock(one["started"]), took, *outcome))
         parts.append(table(rows))
-    if job["notes"]:
-        parts.append(notes(job["notes"]))
     if used["machines"]:
         parts.append(table(usage_rows(used)))
     if job["notices"]:
@@ -103,12 +101,6 @@ def detail(job: Mapping[str, Any]) -> str:
         for one in job["changes"]
     ]
     return "\n\n".join([*parts, table([("WHEN", "BY", "STATE", "WHY"), *changes])])
-
-
-def notes(found: Sequence[Mapping[str, Any]]) -> str:
-    """Returns notes as text."""
-    rows = [(one["id"], clock(one["at"]), one["author"], " ".join(one["text"].splitlines())) for one in found]
-    return table([("NOTE", "WHEN", "BY", "TEXT"), *rows])
 
 
 def usage_rows(found: Mapping[str, Any]) -> list[Sequence[object]]:
@@ -126,26 +118,6 @@ def _mean(curve: Sequence[tuple[float, float]]) -> float:
     """Returns the mean over time; a point stands for the time since the one before."""
     spans = [at - before for (before, _), (at, _) in pairwise(curve)] or [1.0]
     return sum(span * value for span, (_, value) in zip(spans[::-1], curve[::-1], strict=False)) / sum(spans)
-
-
-def endpoint(found: Mapping[str, Any]) -> str:
-    """Returns the text of `dragoman endpoint`."""
-    if found["state"] == "none":
-        return "no endpoint is known: service.endpoint_url names one"
-    facts = [("endpoint", found["address"]), ("state", ": ".join(filter(None, (found["state"], found["trouble"]))))]
-    facts += [("serves", f"{one['name']} {one['version']} ({one['kind']})") for one in found["models"]]
-    facts += [("last answer", clock(found["answered"])), ("seen for", duration(found["seconds"]))]
-    rows: list[Sequence[object]] = [("ROUTE", "REQUESTS", "BY STATUS", "P50", "P95", "P99")]
-    for one in found["requests"]:
-        statuses = ", ".join(f"{status or 'left'}: {count:.0f}" for status, count in one["statuses"].items())
-        times = (
-            f"{1000 * value:.3g} ms" if value is not None else "-" for value in (one["p50"], one["p95"], one["p99"])
-        )
-        rows.append((one["route"], f"{one['count']:.0f}", statuses, *times))
-    counts: list[Sequence[object]] = [("LAST HOUR", "", "NUMBER")]
-    for title in ("refused", "not_kept", "characters"):
-        counts += [(title.replace("_", " "), what, f"{number:,.0f}") for what, number in found[title].items()]
-    return "\n\n".join([table(facts), table(rows), table(counts)])
 
 
 def plan(found: Mapping[str, Any]) -> str:

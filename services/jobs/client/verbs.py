@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.conf import compose, showing
 from dragoman.model.errors import UserError, unknown
-from dragoman.model.files import atomic_write
+from dragoman.model.files import atomic_write, read_secret
 from dragoman.services.jobs.client import (
     admin,
     arrays,
@@ -46,10 +46,7 @@ def client(config: JobsConfig, address: str, owner: str | None = None, home: str
     """
     token = read_token(home, address) if home is not None else None
     if config.key_file is not None:
-        try:
-            token = Path(config.key_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise UserError(f"jobs.key_file: {config.key_file} cannot be read ({problem})") from None
+        token = read_secret("jobs.key_file", config.key_file)
     return JobClient(
         address,
         token,
@@ -193,22 +190,6 @@ def priority(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     return compose.OK
 
 
-def note(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
-    """Adds a note to a job, or removes one: JOB TEXT, JOB rm ID. Prints the job's notes."""
-    match list(words):
-        case [name]:
-            pass
-        case [name, "rm", number] if number.isdecimal():
-            service.remove_note(name, int(number))
-        case [name, text] if not text.startswith("-") and text != "rm":
-            service.add_note(name, text)
-        case _:
-            raise UserError("say dragoman note JOB, dragoman note JOB 'TEXT', or dragoman note JOB rm ID")
-    found = service.job(name)["notes"]
-    showing.show(found, lambda: table.notes(found) if found else f"{name} has no notes")
-    return compose.OK
-
-
 def remove(_: JobsConfig, service: JobClient, words: Sequence[str]) -> int:
     """Deletes ended jobs; of those that filters choose, the ones that have ended."""
     chosen = selecting.select("rm", service, words)
@@ -243,11 +224,10 @@ VERBS: dict[str, Verb] = {
         "token": admin.token,
         "bill": admin.bill,
         "retention": admin.retention,
-        "endpoint": admin.endpoint,
     },
     "schedules": schedules.schedules,
-    **{"tokens": own_tokens.tokens, "people": admin.people},
-    **{"presets": presets.presets, "note": note, "audit": audit.audit, "projects": projects.projects},
+    **{"tokens": own_tokens.tokens},
+    **{"presets": presets.presets, "audit": audit.audit, "projects": projects.projects},
 }
 
 

@@ -17,7 +17,6 @@ from dragoman.services.jobs.ledger.asked import ASKED, Asked
 from dragoman.services.jobs.ledger.audit import Audit
 
 CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-SIGN_IN = "/login/callback"  # where the issuer sends people back, by GET
 QUESTIONS = re.compile(r"/v1/plans|/submit|/models/[^/]+")  # forms that mostly ask
 REFUSED = (401, 403)
 FAILED, LEFT = 500, 499  # an error of ours; the client left before the answer
@@ -88,8 +87,8 @@ async def _settled(scope: Scope, asked: Asked) -> None:
 
 
 def _matters(scope: Scope, asked: Asked, status: int) -> bool:
-    """Returns True for changes that a known person asked for, for sign-ins, and for refusals."""
+    """Returns True for changes that a known person asked for, and for refusals."""
     if status in REFUSED or asked.changes:
         return True
-    changing = scope["method"] in CHANGING or scope["path"] == SIGN_IN
+    changing = scope["method"] in CHANGING
     return bool(asked.person) and changing and (not QUESTIONS.fullmatch(scope["path"]) or 300 <= status < 400)

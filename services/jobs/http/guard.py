@@ -1,4 +1,4 @@
-"""Authentication: bearer tokens, or on the loopback interface without tokens the user's own claim.
+"""Authentication: an authenticating proxy, bearer tokens, or on the loopback interface without tokens the user's claim.
 
 A browser on another site's page must not be able to submit jobs. So changes need JSON, which a page of another origin
 may not send without permission. Requests with a foreign Origin are refused, and on loopback also those with another
@@ -13,9 +13,9 @@ from collections import OrderedDict
 
 from fastapi import HTTPException, Request
 
-from dragoman.services.jobs.ledger.access import Access, Person
+from dragoman.services.jobs.ledger.access import Access, Person, TokenExpiredError
 from dragoman.services.jobs.ledger.asked import tell_person
-from dragoman.services.jobs.service.people import Door, Unauthorized
+from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.schemas import NAME
 
 ANONYMOUS = "anonymous"
@@ -47,9 +47,9 @@ class Rate:
 class Guard:
     """Guards every route but /status."""
 
-    def __init__(self, access: Access, always: bool, rate: Rate, door: Door | None = None) -> None:
+    def __init__(self, access: Access, always: bool, rate: Rate, proxy: Proxy | None = None) -> None:
         """`always`: a token is needed even if none was issued."""
-        self.access, self.always, self.rate, self.door = access, always, rate, door or Door(access)
+        self.access, self.always, self.rate, self.proxy = access, always, rate, proxy
 
     @property
     def keys(self) -> bool:
@@ -65,12 +65,7 @@ class Guard:
         self.refuse_foreign(request)
         self.refuse_untyped(request)
         if self.keys:
-            scheme, _, token = request.headers.get("authorization", "").partition(" ")
-            try:
-                found = self.door.bearer(token.strip() if scheme.lower() == "bearer" else "")
-            except Unauthorized as problem:
-                self.count_address(request)
-                raise HTTPException(401, str(problem), {"WWW-Authenticate": "Bearer"}) from None
+            found = self.proxied(request) or self._bearer(request)
         else:
             owner = request.headers.get(OWNER_HEADER, ANONYMOUS)
             if not re.fullmatch(NAME, owner) or len(owner) > 160:
@@ -79,6 +74,27 @@ class Guard:
             tell_person(owner)
         self.count(found.owner)
         return found
+
+    def proxied(self, request: Request) -> Person | None:
+        """Returns whom the proxy names, if there is one; None if it names nobody. Raises HTTPException as it does."""
+        if self.proxy is None:
+            return None
+        try:
+            return self.proxy.person(request)
+        except HTTPException:
+            self.count_address(request)
+            raise
+
+    def _bearer(self, request: Request) -> Person:
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        why = "a valid bearer token is needed"
+        try:
+            if person := self.access.person(token.strip() if scheme.lower() == "bearer" else ""):
+                return person
+        except TokenExpiredError as problem:
+            why = str(problem)
+        self.count_address(request)
+        raise HTTPException(401, why, {"WWW-Authenticate": "Bearer"})
 
     def count(self, who: str) -> None:
         """Raises HTTPException (429) if a user asks too often."""

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dragoman.services.jobs.http.parts import Here, Id, Submitter, Viewer
@@ -54,7 +54,6 @@ def job(here: Here, person: Viewer, id: Id) -> schemas.JobDetail:
     found = here.operations.job(person, id)
     detail: schemas.JobDetail = {
         **columns(found, JobHistory),  # type: ignore[typeddict-item]  # named by it
-        "notes": here.operations.notes_of(person, id),
         "notices": [schemas.NoticeView.of(one) for one in here.ledger.notices(id)],
         "attempts": [schemas.AttemptView.model_validate(one) for one in here.ledger.attempts(id)],
         "changes": here.operations.changes(person, id),
@@ -123,18 +122,6 @@ def priority(here: Here, person: Submitter, id: Id, body: schemas.PriorityReques
 def after(here: Here, person: Submitter, id: Id, body: schemas.AfterRequest) -> Job:
     """Sets the jobs that must have succeeded before a job starts; it must not have started."""
     return job_view(here.operations.set_after(person, id, body.after))
-
-
-@router.post("/jobs/{id}/notes", status_code=201)
-def add_note(here: Here, person: Submitter, id: Id, body: schemas.NoteRequest) -> schemas.NoteView:
-    """Adds a note to a job."""
-    return here.operations.add_note(person, id, body.text)
-
-
-@router.delete("/jobs/{id}/notes/{note}", status_code=204)
-def remove_note(here: Here, person: Submitter, id: Id, note: Annotated[int, Path(ge=1, le=2**31 - 1)]) -> None:
-    """Removes a note: one's own, or as an administrator."""
-    here.operations.remove_note(person, id, note)
 
 
 @router.delete("/jobs/{id}", status_code=204)

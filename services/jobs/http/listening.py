@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from dragoman.model.errors import ServiceError
 from dragoman.services.http.listening import Server
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def serving(
-    app: FastAPI,
+    app: ASGIApp,
     listening: socket.socket,
     connections: int = CONNECTIONS,
     patience: float = HEADER,

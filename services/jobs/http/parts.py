@@ -16,17 +16,14 @@ from dragoman.services.jobs.ledger.own_tokens import OwnTokens
 from dragoman.services.jobs.ledger.projects import Projects
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.devices import Devices
-from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
 from dragoman.services.jobs.service.forecaster import Forecaster
-from dragoman.services.jobs.service.issuer import Issuer
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.observer import Observer
 from dragoman.services.jobs.service.operations import Operations
-from dragoman.services.jobs.service.people import Door
+from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.retention import Retention
 from dragoman.services.jobs.service.sharing import Sharing
-from dragoman.services.jobs.service.vectors import VectorsProcess
 from dragoman.services.jobs.settings import ServiceConfig
 
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
@@ -48,15 +45,11 @@ class Parts:
     tracking_pages: str = ""  # and for browsers, if it is another
     endpoint: str = ""
     url: str = ""  # of the pages, as people open them
-    issuer: Issuer | None = None  # where people sign in
+    proxy: Proxy | None = None  # that lets people in
 
     @cached_property
     def guard(self) -> Guard:
-        return Guard(self.access, self.keys, Rate(self.config.rate, self.config.burst), self.door)
-
-    @cached_property
-    def door(self) -> Door:
-        return Door(self.access, self.issuer)
+        return Guard(self.access, self.keys, Rate(self.config.rate, self.config.burst), self.proxy)
 
     @cached_property
     def forecaster(self) -> Forecaster:
@@ -79,16 +72,8 @@ class Parts:
         return Sharing(self.access, self.projects)
 
     @cached_property
-    def vectors(self) -> VectorsProcess:
-        return VectorsProcess()
-
-    @cached_property
     def devices(self) -> Devices:
-        return Devices(self.own_tokens, self.config.oidc.session)
-
-    @cached_property
-    def endpoint_watch(self) -> EndpointWatch:
-        return EndpointWatch(self.endpoint, self.ledger.now)
+        return Devices(self.own_tokens, self.config.proxy.session)
 
     @cached_property
     def observer(self) -> Observer:

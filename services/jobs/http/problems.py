@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from dragoman.model.errors import ServiceError, UserError, reason
-from dragoman.services.endpoint.answer import refusal
+from dragoman.services.http.answers import refusal
 from dragoman.services.jobs.http.audit import REFUSED
 from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.ledger import ConflictError, UnknownJobError
@@ -38,21 +38,25 @@ STATUS = {UserError: 400, UnknownJobError: 404, ConflictError: 409, ServiceError
 def add_handlers(app: FastAPI) -> None:
     """Answers every problem with {"error": ...} and the fitting status."""
 
-    @app.exception_handler(HTTPException)
-    async def refuse(_request: Request, problem: HTTPException) -> Response:
+    async def answer(request: Request, problem: Exception) -> Response:
+        response = refuse(request, problem)
+        assert response is not None, "registered for the kinds that have an answer"
+        return response
+
+    for kind in (HTTPException, RequestValidationError, *STATUS):
+        app.add_exception_handler(kind, answer)
+
+
+def refuse(_request: Request, problem: Exception) -> Response | None:
+    """Returns the answer to an error; None for an unexpected one."""
+    if isinstance(problem, HTTPException):
         if problem.status_code in REFUSED:
             tell_change(str(problem.detail))
         return refusal(problem.status_code, str(problem.detail), problem.headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, problem: RequestValidationError) -> Response:
+    if isinstance(problem, RequestValidationError):
         first = problem.errors()[0]
         return refusal(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-
-    async def known(_request: Request, problem: Exception) -> Response:
-        if isinstance(problem, UnknownJobError):
-            return refusal(404, f"job {problem.args[0]!r} is not known")
-        return refusal(next(code for kind, code in STATUS.items() if isinstance(problem, kind)), reason(problem))
-
-    for kind in STATUS:
-        app.add_exception_handler(kind, known)
+    if isinstance(problem, UnknownJobError):
+        return refusal(404, f"job {problem.args[0]!r} is not known")
+    status = next((code for kind, code in STATUS.items() if isinstance(problem, kind)), None)
+    return None if status is None else refusal(status, reason(problem))

@@ -1,11 +1,10 @@
-"""The health of the service and of the endpoint, and metrics."""
+"""The health of the service, and metrics."""
 
 from fastapi import APIRouter, Response
 
-from dragoman.services.jobs.http.parts import Here, Scraper, Viewer
+from dragoman.services.jobs.http.parts import Here, Scraper
 from dragoman.services.jobs.http.problems import PROBLEMS
 from dragoman.services.jobs.service import schemas
-from dragoman.services.jobs.service.endpoint_view import endpoint_view
 from dragoman.services.telemetry.telemetry import FORMAT
 from dragoman.services.version import version
 
@@ -24,15 +23,8 @@ def status(here: Here) -> schemas.StatusView:
         counts=here.ledger.counts(),
         nodes=nodes,
         keys=here.guard.keys,
-        issuer="none" if here.issuer is None else "away" if here.issuer.trouble else "ok",
         pass_seconds=loop.scheduler.seconds,
     )
-
-
-@router.get("/v1/endpoint", responses=PROBLEMS)
-def endpoint(here: Here, person: Viewer) -> schemas.EndpointView:
-    """Returns what the endpoint serves, and how it has fared in the last hour."""
-    return endpoint_view(here.endpoint_watch.view())
 
 
 @router.get("/metrics", include_in_schema=False)

@@ -18,7 +18,7 @@ from dragoman.services.jobs.ledger.asked import tell_person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.projects import memberships
 from dragoman.services.jobs.ledger.statements import JOBS
-from dragoman.services.jobs.ledger.tables import PROJECT, IssuerAccount, Quota, Token, account_of
+from dragoman.services.jobs.ledger.tables import PROJECT, Quota, Token, account_of
 
 Role = Literal["metrics", "viewer", "submitter", "admin"]  # each includes the ones before it
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -46,7 +46,7 @@ class Person:
     owner: str
     role: Role
     proof: str = field(default="", compare=False, repr=False)  # hash of their token in the ledger; empty: it has none
-    until: float | None = field(default=None, compare=False)  # end of a token that the issuer signed
+    until: float | None = field(default=None, compare=False)  # end of what the proxy has said
     projects: tuple[tuple[str, str], ...] = ()  # (name, rank), and
     colleagues: frozenset[str] = field(default=frozenset(), compare=False)  # their members
 
@@ -225,9 +225,8 @@ class Access:
         """Returns True if what let this user in still does: open streams ask it."""
         if person.until is not None:
             with self.ledger.database.read() as session:
-                role = session.scalar(select(IssuerAccount.role).where(IssuerAccount.owner == person.owner))
                 projects, _ = memberships(session, person.owner)
-            return self.ledger.now() < person.until and (role, projects) == (person.role, person.projects)
+            return self.ledger.now() < person.until and projects == person.projects
         if not person.proof:
             return not self.issued
         try:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, get_args
 
-from sqlalchemy import ColumnElement, String, cast, or_, select
+from sqlalchemy import ColumnElement, String, cast, or_
 
 from dragoman.model.errors import UserError
-from dragoman.services.jobs.ledger.statements import JOBS, NOTES
+from dragoman.services.jobs.ledger.statements import JOBS
 from dragoman.services.jobs.states import State
 
 SortKey = Literal["submitted", "changed", "name", "owner", "model", "state", "priority", "spent"]
@@ -34,7 +34,6 @@ class Filter:
     tag: Collection[str] = ()  # all of them
     since: float | None = None  # submitted then or later, seconds since 1970
     until: float | None = None  # submitted then or earlier
-    note: str | None = None  # a text in one of its notes
     seen: Sequence[ColumnElement[bool]] = ()  # conditions of the jobs that whoever asks may see
     sort: str = NEWEST_FIRST  # a key of SORT_KEYS; with - before it the largest come first
 
@@ -67,9 +66,6 @@ class Filter:
             found.append(JOBS.c.submitted >= self.since)
         if self.until is not None:
             found.append(JOBS.c.submitted <= self.until)
-        if self.note is not None:
-            noted = select(NOTES.c.job).where(NOTES.c.text.icontains(self.note, autoescape=True))
-            found.append(JOBS.c.id.in_(noted))
         return found
 
     def order(self) -> list[ColumnElement[object]]:

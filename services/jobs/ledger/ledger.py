@@ -18,7 +18,7 @@ from dragoman.services.jobs.ledger.asked import tell_change
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.statements import ENTER, JOBS, NEWEST, NOTE, SET, oldest, select_jobs, unended
-from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Note, Notice
+from dragoman.services.jobs.ledger.tables import Attempt, Change, Job, Notice
 from dragoman.services.jobs.states import ENDED, MOVES, State
 
 PASS = 7_100_115  # advisory lock of a scheduler's pass
@@ -232,8 +232,7 @@ class Ledger:
         if job.state not in ENDED:
             raise ConflictError(f"job {job.id} is {job.state}: stop it first")
         with self.database.write() as session:
-            for table in (Attempt, Note):
-                session.execute(delete(table).where(table.job == job.id))
+            session.execute(delete(Attempt).where(Attempt.job == job.id))
             statement = delete(Job).where(Job.seq == job.seq, Job.version == job.version)
             if session.execute(statement).rowcount != 1:  # type: ignore[attr-defined]  # as above
                 raise ConflictError(f"job {job.id} has changed in the meantime")

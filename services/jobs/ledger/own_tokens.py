@@ -17,7 +17,7 @@ from dragoman.services.jobs.ledger.tables import Token
 OWN = "own"
 SESSION, LOGIN = "session", "login"  # of a browser that signed in, of `dragoman login`
 MAKERS = (ISSUED, SESSION)  # kinds that make others: a stolen token of another kind would have no end
-ISSUER = "issuer"  # in the place of a maker's digest: the OpenID Connect issuer let its owner in
+ISSUER = "issuer"  # in the place of a maker's digest: the proxy, or before it an issuer, let its owner in
 LENDABLE: tuple[Role, ...] = ("viewer", "submitter", "admin")  # `metrics` sees every owner, a viewer does not
 LONGEST_NAME = 160  # of the column, with the owner's
 LONGEST = 366 * 86_400.0  # seconds until the end

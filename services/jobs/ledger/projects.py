@@ -44,7 +44,7 @@ class Projects:
             return session.scalars(select(Member).where(Member.project == name).order_by(Member.owner)).all()
 
     def create(self, name: str, group: str, actor: str) -> None:
-        """Makes a project without members; people with the issuer's `group` become members when they sign in.
+        """Makes a project without members; people of the proxy's `group` become members when they come.
 
         Raises:
             UserError: an invalid name, or one that is in use.
@@ -125,7 +125,7 @@ def memberships(session: Session, owner: str) -> tuple[tuple[tuple[str, str], ..
 
 
 def enter_by_groups(session: Session, owner: str, groups: Collection[str]) -> list[str]:
-    """Makes an owner a member of the projects of these groups of the issuer, and of no others whose group let them in.
+    """Makes an owner a member of the projects of these groups, and of no others whose group let them in.
 
     Returns what has changed, as texts. Members whom a maintainer has entered stay.
     """
@@ -136,8 +136,8 @@ def enter_by_groups(session: Session, owner: str, groups: Collection[str]) -> li
         wanted = bool(project.issuer_group) and project.issuer_group in groups
         if wanted and found is None:
             session.add(Member(project=project.name, owner=owner, rank="member", by_group=True))
-            told.append(f"{owner} is a member of project {project.name} by the issuer's groups")
+            told.append(f"{owner} is a member of project {project.name} by their groups")
         elif found is not None and found.by_group and not wanted:
             session.delete(found)
-            told.append(f"{owner} is no member of project {project.name} any more, by the issuer's groups")
+            told.append(f"{owner} is no member of project {project.name} any more, by their groups")
     return told

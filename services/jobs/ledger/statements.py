@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Select, bindparam, func, insert, select, update
 
-from dragoman.services.jobs.ledger.tables import Base, Change, Job, Note
+from dragoman.services.jobs.ledger.tables import Base, Change, Job
 from dragoman.services.jobs.states import UNENDED
 
-JOBS, CHANGES, NOTES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change, Note))
+JOBS, CHANGES = (Base.metadata.tables[table.__tablename__] for table in (Job, Change))
 NEWEST = select(func.max(CHANGES.c.id))
 NOTE, ENTER = insert(CHANGES), insert(JOBS)
 SET = (  # updates a job of the version that was read; sets the columns of its parameters

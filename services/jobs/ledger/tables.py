@@ -131,7 +131,7 @@ class Change(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     at: Mapped[float]
     actor: Mapped[str] = mapped_column(String(160))
-    action: Mapped[str] = mapped_column(String(32))  # state, priority, remove, note, token, quota, model
+    action: Mapped[str] = mapped_column(String(32))  # state, priority, remove, token, quota, model
     job: Mapped[str | None] = mapped_column(String(40))
     owner: Mapped[str | None] = mapped_column(String(160))
     before: Mapped[str | None] = mapped_column(String(160))
@@ -187,19 +187,6 @@ class Notice(Base):
     error: Mapped[str] = mapped_column(Text, default="")  # of the last try
 
 
-class Note(Base):
-    """A note of a person on a job; see `notes`."""
-
-    __tablename__ = "notes"
-    __table_args__ = (Index("ix_notes_job", "job"), {"sqlite_autoincrement": True})  # no id comes again
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    job: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
-    at: Mapped[float]
-    author: Mapped[str] = mapped_column(String(160))
-    text: Mapped[str] = mapped_column(Text)
-
-
 class Schedule(Base):
     """A command that is submitted again and again; see `schedules`."""
 
@@ -219,14 +206,14 @@ class Schedule(Base):
 
 
 class Saved(Base):
-    """A submission, a list of jobs or a comparison that a user keeps under a name; see `saved`."""
+    """A submission that a user keeps under a name; see `presets`."""
 
     __tablename__ = "saved"
 
     owner: Mapped[str] = mapped_column(String(160), primary_key=True)
-    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # preset, view, comparison
+    kind: Mapped[str] = mapped_column(String(16), primary_key=True)  # preset
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
-    content: Mapped[dict[str, Any]]  # preset: verb, words; view: query; comparison: jobs, note
+    content: Mapped[dict[str, Any]]  # verb, words
     changed: Mapped[float]
 
 
@@ -247,24 +234,13 @@ class Token(Base):
     used: Mapped[float | None]  # the last request, to the minute
 
 
-class IssuerAccount(Base):
-    """The account of the OpenID Connect issuer that has an owner's name: no other account gets it."""
-
-    __tablename__ = "issuer_accounts"
-
-    owner: Mapped[str] = mapped_column(String(160), primary_key=True)
-    subject: Mapped[str] = mapped_column(Text)  # issuer and `sub`; empty: the first that comes
-    role: Mapped[str] = mapped_column(String(16), default="")  # at the last sign-in
-    seen: Mapped[float | None]
-
-
 class Project(Base):
     """Owners who share jobs, models, folders and a quota; see `projects`."""
 
     __tablename__ = "projects"
 
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
-    issuer_group: Mapped[str] = mapped_column(Text)  # whose people become members when they sign in; empty: none
+    issuer_group: Mapped[str] = mapped_column(Text)  # of the proxy, whose people become members; empty: none
     created: Mapped[float]
 
 
@@ -277,7 +253,7 @@ class Member(Base):
     project: Mapped[str] = mapped_column(String(64), primary_key=True)
     owner: Mapped[str] = mapped_column(String(160), primary_key=True)
     rank: Mapped[str] = mapped_column(String(16))  # member, maintainer
-    by_group: Mapped[bool]  # True if the issuer's group made them one
+    by_group: Mapped[bool]  # True if a group made them one
 
 
 class Model(Base):

@@ -106,19 +106,6 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Dots:
-    """Points of a chart without a line: `place` is the SVG's path, `kind` a class of the style sheet."""
-
-    kind: str
-    place: str
-
-    @classmethod
-    def of(cls, kind: str, points: Points) -> "Dots":
-        """Returns dots at these points, each from 0 to EDGE."""
-        return cls(kind, "".join(f"M{x:.0f} {y:.0f}h0" for x, y in points))
-
-
-@dataclass(frozen=True)
 class Chart:
     """The values that the template draws."""
 
@@ -132,8 +119,6 @@ class Chart:
     first: float
     end: float
     caption: str
-    dots: Sequence[Dots] = ()
-    centred: bool = False  # True if each tick of the x axis stands in the middle of its part
     clock: int | None = None  # the horizontal axis is time: seconds that local time is ahead of UTC
 
 

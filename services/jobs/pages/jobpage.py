@@ -1,6 +1,6 @@
 """The page of one job: its state and the reason, its attempts over time, its curves, its links, its log."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from dragoman.services.jobs.pages import shards
 from dragoman.services.jobs.pages.curves import EDGE, charts
 from dragoman.services.jobs.pages.site import Link, Site
 from dragoman.services.jobs.pages.usecharts import JOB_CHARTS, use_charts
-from dragoman.services.jobs.pages.wordmap import bundle_of
 from dragoman.services.jobs.records import attempt_of
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
@@ -34,8 +33,6 @@ DONE = {  # word of the address after an action -> its message
     "retry": "It is queued again.",
     "priority": "Its priority is changed.",
     "submit": "It is handed in.",
-    "note": "The note is added.",
-    "unnote": "The note is removed.",
     "after": "The jobs that it comes after are changed.",
 }
 
@@ -94,7 +91,7 @@ def overview(site: Site, person: Person, name: str) -> dict[str, Any]:
         **{"why": _why(site, person, job), "progress": _progress(job, plan, journal.last), "charts": drawn},
         **{"links": links, "notes": notes, "may": _may(person, job), "command": command(job)},
         **{
-            "error": site.operations.first_error(job),
+            "error": site.operations.error(job),
             "notices": [NoticeView.of(one) for one in site.operations.ledger.notices(name)],
             "told": [shown(target) for target in site.operations.targets(job)],
             "idle": site.operations.idle(job),
@@ -156,6 +153,16 @@ def log_piece(site: Site, job: Job, attempt: int, before: int | None, after: int
     whole = before is not None or job.state in ENDED or attempt < job.attempt
     text, end = cut(block, start, whole and (after is None or len(block) < PIECE))
     return Piece(text, start, end, size)
+
+
+def whole_log(site: Site, job: Job, attempt: int) -> Iterator[bytes]:
+    """Yields the log as the command has written it; nothing if there is none."""
+    try:
+        with open_regular(attempt_of(site.home, job.id, attempt).log) as file:
+            while block := file.read(PIECE):
+                yield block
+    except OSError:
+        return
 
 
 def _why(site: Site, person: Person, job: Job) -> WhyView | None:
@@ -223,8 +230,8 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
         found.append(Link("MLflow run", str(tracked.get("name") or tracked["run_id"]), page, outside=True))
     above = next((word.removeprefix(PARENT) for word in job.words if word.startswith(PARENT)), "")
     if above:
-        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/trials?sweep={above}"))
-    found += [Link("Array", tag, f"/trials?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
+        found.append(Link("Sweep", f"all trials of {title(job).rpartition('-')[0] or above}", f"/?sweep={above}"))
+    found += [Link("Array", tag, f"/?q=tag:{tag}") for tag in job.tags if tag.startswith("array-")]
     digest = str(released.get("manifest_hash") or begun.get("shards") or "")
     folder = _shards(site, person, job, digest)
     maker = _maker(site, job, str(released.get("shards") or ""))
@@ -243,8 +250,6 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
         )
     elif job.model and job.verb != "train":  # promote, rollback
         found.append(Link("Model", job.model, f"/models/{job.model}"))
-    if bundle_of(job) is not None:
-        found.append(Link("Word vectors", "map, neighbours, analogies", f"/jobs/{job.id}/words"))
     if released.get("bleu"):
         signature, _, value = str(released["bleu"]).partition(" = ")
         found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))

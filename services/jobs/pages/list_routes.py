@@ -1,15 +1,15 @@
-"""The routes of the list of jobs: the page, its stream, the same as CSV, lists kept as views, and names for scripts.
+"""The routes of the list of jobs: the page, its stream, the same as CSV, and names for scripts.
 
-/   /live/jobs   /jobs.csv   /recent.json   /views (POST)   /views/NAME/remove (POST)
+/   /live/jobs   /jobs.csv   /recent.json
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import JSONResponse, RedirectResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Person
@@ -18,9 +18,9 @@ from dragoman.services.jobs.pages.export import as_csv
 from dragoman.services.jobs.pages.jobpage import title
 from dragoman.services.jobs.pages.search import FIELDS
 from dragoman.services.jobs.pages.site import HEADERS, Site, part
-from dragoman.services.jobs.service import schemas
 
 RECENT = 50  # jobs offered by name
+REMOVED = "The job is removed."
 
 
 def add_list(router: APIRouter, site: Site) -> None:
@@ -39,9 +39,8 @@ def add_list(router: APIRouter, site: Site) -> None:
             parts, problem = shown(visitor.person, replace(asked, text="")), str(wrong)
         more: dict[str, Any] = {
             "stream": "" if problem else f"/live/jobs{asked.query()}",
-            "done": DONE.get(next(iter(request.query_params), ""), ""),
+            "done": REMOVED if "removed" in request.query_params else "",
             "fields": FIELDS,
-            "views": site.operations.views.all(visitor.person.owner),
             "parts": {name: part(name, text) for name, text in parts.items()},
         }
         status = 400 if problem else 200
@@ -66,32 +65,3 @@ def add_list(router: APIRouter, site: Site) -> None:
         found = listing.older(site, visitor.person, listing.Filter(), None, RECENT)
         rows = [{"id": job.id, "name": title(job), "verb": job.verb, "state": job.state} for job in found]
         return JSONResponse(rows, headers=HEADERS)
-
-    @router.post("/views")
-    async def keep(request: Request) -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        asked = listing.Filter.read({key: str(value) for key, value in sent.items()})
-        name = str(sent.get("name", "")).strip()
-        await run_in_threadpool(_keep, site, visitor.person, name, asked)
-        query = asked.query(before=None, place=0)
-        return RedirectResponse(f"/?kept{query.replace('?', '&', 1)}", 303)
-
-    @router.post("/views/{name}/remove")
-    async def forget(request: Request, name: Annotated[schemas.SavedName, Path()]) -> Response:
-        visitor, _ = await site.form(request, "viewer")
-        await run_in_threadpool(site.operations.views.remove, visitor.person.owner, name)
-        return RedirectResponse("/?forgotten", 303)
-
-
-DONE = {
-    "removed": "The job is removed.",
-    "kept": "The list is kept.",
-    "forgotten": "The name of that list is removed; its jobs stay.",
-}
-
-
-def _keep(site: Site, person: Person, name: str, asked: listing.Filter) -> None:
-    """Keeps a list under a name. Raises UserError for a name or a search that cannot be read."""
-    schemas.check_saved_name(name)
-    asked.search.conditions(site.now)
-    site.operations.views.put(person.owner, name, {"query": asked.query(before=None, place=0)})

@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, String, cast, func, or_, select
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.pages.compare import MOST
 from dragoman.services.jobs.pages.jobpage import PARENT
 from dragoman.services.jobs.pages.search import Search, read_search
 from dragoman.services.jobs.pages.site import Site
@@ -95,14 +94,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Sweep:
-    """The sweep whose trials are listed: addresses of its pictures in MLflow, and of the trials' comparison."""
-
-    pictures: str
-    compare: str  # empty if there are no trials, or too many
-
-
-@dataclass(frozen=True)
 class Listing:
     """The values that the template shows."""
 
@@ -111,7 +102,7 @@ class Listing:
     counts: Mapping[str, int]
     filter: Filter
     more: str  # address of the next page; empty at the end
-    sweep: Sweep | None
+    pictures: str  # address in MLflow of the pictures of the sweep whose trials these are; empty: no sweep
     groups: Mapping[str, tuple[str, frozenset[State]]] = field(default_factory=lambda: GROUPS)
 
 
@@ -135,16 +126,8 @@ def listing(site: Site, person: Person, asked: Filter) -> Listing:
     rows, above = ([_row(site, job, forecasts.get(job.id)) for job in jobs] for jobs in (shown, active))
     by_state = _counts(ledger, asked, person)
     counts = {key: sum(by_state.get(state, 0) for state in states) for key, (_, states) in GROUPS.items()}
-    return Listing(above, rows, counts, asked, more, _sweep(site, asked, [*active, *shown]))
-
-
-def _sweep(site: Site, asked: Filter, shown: Sequence[Job]) -> Sweep | None:
-    if not asked.sweep:
-        return None
-    pictures = site.tracking.run_page(asked.sweep, "artifacts")
-    trials = {job.run: job.id for job in shown}  # the best trial's run has a second job, which registers it
-    together = urlencode([("job", trials[run]) for run in sorted(trials)]) if 1 < len(trials) <= MOST else ""
-    return Sweep(pictures, f"/compare?{together}" if together else "")
+    pictures = site.tracking.run_page(asked.sweep, "artifacts") if asked.sweep else ""
+    return Listing(above, rows, counts, asked, more, pictures)
 
 
 def _row(site: Site, job: Job, forecast: Forecast | None) -> Row:

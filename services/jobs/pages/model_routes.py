@@ -1,4 +1,4 @@
-"""The routes of models: their list, a card of each version, a box to try it, its pictures, and moving the alias.
+"""The routes of models: their list, a card of each version, its pictures, and moving the alias.
 
 /models   /models/NAME   /models/NAME/pictures/WORD   /models/NAME/promote, rollback (asked first)
 """
@@ -8,13 +8,12 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import RedirectResponse
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import models, promoting
 from dragoman.services.jobs.pages.evaluated import PICTURES, picture
-from dragoman.services.jobs.pages.sessions import Visitor
 from dragoman.services.jobs.pages.site import HEADERS, Site
 from dragoman.services.jobs.service.tracking import Model, Version
 
@@ -58,27 +57,14 @@ def _cards(router: APIRouter, site: Site) -> None:
         served = {str(one.get("name")): str(one.get("version")) for one in models.serving(site).values()}
         return site.page(request, visitor, "models.html", models=found, problem=problem, served=served)
 
-    def show(
-        request: Request, visitor: Visitor, name: str, version: str, trial: models.Trial | None = None
-    ) -> Response:
-        try:
-            found = models.card(site, visitor.person, name, version)
-        except UserError as wrong:
-            raise HTTPException(404, str(wrong)) from None
-        return site.page(request, visitor, "model.html", **{**found, **({"trial": trial} if trial else {})})
-
     @router.get("/models/{name}")
     def card(request: Request, name: Name, version: Number = "") -> Response:
-        return show(request, site.visitor(request), name, version)
-
-    @router.post("/models/{name}")
-    async def attempt(request: Request, name: Name, version: Number = "") -> Response:
-        visitor, sent = await site.form(request, "viewer")
-        kind, pair, text = (str(sent.get(key, "")) for key in ("kind", "pair", "text"))
-        trial = await run_in_threadpool(models.attempt, site, kind, pair, text)
-        if request.headers.get("x-part") == "trial":
-            return HTMLResponse(site.render("_trial.html", trial=trial), headers=HEADERS)
-        return await run_in_threadpool(show, request, visitor, name, version, trial)
+        visitor = site.visitor(request)
+        try:
+            content = models.card(site, visitor.person, name, version)
+        except UserError as wrong:
+            raise HTTPException(404, str(wrong)) from None
+        return site.page(request, visitor, "model.html", **content)
 
 
 def _pictures(router: APIRouter, site: Site) -> None:

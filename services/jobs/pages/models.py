@@ -1,59 +1,32 @@
-"""The pages of models: the registered ones, and a card of each version with origin, scores and history."""
+"""The pages of models: the registered ones, and a card of each version with scores and history."""
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import quote
 
 import httpx
 from sqlalchemy import select
 
 from dragoman.model.errors import UserError, reason
-from dragoman.model.languages import languages_of
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.pages import promoting
 from dragoman.services.jobs.pages.evaluated import Evaluated, evaluated
-from dragoman.services.jobs.pages.shards import address
 from dragoman.services.jobs.pages.site import Link, Site
 from dragoman.services.jobs.service.tracking import Model, Version
 
-PATIENCE = 30.0  # seconds for the endpoint's answer
-LONGEST = 2000  # characters of a trial
 TROUBLE = 300  # characters of the endpoint's own error
 KINDS = {
     **{"translation": "Translation", "vectors": "Word vectors", "language": "Language model"},
     "masked": "Masked language model",
     "labels": "Labels of texts",
 }
-PARENTS = {  # tag of `dragoman.model.bundles.ancestry`, or the part of it before a dot -> its label
-    "train.init_from": "Weights",
-    "train.init_parts": "Weights of",
-    "train.lora": "Low-rank factors",
-    "train.teachers": "Teachers",
-    "embeddings": "Word vectors of",
-    "tokenizer.same_as": "Tokenizer",
-}
-REGISTERED = re.compile(r"(?:models:/)?([\w.+-]+)[@/]([\w.+-]+) \(")  # MODEL@ALIAS or MODEL/VERSION, then its digest
-TRIED = ("translation", "vectors")  # kinds that the page can try at the endpoint
 FACTS = {  # tag -> its label
     "owner": "Owner",
     **{"pair": "Languages", "architecture": "Network", "method": "Method", "vocabulary": "Vocabulary"},
     **{"words": "Words", "width": "Width", "run_name": "Run's name", "bundle_bytes": "Bundle"},
     "author": "Author",
 }
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A text sent to the endpoint, its answer, and the version that answered."""
-
-    text: str = ""
-    answer: str = ""
-    origin: str = ""
-    problem: str = ""
 
 
 def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, Any]:
@@ -70,15 +43,16 @@ def card(site: Site, person: Person, name: str, number: str = "") -> dict[str, A
     kind = tags.get("bundle_kind", "translation")
     answering = ask_endpoint(site)
     served = answering.by_kind.get(kind, {})
-    mapped = version is not None and kind == "vectors" and sees_texts(site, person, found)
     return {
-        "map": f"/models/{quote(name, safe='')}/words?version={version.number}" if version and mapped else "",
-        **{"model": model, "version": version, "lineage": _lineage(site, person, version) if version else []},
-        **{"kind": KINDS.get(kind, kind), "facts": facts, "served": served, "trial": Trial()},
-        **{"tries": kind if kind in TRIED and served.get("name") == name else "", "tags": tags},
-        **{"triable": kind in TRIED and bool(site.endpoint)},
+        "model": model,
+        "version": version,
+        "links": _links(site, version) if version else [],
+        "kind": KINDS.get(kind, kind),
+        "facts": facts,
+        "served": served,
         "jobs": _jobs_of(site, person, model.versions),
-        **{"answering": answering, "parents": _parents(tags), "asked": promoting.asked(site, person, name)},
+        "answering": answering,
+        "asked": promoting.asked(site, person, name),
         "evaluated": evaluated(site, version) if version and sees_texts(site, person, found) else Evaluated(),
         "why_not": promoting.why_not(site, person, found),
     }
@@ -116,52 +90,11 @@ def _facts(tags: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(label, tags[key]) for key, label in FACTS.items() if tags.get(key)]
 
 
-def _lineage(site: Site, person: Person, version: Version) -> list[Link]:
-    tags, runs = version.tags, site.tracking.run_page
-    steps = []
-    digest = tags.get("manifest_hash", "")
-    if digest:
-        folder = site.shards.with_digest(person, digest)
-        page = address(folder) if folder else runs(tags.get("shard_run_id", ""))
-        steps.append(Link("Shards", folder.name if folder else digest[:12], page, outside=folder is None))
-    if tags.get("config_hash"):
-        page = runs(version.run, "artifacts/config.yaml")
-        steps.append(Link("Configuration", tags["config_hash"][:12], page, outside=True))
-    job = _job_of(site, person, version)
-    if job:
-        steps.append(Link("Job", job, f"/jobs/{job}"))
-    steps.append(Link("Run", tags.get("run_name") or version.run[:12], runs(version.run), outside=True))
-    if tags.get("git_commit"):
-        steps.append(Link("Commit", tags["git_commit"][:10]))
-    steps.append(Link("Bundle", tags.get("bundle_hash", "–")[:12]))
+def _links(site: Site, version: Version) -> list[Link]:
+    """Returns the version and its run in MLflow, which know where the version is from."""
     page = site.tracking.version_page(version.model, version.number)
-    return [*steps, Link("Version", f"{version.model} {version.number}", page, outside=True)]
-
-
-def _parents(tags: Mapping[str, str]) -> list[Link]:
-    """Returns the models that gave weights, probabilities, vectors or a tokenizer; a registered one has its page."""
-    found = []
-    for key, label in PARENTS.items():
-        for name in sorted(one for one in tags if one == key or one.startswith(f"{key}.")):
-            registered = REGISTERED.match(tags[name])
-            page = ""
-            if registered:
-                version = f"?version={registered[2]}" if registered[2].isdecimal() else ""
-                page = f"/models/{quote(registered[1], safe='')}{version}"
-            found.append(Link(f"{label}{name.removeprefix(key).replace('.', ' ')}", tags[name], page))
-    return found
-
-
-def _job_of(site: Site, person: Person, version: Version) -> str:
-    """Returns the job that made the version: from its tag, or for older runs the job that trained its run."""
-    with site.operations.ledger.database.read() as session:
-        query = select(Job.id, Job.owner, Job.project).order_by(Job.seq.desc()).limit(1)
-        named = version.tags.get("dragoman.job")
-        if named:
-            found = session.execute(query.where(Job.id == named)).first()
-        else:
-            found = session.execute(query.where(Job.run == f"run {version.tags.get('run_name')}")).first()
-    return str(found.id) if found and person.sees_job(found) else ""
+    run = site.tracking.run_page(version.run)
+    return [Link("Version", f"{version.model} {version.number}", page), Link("Run", version.run[:12], run)]
 
 
 def _jobs_of(site: Site, person: Person, versions: Sequence[Version]) -> dict[str, str]:
@@ -226,37 +159,3 @@ def ask_endpoint(site: Site) -> Answering:
     models = {"translation": told.get("model"), "vectors": vectors.get("model") if isinstance(vectors, dict) else None}
     by_kind = {kind: model for kind, model in models.items() if isinstance(model, dict)}
     return Answering(by_kind, {str(one["name"]): str(one.get("version")) for one in reversed(loaded)}, trouble)
-
-
-def attempt(site: Site, kind: str, pair: str, text: str) -> Trial:
-    """Sends a text to the endpoint; shows a refusal beside the form."""
-    if not text.strip():
-        return Trial(text, problem="Write something first.")
-    if len(text) > LONGEST:
-        return Trial(text, problem=f"At most {LONGEST:,} characters.")
-    try:
-        answer = _ask(site.endpoint, kind, pair, text)
-        found = answer.json()
-    except (httpx.HTTPError, ValueError) as problem:
-        return Trial(text, problem=f"The endpoint does not answer: {reason(problem)}")
-    if answer.is_error:
-        said = found.get("error") if isinstance(found, dict) else ""
-        return Trial(text, problem=str(said or f"The endpoint answers {answer.status_code}."))
-    name, version = answer.headers.get("x-model-name", ""), answer.headers.get("x-model-version", "")
-    return Trial(text, _told(kind, found), f"{name} version {version}" if name else "")
-
-
-def _ask(endpoint: str, kind: str, pair: str, text: str) -> httpx.Response:
-    if kind == "vectors":
-        return httpx.post(f"{endpoint}/neighbours", json={"word": text.strip(), "k": 8}, timeout=PATIENCE)
-    source, target = languages_of(pair)
-    asked = {"q": text, "source": source, "target": target}
-    return httpx.post(f"{endpoint}/translate", json=asked, timeout=PATIENCE)
-
-
-def _told(kind: str, found: Any) -> str:
-    if kind != "vectors":
-        return str(found.get("translatedText", ""))
-    rows = found.get("neighbours") or []
-    pairs = [(one.get("word"), one.get("similarity")) for one in rows if isinstance(one, dict)]
-    return "\n".join(f"{word}  {value:.3f}" for word, value in pairs) or json.dumps(found)

@@ -1,8 +1,8 @@
 """The routes of the pages, each a few lines.
 
-/jobs/ID (log, log.txt, stop, yield, retry, priority, after, note, unnote, remove, report)   /submit   /cluster
-/endpoint   /login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
-The list, trials, comparisons, schedules, shards and models have their own, in `list_routes` and its like.
+/jobs/ID (log, log.txt, stop, yield, retry, priority, after, remove, report)   /submit   /cluster
+/login   /logout   /tokens   /audit   /projects   /live/... (server-sent events)   /static/...
+The list, schedules, shards and models have their own, in `list_routes` and its like.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -19,24 +19,19 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.pages import (
     audit,
     cluster,
-    endpointpage,
     jobpage,
     live,
-    logpage,
     projects,
     sign_in,
     submitting,
     tokens,
 )
-from dragoman.services.jobs.pages.compare_routes import add_comparisons
 from dragoman.services.jobs.pages.list_routes import add_list
 from dragoman.services.jobs.pages.model_routes import add_models
 from dragoman.services.jobs.pages.schedule_routes import add_schedules
 from dragoman.services.jobs.pages.sessions import Visitor
 from dragoman.services.jobs.pages.shard_routes import add_shards
 from dragoman.services.jobs.pages.site import FOLDER, HEADERS, Refusal, Site, page_route, part, problem_page, refusal_of
-from dragoman.services.jobs.pages.trial_routes import add_trials
-from dragoman.services.jobs.pages.wordmap_routes import add_wordmaps
 from dragoman.services.jobs.planning.refusals import VERBS
 from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.report import report
@@ -45,15 +40,15 @@ from dragoman.services.jobs.states import ENDED, PRIORITIES, QUEUED
 Id = Annotated[str, Path(max_length=40, pattern=schemas.NAME)]
 Parts = Mapping[str, str]
 Context = dict[str, Any]
-JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "notes", "changes")
+JOB_PARTS = ("head", "attempts", "curves", "usage", "links", "notices", "changes")
 Handler = Callable[[Request, Exception], Awaitable[Response]]
 
 
 def add_pages(app: FastAPI, site: Site) -> None:
     """Adds all routes to the application."""
     router = APIRouter(route_class=page_route(site), include_in_schema=False, default_response_class=HTMLResponse)
-    adding = (sign_in.add, tokens.add, add_list, add_trials, add_comparisons, add_schedules, add_shards, add_models)
-    for add in (add_wordmaps, *adding, audit.add, projects.add, _job, _actions, _submit, _cluster, _endpoint):
+    adding = (sign_in.add, tokens.add, add_list, add_schedules, add_shards, add_models)
+    for add in (*adding, audit.add, projects.add, _job, _actions, _submit, _cluster):
         add(router, site)
     app.include_router(router)
     app.mount("/static", KeptStaticFiles(FOLDER / "static"))
@@ -75,7 +70,6 @@ def _marked(found: Parts) -> dict[str, dict[str, str]]:
 
 def _job_parts(site: Site, visitor: Visitor, name: str) -> Parts:
     found = {**jobpage.overview(site, visitor.person, name), "csrf": visitor.csrf, "person": visitor.person}
-    found["noted"] = site.operations.notes_of(visitor.person, name)
     found["changes"] = jobpage.history(site, visitor.person, name)
     return {part: site.render(f"_job_{part}.html", **found) for part in JOB_PARTS}
 
@@ -116,25 +110,19 @@ def _job(router: APIRouter, site: Site) -> None:
         attempt: Annotated[int, Query(ge=0, le=10**6)] = 0,
         before: Annotated[int | None, Query(ge=0, le=2**53)] = None,
         after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-        line: Annotated[int | None, Query(ge=1, le=2**53)] = None,
-        q: Annotated[str, Query(max_length=200)] = "",
-        begin: Annotated[int, Query(ge=1, le=2**53)] = 1,
     ) -> Response:
         visitor = site.visitor(request)
         found = site.operations.job(visitor.person, id)
         number = attempt or found.attempt
-        if request.headers.get("accept", "").startswith("application/json"):
-            return JSONResponse(vars(jobpage.log_piece(site, found, number, before, after)), headers=HEADERS)
-        more = logpage.log_page(site, found, number, line, q.strip(), begin)
-        return site.page(request, visitor, "log.html", job=found, title=jobpage.title(found), **more)
+        return JSONResponse(vars(jobpage.log_piece(site, found, number, before, after)), headers=HEADERS)
 
     @router.get("/jobs/{id}/log.txt")
     def whole_log(request: Request, id: Id, attempt: Annotated[int, Query(ge=0, le=10**6)] = 0) -> Response:
         visitor = site.visitor(request)
         found = site.operations.job(visitor.person, id)
         number = attempt or found.attempt
-        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{found.id}-a{number}.log"'}
-        source = logpage.whole_log(site, found, number)
+        headers = {**HEADERS, "Content-Disposition": f'inline; filename="{found.id}-a{number}.log"'}
+        source = jobpage.whole_log(site, found, number)
         return StreamingResponse(source, media_type="text/plain; charset=utf-8", headers=headers)
 
     @router.get("/jobs/{id}/report")
@@ -181,8 +169,6 @@ def _actions(router: APIRouter, site: Site) -> None:
             "yield": lambda: operations.make_room(person, id),
             "retry": lambda: operations.retry(person, id),
             "remove": lambda: operations.remove(person, id),
-            "note": lambda: operations.add_note(person, id, str(sent.get("text", ""))),
-            "unnote": lambda: operations.remove_note(person, id, _number(sent.get("note"))),
             "priority": lambda: operations.set_priority(person, id, _priority(sent.get("priority"))),
             "after": lambda: operations.set_after(
                 person, id, submitting.find_jobs(site, person, str(sent.get("after", "")))
@@ -199,12 +185,6 @@ def _priority(word: object) -> int:
         if name == word:
             return number
     raise UserError(f"priority: {word!r} is none of {', '.join(PRIORITIES)}")
-
-
-def _number(word: object) -> int:
-    if isinstance(word, str) and word.isdecimal() and len(word) < 10:
-        return int(word)
-    raise UserError(f"{word!r} is no number")
 
 
 def _submit(router: APIRouter, site: Site) -> None:
@@ -284,18 +264,3 @@ def _cluster(router: APIRouter, site: Site) -> None:
     async def live_cluster(request: Request) -> StreamingResponse:
         visitor = await run_in_threadpool(site.visitor, request)
         return live.answer(site, visitor, live.parts(site.newest, lambda: shown(visitor.person)))
-
-
-def _endpoint(router: APIRouter, site: Site) -> None:
-    def shown() -> Parts:
-        return {"endpoint": site.render("_endpoint.html", **endpointpage.overview(site))}
-
-    @router.get("/endpoint")
-    def page(request: Request) -> Response:
-        visitor = site.visitor(request)
-        return site.page(request, visitor, "endpoint.html", parts=_marked(shown()), stream="/live/endpoint")
-
-    @router.get("/live/endpoint")
-    async def live_endpoint(request: Request) -> StreamingResponse:
-        visitor = await run_in_threadpool(site.visitor, request)
-        return live.answer(site, visitor, live.parts(site.newest, shown))

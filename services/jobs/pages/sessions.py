@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import HTTPException, Request, Response
-from itsdangerous import BadSignature, URLSafeSerializer, URLSafeTimedSerializer
+from itsdangerous import BadSignature, URLSafeSerializer
 
 from dragoman.services.jobs.http.guard import ANONYMOUS, Guard
 from dragoman.services.jobs.ledger.access import Person, TokenExpiredError, digest_of
@@ -24,7 +24,6 @@ from dragoman.services.jobs.service.schemas import NAME
 
 COOKIE = "dragoman_session"
 LASTS = 7 * 86_400.0  # seconds from signing in
-PENDING, WAITS = "dragoman_sign_in", 600  # cookie of a sign-in at the issuer, and its seconds
 
 
 class LoginNeededError(Exception):
@@ -47,7 +46,6 @@ class Sessions:
         self.guard, self.access = guard, guard.access
         self._secret = _secret(home / "service" / "session_key")
         self._signer = URLSafeSerializer(self._secret, salt="session")
-        self._pending = URLSafeTimedSerializer(self._secret, salt="sign-in")
 
     @property
     def keys(self) -> bool:
@@ -66,7 +64,7 @@ class Sessions:
         if session is None:
             session = {"id": secrets.token_urlsafe(18), "token": None, "at": time.time()}
             fresh = str(self._signer.dumps(session))
-        person = self._person(session)
+        person = (self.guard.proxied(request) if self.keys else None) or self._person(session)
         self.guard.count(person.owner)
         return Visitor(person, self._csrf(str(session["id"])), fresh)
 
@@ -99,19 +97,6 @@ class Sessions:
         """Sets SameSite=Lax, so that a link from MLflow or a mail opens signed in; forms have their own secret."""
         lasts, secure = round(LASTS), _is_secure(request)
         response.set_cookie(COOKIE, value, max_age=lasts, httponly=True, samesite="lax", secure=secure, path="/")
-
-    def keep_pending(self, request: Request, response: Response, found: dict[str, str]) -> None:
-        """Lets this browser keep what its sign-in at the issuer is checked against."""
-        value, secure = str(self._pending.dumps(found)), _is_secure(request)
-        response.set_cookie(PENDING, value, max_age=WAITS, httponly=True, samesite="lax", secure=secure, path="/login")
-
-    def take_pending(self, request: Request) -> dict[str, str] | None:
-        """Returns what this browser kept; None if it has nothing of ours, or too late."""
-        try:
-            found = self._pending.loads(request.cookies.get(PENDING, ""), max_age=WAITS)
-        except BadSignature:
-            return None
-        return found if isinstance(found, dict) else None
 
     def _person(self, session: dict[str, object]) -> Person:
         if not self.keys:

@@ -1,4 +1,4 @@
-"""The routes of shards: their list, and a page for each folder with records, a search and what was dropped.
+"""The routes of shards: their list, and a page for each folder.
 
 /shards   /shards/NAME
 """
@@ -24,22 +24,14 @@ def add_shards(router: APIRouter, site: Site) -> None:
         return site.page(request, visitor, "shards.html", **shards.listing(site, visitor.person, q.strip(), start))
 
     @router.get("/shards/{name:path}")
-    def one(
-        request: Request,
-        name: Annotated[str, Path(max_length=1000)],
-        split: Text = "",
-        record: Number = 0,
-        q: Text = "",
-        begin: Number = 0,
-        rule: Text = "",
-    ) -> Response:
+    def one(request: Request, name: Annotated[str, Path(max_length=1000)]) -> Response:
         visitor = site.visitor(request)
         folder = site.shards.find(visitor.person, name)
-        shown: dict[str, Any] = {"folder": folder, "manifest": None, "address": shards.address(folder)}
+        shown: dict[str, Any] = {"folder": folder, "manifest": None}
         if folder.summary is None:
             return site.page(request, visitor, "shard.html", problem=shards.unfinished(folder), **shown)
         try:
-            more = shards.card(site, visitor.person, folder, split, record, q.strip(), begin, rule)
+            more = shards.card(site, visitor.person, folder)
         except UserError as wrong:
             return site.page(request, visitor, "shard.html", 400, problem=str(wrong), **shown)
         return site.page(request, visitor, "shard.html", **more)

@@ -27,13 +27,11 @@ from dragoman.services.jobs.pages import words
 from dragoman.services.jobs.pages.curves import Journals
 from dragoman.services.jobs.pages.sessions import LoginNeededError, Sessions, Visitor
 from dragoman.services.jobs.service.devices import Devices
-from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.service.shard_folders import ShardFolders
 from dragoman.services.jobs.service.sharing import Sharing
 from dragoman.services.jobs.service.tracking import Tracking
-from dragoman.services.jobs.service.vectors import VectorsProcess
 from dragoman.services.jobs.states import ACTIVE, ENDED, QUEUED
 from dragoman.services.version import version
 
@@ -80,8 +78,6 @@ class Site:
     endpoint: str  # its address; empty: there is none
     home: Path
     devices: Devices  # command lines that wait to be let in
-    vectors: VectorsProcess
-    endpoint_watch: EndpointWatch
     journals: Journals = field(default_factory=Journals)
     templates: Environment = field(init=False)
     shards: ShardFolders = field(init=False)
@@ -97,7 +93,7 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        named = ("span", "when", "hour", "iso", "number", "short", "rounded", "size", "between", "priority", "plain")
+        named = ("span", "when", "hour", "iso", "number", "short", "size", "between", "priority", "plain")
         self.templates.filters |= {name: getattr(words, name) for name in named}
         self.templates.filters |= {"breaks": breaks, "reason_beyond": reason_beyond}
         self.templates.globals |= {

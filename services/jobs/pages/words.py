@@ -1,6 +1,5 @@
 """Formats numbers and times for the pages."""
 
-import re
 import time
 from typing import Any
 
@@ -8,7 +7,6 @@ from dragoman.model.durations import duration
 from dragoman.services.jobs.client.table import clock
 from dragoman.services.jobs.states import PRIORITY_NAMES
 
-NUMBER = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?")
 UNITS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -35,13 +33,6 @@ def iso(at: float | None) -> str:
 def number(value: float) -> str:
     """Returns a measured value in four digits."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def rounded(text: str) -> str:
-    """Returns a setting's value as written; a number of many digits in four."""
-    if len(text) < 9 or not NUMBER.fullmatch(text):
-        return text
-    return number(float(text))
 
 
 def short(value: float) -> str:

@@ -47,20 +47,8 @@ def make_plan(
     Raises:
         UserError: the command or refusals.py refuses it.
     """
-    with compose.composed_once():  # the same for the plan and the rehearsal
-        areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
-        return _make_plan(verb, words, areas, gpus, early, reads, [] if places is None else places)
-
-
-def _make_plan(
-    verb: str,
-    words: Sequence[str],
-    areas: Areas,
-    gpus: float,
-    early: bool,
-    reads: dict[str, Stamp] | None,
-    places: list[dict[str, str]],
-) -> dict[str, Any]:
+    areas = Areas(roots[0], tuple(roots[1:]), tuple(secrets))
+    places = [] if places is None else places
     check_words(verb, [word for word in words if not ELASTIC.fullmatch(word)])
     least, most, words = _elastic(verb, words)
     shipped = _shipped(shipped_words(words), tuple(sorted(os.environ.items())))

@@ -8,13 +8,11 @@ Webhooks, `webhook-id`).
 
 import logging
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
 from sqlalchemy import Select, String, cast, delete, exists, or_, select, update
-from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from dragoman.model.durations import duration
@@ -24,6 +22,7 @@ from dragoman.services.jobs.ledger.ledger import SHORT, Ledger
 from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
 from dragoman.services.jobs.notify_settings import Event, NotifyConfig
 from dragoman.services.jobs.service.idle import Spell
+from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.targets import Message, RefusedError, send, shown
 from dragoman.services.jobs.states import State
 
@@ -49,16 +48,11 @@ class Notifier:
         """`idle` returns the spell in which a job's GPUs idle."""
         self.ledger, self.config, self.pages, self.idle = ledger, config, pages.rstrip("/"), idle
         self._next_check = 0.0
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self.repeating = Repeating("notifier", TICK, self.look)
 
     def stop(self) -> None:
         """Ends the thread; the next service sends the rest."""
-        self._ending.set()
-        self._thread.join(2 * self.config.timeout)
+        self.repeating.stop(2 * self.config.timeout)
 
     def look(self) -> int:
         """Makes notices of what has happened, and sends those that are due; returns how many were delivered."""
@@ -68,15 +62,6 @@ class Notifier:
             return 0
         with ThreadPoolExecutor(min(AT_ONCE, len(due)), "notice") as pool:
             return sum(pool.map(self._deliver, due))
-
-    def _run(self) -> None:
-        while not self._ending.wait(TICK):
-            try:
-                self.look()
-            except SQLAlchemyError as problem:  # the next look tries again
-                logger.debug("the ledger does not answer: %s", problem)
-            except Exception:  # the next look may succeed
-                logger.exception("a look at the notices failed")
 
     def _enter(self) -> None:
         """Writes the notices of what has happened since the last look."""

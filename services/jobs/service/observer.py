@@ -4,7 +4,7 @@ Each service counts events since its own start. Every ended attempt of a job tha
 span; the attempt's processes are its children.
 """
 
-import logging
+import contextlib
 import threading
 from collections import OrderedDict
 
@@ -15,6 +15,7 @@ from dragoman.services.jobs.ledger.ledger import Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Attempt, Change
 from dragoman.services.jobs.service.attempts import place_of
 from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.states import ACTIVE, State
 from dragoman.services.telemetry.spans import tell
 from dragoman.services.telemetry.traceparent import parse
@@ -23,7 +24,6 @@ TICK = 2.0  # seconds between two looks; /metrics looks too
 OVERLAP = 200  # rows read again before the newest: PostgreSQL may commit a lower number later
 AT_ONCE = 1000  # rows per query
 GOOD = frozenset({"succeeded", "yielded", "stopped"})
-logger = logging.getLogger(__name__)
 
 
 class Observer:
@@ -34,17 +34,13 @@ class Observer:
         self._newest = self._first = ledger.newest_change()
         self._seen: OrderedDict[int, None] = OrderedDict()
         self._lock = threading.Lock()
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="observer", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self.repeating = Repeating("observer", TICK, self.look)
 
     def stop(self) -> None:
-        """Ends the thread after a last look."""
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(10)
+        """Ends the thread, and looks a last time."""
+        self.repeating.stop()
+        with contextlib.suppress(SQLAlchemyError):
+            self.look()
 
     def look(self) -> None:
         """Counts new events."""
@@ -124,15 +120,3 @@ class Observer:
     def _attempt(self, job: str, number: int) -> Attempt | None:
         with self.ledger.database.read() as session:
             return session.get(Attempt, (job, number))
-
-    def _run(self) -> None:
-        while True:
-            ending = self._ending.wait(TICK)
-            try:
-                self.look()
-            except SQLAlchemyError as problem:  # the next look counts the events in between
-                logger.debug("the ledger does not answer: %s", problem)
-            except Exception:  # one bad event must not end the observer
-                logger.exception("a change could not be told to metrics and traces")
-            if ending:
-                return

@@ -16,8 +16,7 @@ from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.filters import Filter
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger, TooManyError, UnknownJobError
-from dragoman.services.jobs.ledger.notes import Notes
-from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Attempt, AuditRow, Job, Saved
 from dragoman.services.jobs.options import KEPT, OPTION, is_option, merge_words
 from dragoman.services.jobs.planning.refusals import check_words
@@ -27,7 +26,7 @@ from dragoman.services.jobs.service import schemas
 from dragoman.services.jobs.service.attempts import describe_attempt
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.idle import Spell, idle_spell
-from dragoman.services.jobs.service.log_index import FirstError, LogIndexes
+from dragoman.services.jobs.service.logs import error_of
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.targets import check_target
 from dragoman.services.jobs.settings import ServiceConfig
@@ -42,10 +41,8 @@ class Operations:
 
     def __init__(self, ledger: Ledger, loop: Loop, config: ServiceConfig, forecaster: Forecaster) -> None:
         self.ledger, self.loop, self.config, self.forecaster = ledger, loop, config, forecaster
-        self.indexes = LogIndexes()
         self.audit = Audit(ledger)
-        self.presets, self.views = SavedItems(ledger, "preset"), SavedItems(ledger, "view")
-        self.comparisons, self.notes = SavedItems(ledger, "comparison"), Notes(ledger)
+        self.presets = Presets(ledger)
         ledger.changed = loop.wake
 
     def only(self, person: Person, owner: str | None) -> str | None:
@@ -264,25 +261,6 @@ class Operations:
         """Removes a job. Raises ConflictError if it has not ended."""
         self.ledger.remove(self.own_job(person, name), person.owner)
 
-    def notes_of(self, person: Person, name: str) -> list[schemas.NoteView]:
-        """Returns a job's notes, as the person may read them."""
-        self.job(person, name)
-        return [schemas.NoteView.shown(one, person) for one in self.notes.of(name)]
-
-    def add_note(self, person: Person, name: str, text: str) -> schemas.NoteView:
-        """Adds a note to a job. Raises UserError for an empty text, or if the job has too many."""
-        text = clean_note(text)
-        if not text:
-            raise UserError("the note is empty")
-        return schemas.NoteView.shown(self.notes.add(self.job(person, name), person.owner, text), person)
-
-    def remove_note(self, person: Person, name: str, number: int) -> None:
-        """Removes a note. Raises UserError if there is none, or if it is another author's and the person no admin."""
-        job, note = self.job(person, name), self.notes.get(name, number)
-        if note.author != person.owner and not person.may("admin"):
-            raise UserError(f"note {number} is {person.name_of(note.author)}'s: only its author or an admin removes it")
-        self.notes.remove(job, note, person.owner)
-
     def why(self, person: Person, name: str, forecasts: bool = True) -> schemas.WhyView:
         """Returns why a job waits, or what it does instead; see `explain`."""
         job = self.job(person, name)
@@ -290,8 +268,8 @@ class Operations:
         if job.state == State.STARTING and pending:
             return schemas.WhyView(kind="queue", text=pending)
         if job.state != State.WAITING:
-            error = self.first_error(job)
-            where = f"; the first error is line {error.line} of its log: {error.text}" if error else ""
+            error = self.error(job)
+            where = f"; its log says: {error}" if error else ""
             return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
         if self.loop.capacity is None or self.loop.trouble:
             trouble = self.loop.trouble or "it has not been asked yet"
@@ -305,11 +283,11 @@ class Operations:
             holder.owner = person.name_of(holder.owner)
         return view
 
-    def first_error(self, job: Job) -> FirstError | None:
-        """Returns the first error in the log of a job that has failed; None if there is none."""
+    def error(self, job: Job) -> str:
+        """Returns the error in the log of a job that has failed; empty: there is none."""
         if job.state not in (State.FAILED, State.LOST) or not job.attempt:
-            return None
-        return self.indexes.of(attempt_of(self.loop.home, job.id, job.attempt).log).first_error()
+            return ""
+        return error_of(attempt_of(self.loop.home, job.id, job.attempt).log)
 
     def idle(self, job: Job) -> Spell | None:
         """Returns the spell in which GPUs of a running job idle; None if they work."""
@@ -374,13 +352,6 @@ class Operations:
             names = ("owner", "job", "cause", "attempts", "seconds", "tokens", "startup", "away")
             found = [dict(zip(names, row, strict=True)) for row in session.execute(query)]
         return [schemas.BillRow.model_validate(row) for row in found]
-
-
-def clean_note(text: str) -> str:
-    """Returns a note without control characters and without space around it. Raises UserError if it is too long."""
-    if len(text) > schemas.LONGEST_NOTE:
-        raise UserError(f"a note of {len(text):,} characters: at most {schemas.LONGEST_NOTE:,}")
-    return "\n".join("".join(one for one in line if one.isprintable()) for line in text.splitlines()).strip()
 
 
 def _covering(lines: Sequence[Sequence[str]]) -> Iterator[list[str]]:

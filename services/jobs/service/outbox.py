@@ -8,17 +8,16 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
 import httpx
-from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.model.runs.spool import pending
 from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.service.curves import run_of
+from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.states import ENDED
 
 TICK = 5.0  # seconds between two looks
@@ -33,24 +32,19 @@ class Outbox:
 
     def __init__(self, ledger: Ledger, server: str, tick: float = TICK) -> None:
         """`server` is MLflow's address, http(s)."""
-        self.ledger, self.server, self.tick = ledger, server, tick
+        self.ledger, self.server = ledger, server
         self._looked = -1
         self._left: dict[str, Path] = {}  # job -> its run's folder
         self._not_before: dict[str, float] = {}
-        self._ending = threading.Event()
         self._sending: subprocess.Popen[bytes] | None = None
-        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
+        self.repeating = Repeating("outbox", tick, self.look)
 
     def stop(self) -> None:
         """Ends the thread; the next service sends the rest."""
-        self._ending.set()
+        self.repeating.ending.set()
         if self._sending is not None:
             self._sending.terminate()
-        if self._thread.ident is not None:
-            self._thread.join(10)
+        self.repeating.stop()
 
     def look(self) -> int:
         """Sends unsent records if the server answers; returns how many runs are left."""
@@ -63,7 +57,7 @@ class Outbox:
         self._left = {job: run for job, run in self._left.items() if pending(run)}
         due = [job for job in self._left if self._not_before.get(job, 0.0) <= now]
         for job in due if due and self._answers() else ():
-            if self._ending.is_set():
+            if self.repeating.ending.is_set():
                 break
             if self._send(self._left[job]):
                 logger.info("job %s: MLflow has what it missed of the run", job)
@@ -92,15 +86,6 @@ class Outbox:
             self._sending.kill()
             self._sending.wait()
             return False
-
-    def _run(self) -> None:
-        while not self._ending.wait(self.tick):
-            try:
-                self.look()
-            except SQLAlchemyError as problem:  # the next look tries again
-                logger.debug("the ledger does not answer: %s", problem)
-            except Exception:  # the next look may succeed, and other runs are sent
-                logger.exception("a look at what MLflow has missed failed")
 
 
 def _told(job: Job) -> Path | None:

@@ -9,7 +9,6 @@ Rows of the audit have an age of their own.
 import logging
 import re
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sqlalchemy import and_, delete, func, or_, select
-from sqlalchemy.exc import SQLAlchemyError
 
 from dragoman.model.runs import lock, paths, spool
 from dragoman.model.untrusted import read_object
@@ -26,6 +24,7 @@ from dragoman.services.jobs.ledger.audit import Audit
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.tables import Job, Place, Schedule
 from dragoman.services.jobs.service.metrics import Metrics
+from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.states import ENDED, UNENDED, State
 
 DAY = 86_400.0  # seconds
@@ -57,18 +56,7 @@ class Retention:
 
     def __init__(self, ledger: Ledger, config: KeepConfig, home: Path, metrics: Metrics | None = None) -> None:
         self.ledger, self.config, self.home, self.metrics = ledger, config, home, metrics
-        self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="retention", daemon=True)
-
-    def start(self) -> None:
-        if self.config.active() or self.config.audit:
-            self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the thread after the job at which it is; the next service goes on."""
-        self._ending.set()
-        if self._thread.ident is not None:
-            self._thread.join(30)
+        self.repeating = Repeating("retention", TICK, self.delete, first=PAUSE)
 
     def due(self, config: KeepConfig | None = None) -> Iterator[Due]:
         """Yields the jobs to which the rules apply, oldest first; those with `stays` are not deleted."""
@@ -84,14 +72,14 @@ class Retention:
         """Deletes up to `STEP` jobs and the folders of jobs that were removed; returns the number of jobs."""
         done, freed = 0, 0
         for one in self.due():
-            if done == STEP or self._ending.is_set():
+            if done == STEP or self.repeating.ending.is_set():
                 break
             if one.stays:
                 continue
             freed += one.bytes
             self._delete(one)
             done += 1
-            self._ending.wait(PAUSE)
+            self.repeating.ending.wait(PAUSE)
         for folder in self._strays():
             freed += bytes_in(folder)
             shutil.rmtree(folder)
@@ -106,20 +94,14 @@ class Retention:
         """Deletes the rows of the audit that are older than `service.keep.audit`."""
         until = self.ledger.now() - self.config.audit * DAY
         while self.config.audit and Audit(self.ledger).forget(until, PAGE) == PAGE:
-            if self._ending.wait(PAUSE):
+            if self.repeating.ending.wait(PAUSE):
                 return
 
-    def _run(self) -> None:
-        while not self._ending.wait(PAUSE):
-            try:
-                self.forget()
-                while self.config.active() and self.look() == STEP and not self._ending.is_set():
-                    pass
-            except (SQLAlchemyError, OSError) as problem:  # the next look tries again
-                logger.warning("service.keep: %s", str(problem).splitlines()[0][:300])
-            except Exception:  # the next look may succeed
-                logger.exception("a look at what is no longer kept failed")
-            self._ending.wait(TICK)
+    def delete(self) -> None:
+        """Deletes all that is due."""
+        self.forget()
+        while self.config.active() and self.look() == STEP and not self.repeating.ending.is_set():
+            pass
 
     def _expired(self, rules: KeepConfig, after: int) -> list[tuple[Job, str | None, int]]:
         """Returns the next jobs to which a rule applies: (job, owner of its run's folder, other jobs of the run)."""

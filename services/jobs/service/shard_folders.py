@@ -20,7 +20,6 @@ from dragoman.model.shards.manifest import MANIFEST, Manifest, manifest_hash, re
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.places import Places
 from dragoman.services.jobs.ledger.tables import Job
-from dragoman.services.jobs.service.shardings import manifest_digest
 
 MOST = 2000  # folders that are listed
 KEPT = 2 * MOST  # summaries in memory
@@ -103,10 +102,6 @@ class ShardFolders:
         if path == root or not path.is_relative_to(root) or self.places.hidden(person, [str(path)]):
             return None
         return _folder(root, path)
-
-    def with_digest(self, person: Person, digest: str) -> Folder | None:
-        """Returns the folder whose manifest has this sha256, as far as a user may see it."""
-        return next((one for one in self.all(person) if digest and manifest_digest(one.path) == digest), None)
 
     def manifest(self, folder: Folder) -> Manifest:
         """Returns a folder's manifest.

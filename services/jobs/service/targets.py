@@ -17,12 +17,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
 import httpx
 
 from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.files import read_secret
 from dragoman.model.storage.hosts import check_host
 from dragoman.services.jobs.notify_settings import NotifyConfig
 
@@ -100,9 +100,9 @@ def read_key(path: str) -> bytes:
         UserError: the file cannot be read, or holds no key.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8").strip()
+        text = read_secret("service.notify.secret", path)
         key = base64.b64decode(text.removeprefix(SECRET), validate=True)
-    except (OSError, UnicodeDecodeError, binascii.Error) as problem:
+    except binascii.Error as problem:
         raise UserError(f"service.notify.secret: {path} holds no {SECRET}BASE64 ({problem})") from None
     if len(key) < SHORTEST:
         raise UserError(f"service.notify.secret: {path}: {len(key)} bytes; at least {SHORTEST} are needed")
@@ -201,7 +201,7 @@ def _send_mail(to: str, message: Message, config: NotifyConfig) -> None:
             if config.mail.security == "starttls":
                 server.starttls(context=ssl.create_default_context())
             if config.mail.user and config.mail.password:
-                server.login(config.mail.user, Path(config.mail.password).read_text(encoding="utf-8").strip())
+                server.login(config.mail.user, read_secret("service.notify.mail.password", config.mail.password))
             server.send_message(mail)
     except smtplib.SMTPRecipientsRefused as problem:
         code = max(code for code, _ in problem.recipients.values())

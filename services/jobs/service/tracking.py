@@ -97,7 +97,7 @@ class Tracking:
 
     def __init__(self, address: str, pages: str) -> None:
         self.address, self.pages = address.rstrip("/"), (pages or address).rstrip("/")
-        self._runs: dict[str, tuple[str, str, float]] = {}  # run -> its experiment, its measure, when to ask again
+        self._runs: dict[str, tuple[str, float]] = {}  # run -> its experiment, when to ask again
 
     def models(self) -> list[Model]:
         """Returns all registered models, without their versions.
@@ -134,26 +134,20 @@ class Tracking:
         """Returns the address of a run's page, or of a part such as `artifacts`; empty without MLflow."""
         if not self.pages or not run_id:
             return ""
-        known, _ = self._run(run_id)
+        known = self._experiment_of(run_id)
         return f"{self.pages}/{mlflow_pages.run_page(known, run_id, part)}" if known else ""
 
-    def measure(self, run_id: str) -> str:
-        """Returns the measure that a sweep's run names, `sweep.metric`; empty if it is unknown."""
-        return self._run(run_id)[1]
-
-    def _run(self, run_id: str) -> tuple[str, str]:
-        """Returns the experiment and the measure of a run; MLflow is asked once, or again after a while."""
-        known, measure, until = self._runs.get(run_id, ("", "", 0.0))
+    def _experiment_of(self, run_id: str) -> str:
+        """Returns the experiment of a run; MLflow is asked once, or again after a while."""
+        known, until = self._runs.get(run_id, ("", 0.0))
         if not known and time.monotonic() > until:
             try:
                 run = self._get("runs/get", run_id=run_id).get("run") or {}
             except ServiceError:
                 run = {}
             known = str((run.get("info") or {}).get("experiment_id") or "")
-            params = {one.get("key"): one.get("value") for one in (run.get("data") or {}).get("params") or []}
-            measure = str(params.get("metric") or "")
-            self._runs[run_id] = known, measure, time.monotonic() + AGAIN
-        return known, measure
+            self._runs[run_id] = known, time.monotonic() + AGAIN
+        return known
 
     def version_page(self, name: str, number: str) -> str:
         """Returns the address of a version's page."""

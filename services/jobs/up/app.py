@@ -1,13 +1,12 @@
 """Puts the job service's application together: the REST interface and the pages.
 
-GET /status, /metrics, /v1/endpoint   POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
+GET /status, /metrics                 POST /v1/plans        POST, GET /v1/jobs       GET, DELETE /v1/jobs/{id}
 POST /v1/jobs/{id}/stop, yield, retry, priority, after        GET /v1/jobs/{id}/why, logs, curves, usage, report
-POST /v1/jobs/{id}/notes         DELETE /v1/jobs/{id}/notes/{note}
 GET /v1/events                   GET /v1/jobs/{id}/log-events                   (server-sent events)
 GET /v1/bill   GET /v1/quotas    PUT /v1/quotas/{owner}   GET, POST /v1/tokens   DELETE /v1/tokens/{name}
 GET /v1/models PUT /v1/models/{name}                                            POST /v1/tokens/{name}/rotate
 GET /v1/retention                GET /v1/audit
-POST /v1/login, /v1/login/token   GET /v1/people   PUT, DELETE /v1/people/{owner}
+POST /v1/login, /v1/login/token
 GET /v1/me   GET, POST /v1/me/tokens   DELETE /v1/me/tokens/{name}
 POST /v1/arrays   GET /v1/presets    PUT, DELETE /v1/presets/{name}
 GET, POST /v1/projects   GET, DELETE /v1/projects/{project}   PUT /v1/projects/{project}/quota
@@ -17,8 +16,8 @@ GET, POST /v1/schedules          DELETE /v1/schedules/{id}   POST /v1/schedules/
 
 from fastapi import FastAPI
 
-from dragoman.services.endpoint.body_limit import BodyLimit
-from dragoman.services.endpoint.documentation import add_documentation
+from dragoman.services.http.documentation import add_documentation
+from dragoman.services.http.wrapper import Rules, Wrapper
 from dragoman.services.jobs.http import (
     accounts,
     audit_rows,
@@ -26,7 +25,6 @@ from dragoman.services.jobs.http import (
     logs,
     me,
     models,
-    people,
     presets,
     projects,
     schedules,
@@ -36,37 +34,39 @@ from dragoman.services.jobs.http import (
 )
 from dragoman.services.jobs.http.audit import Auditing
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.http.problems import add_handlers
+from dragoman.services.jobs.http.problems import add_handlers, refuse
 from dragoman.services.jobs.pages.routes import add_pages
 from dragoman.services.jobs.pages.sessions import Sessions
 from dragoman.services.jobs.pages.site import Site
 from dragoman.services.jobs.service.tracking import Tracking
+from dragoman.services.telemetry.telemetry import UNMEASURED
 from dragoman.services.version import version
 
+PATIENCE = 15.0  # seconds for a request's body to arrive
 
-def create_app(parts: Parts) -> FastAPI:
+
+def create_app(parts: Parts) -> Auditing:
     """Returns the application. It starts and stops nothing; its caller runs the loop's threads."""
     app = FastAPI(
         title="Dragoman jobs",
         version=version(),
         docs_url=None,
         redoc_url=None,
-        telemetry=parts.metrics.telemetry.make_fastapi_options(),  # type: ignore[arg-type]  # a dictionary of its keys
+        telemetry=UNMEASURED,  # type: ignore[arg-type]  # a dictionary of its keys
     )
     app.state.parts = parts
-    app.add_middleware(BodyLimit, limit=parts.config.body, patience=15.0)
-    app.add_middleware(Auditing, audit=parts.operations.audit)  # the last one is the first to be asked
     add_handlers(app)
     add_documentation(app)
     parts.loop.scheduler.took = parts.metrics.passes.observe
     parts.loop.accounts.judged = parts.metrics.judge
     parts.observer.look()  # counts what happens from now on
     parts.metrics.show(parts.ledger, parts.access, parts.loop.resources, parts.home, parts.operations.idle)
-    own = (presets, schedules, tokens, me, people, projects, sign_in, audit_rows)
+    own = (presets, schedules, tokens, me, projects, sign_in, audit_rows)
     for resource in (status, jobs, logs, accounts, models, *own):
         app.include_router(resource.router)
     tracking = Tracking(parts.tracking, parts.tracking_pages)
     sessions = Sessions(parts.guard, parts.home)
-    around = (tracking, parts.endpoint, parts.home, parts.devices, parts.vectors, parts.endpoint_watch)
+    around = (tracking, parts.endpoint, parts.home, parts.devices)
     add_pages(app, Site(parts.operations, sessions, parts.forecaster, *around))
-    return app
+    rules = Rules(limit=parts.config.body, patience=PATIENCE, refuse=refuse)
+    return Auditing(Wrapper(app, rules, parts.metrics.telemetry), parts.operations.audit)

@@ -6,23 +6,9 @@ from pathlib import Path
 from sqlalchemy import make_url
 
 from dragoman.model.errors import UserError
+from dragoman.model.files import read_secret
 from dragoman.services.jobs.ledger.access import FROM_FILE, ROLES, Access
 from dragoman.services.jobs.up.settings import UpRoot
-
-
-def read_secret(key: str, path: str) -> str:
-    """Returns the content of a file without the line end.
-
-    Raises:
-        UserError: it is empty or cannot be read; names the key.
-    """
-    try:
-        text = Path(path).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"{key}: {path} cannot be read ({problem})") from None
-    if not text:
-        raise UserError(f"{key}: {path} holds nothing")
-    return text
 
 
 def enter_tokens(access: Access, files: dict[str, str]) -> None:
@@ -45,7 +31,7 @@ def secrets_of(root: UpRoot) -> list[Path]:
         *service.tokens.values(),
         service.token_file,
         service.kueue.token_file,
-        service.oidc.client_secret,
+        service.proxy.secret,
         service.notify.secret,
         service.notify.mail.password,
         root.jobs.key_file,

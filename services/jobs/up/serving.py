@@ -18,7 +18,7 @@ from dragoman.conf.interrupts import handled_by
 from dragoman.model import landlock
 from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
-from dragoman.model.files import atomic_write, exclusive
+from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
 from dragoman.services.jobs.executors.base import Executor
 from dragoman.services.jobs.executors.kueue import KueueExecutor
@@ -33,11 +33,11 @@ from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.service.clock import SteadyClock
 from dragoman.services.jobs.service.intake import Intake
-from dragoman.services.jobs.service.issuer import Issuer
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.metrics import Metrics
 from dragoman.services.jobs.service.notifier import Notifier
 from dragoman.services.jobs.service.outbox import Outbox
+from dragoman.services.jobs.service.proxy import Proxy
 from dragoman.services.jobs.service.targets import check_settings
 from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.settings import ServiceConfig
@@ -46,7 +46,7 @@ from dragoman.services.jobs.up.app import create_app
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind
 from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.permissions import close_to_others
-from dragoman.services.jobs.up.secret_files import enter_tokens, read_secret, secrets_of
+from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
 from dragoman.services.jobs.up.settings import UpRoot
 from dragoman.services.store.database import answering
 from dragoman.services.telemetry.telemetry import Telemetry
@@ -97,7 +97,7 @@ def _serve(
         variables |= of_jobs.variables()  # a server without a login ignores it
     own = ("DRAGOMAN_HOME", "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
     os.environ.update({key: variables[key] for key in own if key in variables})
-    keys = not is_loopback(config.host) or config.oidc.issuer is not None
+    keys = not is_loopback(config.host) or config.proxy.header is not None
     access = _open_ledger(config, keys, stack)
     ledger = access.ledger
     closed = keys or access.issued
@@ -124,7 +124,7 @@ def _serve(
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
-    who = {"url": url, "issuer": _issuer(config, url, ledger)}
+    who = {"url": url, "proxy": _proxy(config, access)}
     parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
     _run(parts, listening, where, expected, signalled)
 
@@ -140,17 +140,15 @@ def _run(
         )
         if parts.tracking:
             outbox = Outbox(parts.ledger, parts.tracking)
-            outbox.start()
+            outbox.repeating.start()
             stack.callback(outbox.stop)
         notifier = Notifier(parts.ledger, config.notify, config.url or where["jobs"], parts.operations.idle)
-        notifier.start()
+        notifier.repeating.start()
         stack.callback(notifier.stop)
-        stack.callback(parts.vectors.close)
-        parts.retention.start()
-        stack.callback(parts.retention.stop)
-        parts.endpoint_watch.start()
-        stack.callback(parts.endpoint_watch.stop)
-        parts.observer.start()
+        if config.keep.active() or config.keep.audit:
+            parts.retention.repeating.start()
+        stack.callback(parts.retention.repeating.stop, 30.0)
+        parts.observer.repeating.start()
         stack.callback(parts.observer.stop)
         loop.start()
         stack.callback(loop.stop)
@@ -180,15 +178,11 @@ def _open_ledger(config: ServiceConfig, keys: bool, stack: contextlib.ExitStack)
     return access
 
 
-def _issuer(config: ServiceConfig, url: str, ledger: Ledger) -> Issuer | None:
-    """Returns the issuer that people sign in at; None if none is set. Raises UserError for an unreadable secret."""
-    if config.oidc.issuer is None:
+def _proxy(config: ServiceConfig, access: Access) -> Proxy | None:
+    """Returns the proxy that lets people in; None if none is set. Raises UserError for an unreadable secret."""
+    if config.proxy.header is None or config.proxy.secret is None:
         return None
-    path = config.oidc.client_secret
-    secret = None if path is None else read_secret("service.oidc.client_secret", path)
-    found = Issuer(config.oidc, secret, f"{url.rstrip('/')}/login/callback", ledger.now)
-    found.prepare()
-    return found
+    return Proxy(config.proxy, read_secret("service.proxy.secret", config.proxy.secret), access)
 
 
 def _neighbours(config: ServiceConfig, where: dict[str, str]) -> dict[str, str]:

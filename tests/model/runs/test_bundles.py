@@ -8,7 +8,8 @@ import pytest
 from bench.s3_server import Proxy
 from dragoman.model.bundles.directory import WEIGHTS, new_bundle
 from dragoman.model.runs.bundles import bundles, find_bundle
-from dragoman.model.storage.mirror import local_folder, publish_files
+from dragoman.model.storage.mirror import publish_files
+from dragoman.model.storage.places import local_folder
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,6 @@
 """Rules through the whole of a sharding: manifest, record and page show the drops; none of it where rules are off."""
 
 import json
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,9 @@ from dragoman.model.shards.manifest import read_manifest
 from dragoman.pipelines import shard
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.pack.cleaning_record import PAGE, RECORD
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.read.built_in import phrasebook
 
-PAIRS = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 400)]
+PAIRS = [(pair.english, pair.german) for pair in phrasebook()["train"][:400]]
 GOOD = [f"{a}\t{b}" for a, b in PAIRS]
 BAD = ["The <b>cat</b> sleeps.\tDie <b>Katze</i> schläft.", "She has 12 dogs.\tSie hat 13 Hunde."]
 

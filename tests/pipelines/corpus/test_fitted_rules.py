@@ -1,6 +1,5 @@
 """Rules fitted to a sample of the corpus: the phrasebook's pairs teach what a pair of it looks like."""
 
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 from dragoman.pipelines.corpus.clean import fitted_rules
 from dragoman.pipelines.corpus.clean.fitted_rules import FittedRules, is_foreign, learn, load, save
 from dragoman.pipelines.corpus.clean.rules import FITTED
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.read.built_in import phrasebook
 
 LEAST = -5.0
 LANGUAGES = ("en", "de")
@@ -17,7 +16,7 @@ LANGUAGES = ("en", "de")
 
 @pytest.fixture(scope="module")
 def pairs() -> list[tuple[str, str]]:
-    return [(pair.english, pair.german) for pair in islice(distinct_pairs(3), 6_000)]
+    return [(pair.english, pair.german) for pair in phrasebook()["train"][:6_000]]
 
 
 @pytest.fixture(scope="module")

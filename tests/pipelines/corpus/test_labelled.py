@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,8 @@ from dragoman.model.text.labels import FIRST, GAP, LabelTokenizer
 from dragoman.model.text.tokenizers import load_pair
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
-from dragoman.pipelines.corpus.phrasebook.words import tokens
+from dragoman.pipelines.corpus.read.built_in import phrasebook, tokens
 from dragoman.pipelines.corpus.read.labelled import labelled_sources
-from dragoman.pipelines.corpus.read.phrasebook_labels import parts_of_speech, sentence_type
 from dragoman.pipelines.shard import shard
 
 CONLLU = """# text = Dogs bark
@@ -205,14 +202,14 @@ def test_the_phrasebook_has_labels_of_its_grammar(tmp_path: Path) -> None:
 
 def test_every_word_of_the_grammar_has_a_tag_and_ambiguous_ones_several() -> None:
     found: dict[str, Counter[str]] = {}
-    for pair in islice(distinct_pairs(1), 4000):
-        words, tags = tokens(pair.english), parts_of_speech(pair)
+    for pair in phrasebook()["train"][:4000]:
+        words, tags = tokens(pair.english), pair.parts_of_speech
         assert len(words) == len(tags), pair.english
         for word, tag in zip(words[1:], tags[1:], strict=True):
             found.setdefault(word, Counter())[tag] += 1
         last = pair.english[-1]
-        assert (sentence_type(pair).endswith("question")) == (last == "?")
-        assert last != "!" or sentence_type(pair) == "command"
+        assert (pair.kind.endswith("question")) == (last == "?")
+        assert last != "!" or pair.kind == "command"
     assert "X" not in {tag for tags in found.values() for tag in tags}
     several = {"to": {"ADP", "PART"}, "that": {"SCONJ", "PRON"}, "her": {"DET", "PRON"}, "water": {"NOUN", "VERB"}}
     assert {word: set(found[word]) for word in several} == several

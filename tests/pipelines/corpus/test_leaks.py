@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.corpus.clean.compiled_keys import folded_keys
+from dragoman.model.text.text_keys import folded_keys
 from dragoman.pipelines.corpus.plan import plan as plan_module
 from dragoman.pipelines.corpus.plan.plan import make_plan
 from dragoman.pipelines.corpus.read import staging

@@ -274,7 +274,10 @@ def test_training_text_is_kept_where_asked(make: Make, tmp_path: Path, kind: str
     if kind == "parallel":
         files = SplitFiles(source=str(tmp_path / "train.txt"), target=str(tmp_path / "train.txt"))
         clean = CleanConfig(copies=False, duplicates=False)
-        config.corpus, config.pair = CorpusConfig(train=files, clean=clean, cut=CutConfig(valid=0, test=0)), "en-de"
+        config.corpus, config.pair = (
+            CorpusConfig(train=files, clean=clean, cut=CutConfig(valid=0, test=0), check="off"),
+            "en-de",
+        )
     result = shard(config)
     for language in result.manifest.languages:
         data = (result.directory / f"train.{language}.txt.zst").read_bytes()

@@ -1,7 +1,6 @@
 """195 leaks planted over real text: `near_words` finds 95 in 100 of them, and marks hardly a pair of clean text."""
 
 import gzip
-import itertools
 import random
 import string
 from collections import Counter
@@ -10,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
 from dragoman.pipelines.corpus.plan.near_words import RULES, HeldOutWords
+from dragoman.pipelines.corpus.read.built_in import phrasebook
 
 Pairs = list[tuple[str, str]]
 EACH = 39
@@ -82,7 +81,7 @@ def test_planted_leaks_are_found_in_real_sentences(corpora: Path, seed: int) -> 
 
 
 def test_planted_leaks_are_found_in_generated_sentences() -> None:
-    pairs = [(pair.english, pair.german) for pair in itertools.islice(distinct_pairs(5), 600)]
+    pairs = [(pair.english, pair.german) for pair in phrasebook()["train"][:600]]
     held = pairs[:195]
     found = found_of(held, plant(held, pairs[195:], random.Random(5)))
     assert found.total() >= 0.95 * 195, found

@@ -1,7 +1,6 @@
 """The cost of one rule: counts that agree with a sharding, other limits, samples, and no file left."""
 
 import re
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,10 @@ from dragoman.model.errors import UserError
 from dragoman.pipelines import shard
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.corpus.clean import fitted_rules
-from dragoman.pipelines.corpus.phrasebook.generate import distinct_pairs
+from dragoman.pipelines.corpus.read.built_in import phrasebook
 from dragoman.pipelines.corpus.settings import CorpusPart, PartCleanConfig
 
-PAIRS = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 300)]
+PAIRS = [(pair.english, pair.german) for pair in phrasebook()["train"][:300]]
 LINES = [
     *(f"{a}\t{b}" for a, b in PAIRS),
     "She has 12 dogs.\tSie hat 13 Hunde.",  # numbers alone
@@ -63,7 +62,7 @@ def test_other_limits_stand_in_a_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fitted_rules, "ENOUGH", 1)
-    pairs = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 1500)]
+    pairs = [(pair.english, pair.german) for pair in phrasebook()["train"][:1500]]
     wrong = [f"{pairs[number][0]}\t{pairs[number + 700][1]}" for number in range(50)]
     lines = [*(f"{a}\t{b}" for a, b in pairs), *wrong]
     told = explained(capsys, config_of(tmp_path, "shards.explain=unrelated", lines=lines))
@@ -102,7 +101,7 @@ def test_a_rule_that_cannot_be_explained_is_refused(tmp_path: Path, words: list[
 
 
 def test_matches_are_what_the_rule_judges() -> None:
-    pairs = [(pair.english, pair.german) for pair in islice(distinct_pairs(5), 1500)]
+    pairs = [(pair.english, pair.german) for pair in phrasebook()["train"][:1500]]
     sides, parity = (list(side) for side in zip(*pairs, strict=True)), np.arange(len(pairs)) % 2
     source, target = sides
     rules = fitted_rules.learn(source, target, parity)

@@ -44,7 +44,7 @@ def test_what_nobody_chose_is_what_the_shards_say(shards: Path) -> None:
         [],
         ["pair=de-en", *OTHERS],
         ["corpus=phrasebook", "corpus.name=mine", "tokenizer=bpe"],
-        ["experiment=demo", "tokenizer.vocabulary=300", "corpus.name=mine"],
+        ["experiment=demo", "corpus=phrasebook", "tokenizer.vocabulary=300", "corpus.name=mine"],
         ["corpus.root=/anywhere", "shards.verify=true", "seed=7"],
     ],
 )
@@ -61,8 +61,8 @@ def test_keys_that_agree_or_are_of_the_training_pass(shards: Path, words: list[s
         (["corpus=moses"], r"corpus\.format=moses: .*made with phrasebook"),
         (["corpus=multi30k", "corpus.root=x"], r"corpus\.(name=multi30k|format=moses): .*made with"),
         (["tokenizer=words"], r"tokenizer\.(name|type)=words: .*made with bpe"),
-        (["experiment=demo"], r"corpus\.name=phrasebook: .*made with mine"),
-        (["experiment=demo", "corpus.name=mine"], r"tokenizer\.vocabulary=4000: .*made with 300"),
+        (["experiment=demo"], r"corpus\.name=everyday: .*made with mine"),
+        (["experiment=demo", "corpus=phrasebook", "corpus.name=mine"], r"tokenizer\.vocabulary=4000: .*made with 300"),
         (["shards.chunk_records=7"], r"shards\.chunk_records=7: .*made with 4096"),
     ],
 )

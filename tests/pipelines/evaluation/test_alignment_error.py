@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,7 @@ from dragoman.model.text.tokenizers import train_pair
 from dragoman.pipelines import entries
 from dragoman.pipelines.config import Config, PathsConfig
 from dragoman.pipelines.corpus.gold import gold_words
-from dragoman.pipelines.corpus.phrasebook.generate import Line, generate
-from dragoman.pipelines.corpus.read.identity import generator_hash
+from dragoman.pipelines.corpus.read.built_in import Pair, phrasebook
 from dragoman.pipelines.evaluation.alignment_error import (
     AlignmentEvaluation,
     AlignmentScore,
@@ -100,18 +99,18 @@ def test_crossing_links_are_counted() -> None:
 
 
 @pytest.fixture(scope="module")
-def lines() -> dict[str, list[Line]]:
-    return generate(PAIRS, SEED, alignments=True)
+def lines() -> Mapping[str, list[Pair]]:
+    return phrasebook(PAIRS)
 
 
 @pytest.fixture(scope="module")
-def tokenizers(lines: dict[str, list[Line]]) -> TokenizerPair:
+def tokenizers(lines: Mapping[str, list[Pair]]) -> TokenizerPair:
     texts = [[getattr(line, side) for line in lines["train"]] for side in ("english", "german")]
     return train_pair(TokenizerConfig(type="bpe", vocabulary=150), *texts)
 
 
 @pytest.fixture(scope="module")
-def home(lines: dict[str, list[Line]], tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(lines: Mapping[str, list[Pair]], tokenizers: TokenizerPair, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`shards` with held-out texts, and three runs of random networks."""
     root = tmp_path_factory.mktemp("home")
     shards = root / "shards"
@@ -124,7 +123,7 @@ def home(lines: dict[str, list[Line]], tokenizers: TokenizerPair, tmp_path_facto
             (shards / f"{split}.{language}.txt").write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
             texts[split][language] = {"file": f"{split}.{language}.txt", "sha256": digest, "lines": len(lines[split])}
-    config = {"corpus": {"format": "phrasebook", "pairs": PAIRS}, "files": [{"generator": generator_hash()}]}
+    config = {"corpus": {"format": "phrasebook", "pairs": PAIRS}}
     write_manifest(
         shards,
         Manifest("phrasebook", ["en", "de"], tokenizers.describe(), "<u2", {}, seed=SEED, config=config, texts=texts),
@@ -154,14 +153,13 @@ def evaluation(home: Path) -> AlignmentEvaluation:
 
 
 def test_every_head_is_measured_as_one_by_one(
-    home: Path, tokenizers: TokenizerPair, lines: dict[str, list[Line]]
+    home: Path, tokenizers: TokenizerPair, lines: Mapping[str, list[Pair]]
 ) -> None:
     """The sums over all heads at once against maps, links and counts of a single one."""
     bundle = load_bundle(home / "runs" / "transformer" / "bundle")
     aligner = Aligner(bundle.network, tokenizers)
     sources, targets = ([getattr(line, side) for line in lines["test"]] for side in ("english", "german"))
-    gold = [frozenset((int(i), int(j)) for i, j in (link.split("-") for link in line.alignment.split()))
-            for line in lines["test"]]  # fmt: skip
+    gold = [frozenset(line.alignment) for line in lines["test"]]
     for threshold in (0.0, 0.2):
         table = measure(aligner, sources, targets, gold, threshold)
         assert len(table) == 2 * (4 + 2 + 1)

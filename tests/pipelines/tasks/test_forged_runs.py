@@ -1,4 +1,4 @@
-"""`dragoman verify` beside nineteen ways to change a run: each is found; a run that nobody changed is the same."""
+"""`dragoman verify` beside 22 ways to change a run: each is found; a run that nobody changed is the same."""
 
 import json
 import re
@@ -162,7 +162,7 @@ ATTACKS = {
     late_beginning: ("starts", "attempt 1 went on after step 30, but nothing was trained before it"),
     no_starts: ("records", "was made from other records than starts.jsonl holds"),
     halved_losses: ("records", "was made from other records than steps.jsonl holds"),
-    edited_evaluation: ("scores", "bleu 99, its translations have "),
+    edited_evaluation: ("scores", "bleu 99, computed again "),
 }
 
 
@@ -196,7 +196,7 @@ def test_weights_without_a_note_are_compared_with_the_digest_that_the_bundle_nam
 
 
 def test_all_files_that_a_run_begins_from_are_on_record() -> None:
-    files = {paths.PRECISION, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
+    files = {paths.TRAINING, paths.PRECISION, warm_start.FILE, teachers.FILE, pretrained_embeddings.FILE}
     assert set(paths.BEGINNING) == files
 
 
@@ -222,6 +222,9 @@ def test_weights_that_were_not_trained_so_are_found_though_all_records_fit(
     """Kept weights and their hash, checkpoint and manifest are changed together; the last interval shows it."""
     edited_checkpoint(run)
     path = run / "checkpoints" / "step-00000040" / "network.safetensors"
+    *before, last = journal.lines(run / paths.SAVED)
+    last["manifest"] = file_sha256(path.with_name("manifest.json"))
+    (run / paths.SAVED).write_text("".join(f"{json.dumps(line)}\n" for line in (*before, last)))
     shutil.copyfile(path, run / "weights" / "step-00000040.safetensors")
     (run / "weights" / "step-00000040.sha256").write_text(f"{file_sha256(path)}  step-00000040.safetensors\n")
     shutil.rmtree(run / "bundle")
@@ -253,21 +256,29 @@ def test_a_test_set_that_was_opened_before_is_said(
 ) -> None:
     """By the run's own release, by the same recipe again, and by a run of another recipe."""
     words = [f"paths.root={home}", f"paths.runs={run.parent}", *SETTINGS]
-    (first,) = journal.lines(run / "openings.jsonl")
+    _, first = journal.lines(run / "openings.jsonl")  # the validation set, then the test set
     capsys.readouterr()
     assert entries.main(["evaluate", *words, "name=one"]) == 0
-    assert f"test (set {first['set']}): opening 2; before it 1 by this recipe\n" in capsys.readouterr().out
+    assert (
+        f"test (set {first['set']}): opening 2 of 20 of these 20 sentences; before it 1 by this recipe\n"
+        in capsys.readouterr().out
+    )
     assert entries.main(["evaluate", *words, "name=one", "evaluate.split=valid"]) == 0
-    assert "opening" not in capsys.readouterr().out, "settings are chosen on it"
+    assert "opening " not in capsys.readouterr().out, "settings are chosen on it"
     other = run.parent / "two"
     shutil.copytree(run, other, ignore=shutil.ignore_patterns("openings.jsonl", "evaluation.*"))
     change(other / "run.json", lambda record: record["train"]["optimizer"].update(lr=0.5))
     change(other / "bundle" / "config.json", lambda facts: facts["run"].update(name="two"))
     assert entries.main(["evaluate", *words, "name=two"]) == 0
     told = capsys.readouterr().out
-    assert "opening 3; before it 0 by this recipe, 2 by 1 other (one). What changed since then" in told
+    assert (
+        "opening 3 of 20 of these 20 sentences; before it 0 by this recipe, 2 by 1 other (one). What changed since then"
+        in told
+    )
     assert entries.main(["evaluate", *words, "name=two", "evaluate.sentences=5"]) == 0
-    assert "opening 4; before it 1 by this recipe, 2 by 1 other (one)" in capsys.readouterr().out
+    assert (
+        "opening 4 of 5 of these 5 sentences; before it 1 by this recipe, 2 by 1 other (one)" in capsys.readouterr().out
+    )
     assert verify(0)["records"][0] == "same"
     lines = (run / "openings.jsonl").read_text().splitlines(keepends=True)
     (run / "openings.jsonl").write_text(lines[1])

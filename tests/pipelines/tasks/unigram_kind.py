@@ -96,11 +96,19 @@ def write(measured: Measured, folder: Path) -> Sequence[Path]:
     return [folder / "evaluation.json"]
 
 
-def judge(store: Registry, new: Version, old: Version, config: PromoteConfig, shards: Path, _sets: Any) -> Comparison:
+def translated(store: Registry, version: Version, sources: list[str], shards: Path) -> list[str]:
+    bundle = load(store.bundle(version, shards.parent / f"version-{version.number}"))
+    return [one.text for one in bundle.translate(sources)]
+
+
+def judge(
+    store: Registry, new: Version, old: Version | None, config: PromoteConfig, shards: Path, _sets: Any
+) -> Comparison:
     sources, references = held_out(shards, gate_split(shards, config.split), read_manifest(shards).languages)
-    bundles = [load(store.bundle(one, shards.parent / f"version-{one.number}")) for one in (old, new)]
-    theirs, ours = ([one.text for one in bundle.translate(sources)] for bundle in bundles)
-    found = paired_bootstrap(theirs, ours, references, bundles[0].languages[1], samples=config.samples)
+    theirs, ours = (
+        sources if version is None else translated(store, version, sources, shards) for version in (old, new)
+    )
+    found = paired_bootstrap(theirs, ours, references, read_manifest(shards).languages[1], samples=config.samples)
     return Comparison("BLEU", found.candidate, found.baseline, found.p_value, len(references))
 
 

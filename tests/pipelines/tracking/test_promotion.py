@@ -45,8 +45,11 @@ def verdict(candidate: float, champion: float, p_value: float) -> Compare:
     return lambda one, other, samples: Comparison("BLEU", candidate, champion, p_value, 1000)
 
 
-def unasked(candidate: Version, champion: Version, samples: int) -> Comparison:
-    pytest.fail("nothing was to be compared")
+def unasked(candidate: Version, champion: Version | None, samples: int) -> Comparison:
+    """A first champion is of use; no two versions are to be compared."""
+    if champion is not None:
+        pytest.fail("nothing was to be compared")
+    return Comparison("BLEU", 20.0, 1.0, 0.001, 1000, floor="a copy of the source", learned="knows nothing of it")
 
 
 BETTER = verdict(31.0, 30.0, 0.001)
@@ -78,9 +81,22 @@ def stage(registry: Registry, tmp_path: Path) -> Stage:
     return Stage(registry, tmp_path / "promote.lock")
 
 
-def test_the_first_version_needs_no_proof(stage: Stage) -> None:
-    assert stage.promote("1", unasked).accepted
-    assert stage.champion() == "1"
+def test_the_first_version_beats_a_floor(stage: Stage) -> None:
+    of_no_use = Comparison("BLEU", 0.0, 1.0, 0.001, 1000, floor="a copy of the source")
+    refused = stage.promote("1", lambda *given: of_no_use)
+    assert not refused.accepted and stage.champion() is None
+    assert "not better: a first champion has to beat a copy of the source: BLEU 0.00 against 1.00" in refused.message
+    by_luck = replace(of_no_use, candidate=2.0, p_value=0.2)
+    assert not stage.promote("1", lambda *given: by_luck).accepted
+    accepted = stage.promote("1", unasked)
+    assert accepted.accepted and stage.champion() == "1"
+    assert "the first champion: BLEU 20.00 against 1.00 of a copy of the source" in accepted.message
+    assert accepted.message.endswith("; knows nothing of it)")
+
+
+def test_an_imported_first_champion_may_have_no_gate(stage: Stage) -> None:
+    outcome = stage.promote("1", lambda *given: None)
+    assert outcome.accepted and "imported; paths.shards has no gate to measure it on" in outcome.message
 
 
 def test_a_version_that_translates_nothing_is_not_promoted_without_force(stage: Stage) -> None:

@@ -108,11 +108,12 @@ def test_versions_are_promoted_by_likelihood_and_kinds_are_not_mixed(tracking: T
         register(tracking, tmp_path, "language", learned)
     register(tracking, tmp_path, "masked")
 
-    def promote(version: str) -> bool:
-        config = PromoteConfig(version=version, samples=200)
+    def promote(version: str, reason: str = "") -> bool:
+        config = PromoteConfig(version=version, samples=200, force=bool(reason), reason=reason)
         return promote_version(tracking, REGISTRY, config, shards, tmp_path).accepted
 
-    assert promote("1"), "the first"
+    assert not promote("1"), "it knows less than the frequencies of the tokens"
+    assert promote("1", "the first")
     assert promote("2"), "it knows that the specials do not come"
     assert not promote("3"), "it knows it less well"
     with pytest.raises(UserError, match="version 4 is of kind masked, the champion 2 of kind language"):

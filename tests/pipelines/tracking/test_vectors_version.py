@@ -111,7 +111,7 @@ def test_versions_are_promoted_by_their_sets_and_rolled_back(
         config = replace(PromoteConfig(version=version, samples=200), **settings)  # type: ignore[arg-type]  # its fields
         return promote_version(tracking, REGISTRY, config, tmp_path / "none", tmp_path, sets).accepted
 
-    assert promote("1"), "the first champion needs no comparison"
+    assert promote("1"), "it is better than random vectors"
     assert promote("2", metric="similarity")
     assert not promote("3")
     registry = Registry(tracking, REGISTRY)
@@ -140,7 +140,8 @@ def test_translations_and_vectors_are_not_compared(
     with TrackedRun(tracking, other.parent, "run-t") as run:
         assert register_bundle(tracking, REGISTRY, run, other) == "1"
     register(tracking, tmp_path, 0.5)
-    promote_version(tracking, REGISTRY, PromoteConfig(version="1"), tmp_path, tmp_path, sets)
+    forced = PromoteConfig(version="1", force=True, reason="there is no gate")
+    promote_version(tracking, REGISTRY, forced, tmp_path, tmp_path, sets)
     with pytest.raises(UserError, match="version 2 is of kind vectors, the champion 1 of kind translation"):
         promote_version(tracking, REGISTRY, PromoteConfig(version="2"), tmp_path, tmp_path, sets)
 

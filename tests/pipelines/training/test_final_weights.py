@@ -15,6 +15,7 @@ from dragoman.pipelines.settings import EarlyStopping, TrainConfig
 from dragoman.pipelines.training import checkpoint
 from dragoman.pipelines.training.final_weights import (
     final_weights,
+    keep_last,
     kept_weights,
     not_too_old,
     round_best,
@@ -162,3 +163,17 @@ def test_pruning_never_takes_what_the_average_round_the_best_will_need() -> None
                 kept = [one for one in kept if one in wanted]
                 assert list(round_best(kept, best, count)) == list(round_best(range(1, step + 1), best, count))
                 assert len(kept) <= 2 * count
+
+
+def test_a_run_that_was_stopped_at_its_last_step_ends_with_those_weights(shards: Path, tmp_path: Path) -> None:
+    """A signal keeps no weights for the mean: they are kept once the run's end is set there."""
+    run, config = tmp_path / "run", replace(CONFIG, max_steps=3, checkpoint_every=3, average_last=2)
+    train(shards, run, config)
+    (kept,) = checkpoints.weights_by_step(run).values()
+    kept.unlink()
+    kept.with_suffix(".sha256").unlink()
+    with pytest.raises(UserError, match=r"its only weights are those of step 3, .* train.max_steps=3 ends it there"):
+        final_weights(run, config)
+    keep_last(run, 3)
+    weights, steps = final_weights(run, config)
+    assert steps == [3] and all(torch.equal(weights[name], value) for name, value in network(run, 3).items())

@@ -11,7 +11,7 @@ from torch import nn
 from dragoman.model.networks.architectures import build_network, model_config
 from dragoman.pipelines.settings import OptimizerConfig
 from dragoman.pipelines.training.muon import ADAMS_LENGTH, MOMENTUM, Muon, orthogonal
-from dragoman.pipelines.training.optimizer import make_optimizer, packed_rows
+from dragoman.pipelines.training.optimizer import make_optimizer
 from tests.pipelines.training.test_loop import CONFIG, NETWORKS, nothing, shards, steps, train, weights
 
 __all__ = ["shards"]
@@ -111,22 +111,6 @@ def test_packed_matrices_are_orthogonal_each_by_itself_when_asked() -> None:
     assert apart == pytest.approx([ADAMS_LENGTH] * 3, rel=0.3)
     wanted = orthogonal(torch.stack(gradient.split(16))).flatten(0, 1) * -ADAMS_LENGTH * 4.0
     assert torch.allclose(weight.detach(), wanted, atol=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("values", "name", "rows"),
-    [
-        ({"name": "transformer"}, "encoder.0.self_attention.qkv.weight", [16, 16, 16]),
-        ({"name": "transformer", "kv_heads": 1}, "decoder.0.self_attention.qkv.weight", [16, 8, 8]),
-        ({"name": "transformer", "kv_heads": 1}, "decoder.0.cross_attention.kv.weight", [8, 8]),
-        ({"name": "transformer", "activation": "swiglu"}, "encoder.0.feed_forward.inner.weight", [16, 16]),
-        ({"name": "rnnenc"}, "encoder.layers.0.weight_hh_l0", [16, 16, 16, 16]),
-        ({"name": "rnnsearch"}, "encoder.layers.0.weight_ih_l0_reverse", [8, 8, 8]),
-    ],
-)
-def test_packed_rows_are_those_of_each_matrix(values: dict[str, object], name: str, rows: list[int]) -> None:
-    network = build_network(model_config({**NETWORKS[str(values["name"])], **values}), 50, 50)
-    assert packed_rows(network)[network.get_parameter(name)] == rows
 
 
 @pytest.mark.parametrize("kind", ["muon", "adamw"])

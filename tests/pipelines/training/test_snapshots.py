@@ -12,7 +12,8 @@ from bench.s3_server import Proxy
 from dragoman.model.errors import ServiceError
 from dragoman.model.runs import attempts, checkpoints
 from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import Remote, keep_limits, local_folder, remote_of
+from dragoman.model.storage.mirror import Remote, keep_limits, remote_of
+from dragoman.model.storage.places import local_folder
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.training import checkpoint, publishing, snapshots
 

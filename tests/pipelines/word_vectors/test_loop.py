@@ -17,7 +17,7 @@ from dragoman.model.word_vectors.learner import Text
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.loaders.segments import ShardText, shard_vocabulary
 from dragoman.pipelines.training import checkpoint, stopping
-from dragoman.pipelines.training.verification import Check, check_steps
+from dragoman.pipelines.training.verification import Check, check, compare_steps
 from dragoman.pipelines.word_vectors.averaging import Averaging
 from dragoman.pipelines.word_vectors.loop import Decay, Progress, Report, replay_segments, train_tables
 from dragoman.pipelines.word_vectors.settings import VectorsConfig
@@ -87,7 +87,7 @@ def verified(shards: Path, run: Path) -> Check:
     """The run's journal against the segments of the shards."""
     vocabulary, _ = shard_vocabulary(shards, "train", None, 1)
     feed = ShardText(shards, "train", vocabulary, None, CONFIG.segment_words)
-    return check_steps(run, replay_segments(feed))
+    return check("steps")(compare_steps)(run, replay_segments(feed))
 
 
 def dies_at(wanted: int) -> Report:

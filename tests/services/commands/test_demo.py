@@ -15,7 +15,7 @@ import pytest
 from bench.s3_server import Proxy
 from dragoman.model.shards.manifest import Manifest, write_manifest
 from dragoman.model.storage import remote
-from dragoman.model.storage.mirror import local_folder
+from dragoman.model.storage.places import local_folder
 from dragoman.services.commands import demo as verb
 from dragoman.services.commands.demo import DemoRoot, Sample, demo, held_out, main, table
 
@@ -33,7 +33,9 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("X-Run-Id", "abc")
         self.send_header("X-Manifest-Hash", "f" * 64)
         self.end_headers()
-        self.wfile.write(json.dumps({"translatedText": [text.upper() for text in asked["q"]]}).encode())
+        self.wfile.write(json.dumps(
+            {"translatedText": [text.upper() for text in asked["q"]],
+             "alternatives": [[text.upper().replace("DOG", "CAT")] for text in asked["q"]]}).encode())
 
     def log_message(self, *_):
         pass
@@ -96,7 +98,15 @@ def test_all_steps_run_in_order_and_the_report_names_everything(
     ]
     out = capsys.readouterr().out
     assert not answers(out)
-    for word in ("DOG 10", "Hund 10", "BLEU = 90.1 nrefs:1", "m version 7", "demo, abc", "ffffffffffff"):
+    for word in (
+        "DOG 10",
+        "Hund 10",
+        "unsure: DOG / CAT",
+        "BLEU = 90.1 nrefs:1",
+        "m version 7",
+        "demo, abc",
+        "ffffffffffff",
+    ):
         assert word in out
     assert "mlflow ui --backend-store-uri sqlite:///x.db" in out
     assert "dragoman serve experiment=demo\n" in out

@@ -50,3 +50,11 @@ def test_mistakes_are_named(vectors: Path, tmp_path: Path, capsys: pytest.Captur
         export(config)
     assert main(["export.formats=[gensim]", f"export.vectors={vectors}"]) == 2
     assert "gensim" in capsys.readouterr().err
+
+
+def test_a_run_may_stand_behind_huggingface(monkeypatch: pytest.MonkeyPatch) -> None:
+    exported: list[str | None] = []
+    name = "dragoman.services.commands.export.export_network"
+    monkeypatch.setattr(name, lambda config: exported.append(config.vectors))
+    assert main(["huggingface", "my run"]) == main(["huggingface"]) == 0
+    assert exported == ["my run", None]

@@ -8,16 +8,15 @@ from typing import Any
 
 import httpx
 import pytest
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from dragoman.model.inference.translator import Alternative, Translation
 from dragoman.model.settings import DecodeConfig
-from dragoman.services.endpoint.app import create_app, create_lean_app
+from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.batcher import Batcher
 from dragoman.services.endpoint.detection import Detector
 from dragoman.services.endpoint.endpoint import Endpoint
 from dragoman.services.endpoint.inference_queue import InferenceQueue
-from dragoman.services.http.connections import LEAVING
 from dragoman.services.models.loaded_model import LoadedModel
 from dragoman.services.models.origin import Origin
 from dragoman.services.settings import Limits
@@ -86,16 +85,6 @@ class Stage:
 
     def ask(self, **values: Any) -> Any:
         return self.client.post("/translate", json={"source": "en", "target": "de", **values})
-
-
-def lean_app(endpoint: Endpoint) -> ASGIApp:
-    """The application as our own server has it, that says when a client leaves."""
-    app = create_lean_app(endpoint)
-
-    async def extended(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, "extensions": {LEAVING: {}}}, receive, send)
-
-    return extended
 
 
 @pytest.fixture

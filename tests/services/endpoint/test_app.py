@@ -242,7 +242,7 @@ def test_the_log_names_a_client_by_address_or_not_at_all(
         async with httpx.AsyncClient(transport=transport, base_url="http://endpoint") as client:
             await client.get("/health")
 
-    caplog.set_level(logging.INFO, "services")
+    caplog.set_level(logging.INFO, "dragoman.services")
     asyncio.run(ask())
     assert [one.getMessage().partition(" GET ")[0] for one in caplog.records if " GET " in one.getMessage()][
         -1

@@ -14,7 +14,7 @@ import psutil
 import pytest
 import uvloop
 
-from dragoman.services.endpoint.app import create_lean_app
+from dragoman.services.endpoint.app import create_app
 from dragoman.services.endpoint.documents.documents import Documents
 from dragoman.services.http.listening import Server, bind
 from dragoman.services.texts.documents.archive import MOST_BYTES
@@ -30,7 +30,7 @@ Stage = SimpleNamespace  # as conftest.py has it
 async def served(stage: Stage, folder: Path, most: int = 100, patience: float = PATIENCE) -> AsyncIterator[int]:
     """Yields the port of a server over the stage's endpoint."""
     stage.endpoint.receive_timeout, stage.endpoint.check_language = patience, False  # its library takes 75 MB
-    app = create_lean_app(stage.endpoint, Documents(stage.endpoint, folder))
+    app = create_app(stage.endpoint, Documents(stage.endpoint, folder))
     with contextlib.closing(bind("127.0.0.1", 0)) as listening:
         server = Server(app, listening, connections=most, patience=patience, grace=1)
         server.config.load()

@@ -17,7 +17,7 @@ from dragoman.services.endpoint.documents.jobs import KEPT, Handle
 from dragoman.services.endpoint.documents.patient_queue import pieces
 from dragoman.services.endpoint.documents.worker import GROUP, groups
 from dragoman.services.endpoint.key_store import KeyStore
-from dragoman.services.endpoint.keys import ASKING, NOBODY, Key
+from dragoman.services.endpoint.keys import Key
 from dragoman.services.endpoint.memory import Memory
 from dragoman.services.endpoint.memory_store import MemoryStore, Unit
 from dragoman.services.endpoint.translation import Question
@@ -209,11 +209,9 @@ def test_a_job_waits_for_a_model_that_is_still_loading(documents: Documents, sta
 
 
 def test_a_detected_language_must_be_the_keys(documents: Documents) -> None:
-    ASKING.set(Key("anna", "digest", languages=("de", "fr")))
-    try:
-        handle = documents.submit("a.txt", b"The dog sees the man in the garden.", Question((), None, "de"))
-    finally:
-        ASKING.set(NOBODY)
+    key = Key("anna", "digest", languages=("de", "fr"))
+    text = b"The dog sees the man in the garden."
+    handle = documents.submit("a.txt", text, Question((), None, "de", key=key))
     assert documents.work()
     assert documents.state(*handle)[0::3] == ("error", "This API key is not for en")
 

@@ -77,8 +77,6 @@ def test_classes_come_with_their_scores(ask: Client) -> None:
     assert answer.headers["X-Model-Version"] == "3"
     several = ask.post("/classify", json={"inputs": ["Who?", "I."], "parameters": {"top_k": 1}}).json()
     assert several == [[{"label": "question", "score": 0.9}], [{"label": "statement", "score": 0.1}]]
-    hub = ask.post("/models/demo", json={"inputs": "Who is it?"}).json()
-    assert hub[0][0] == {"label": "question", "score": 0.9}, "the inference API wraps one text's labels"
 
 
 @pytest.mark.parametrize("ask", ["tags"], indirect=True)
@@ -92,7 +90,6 @@ def test_tags_come_with_their_words_and_places(ask: Client) -> None:
     assert groups == [("PER", "Peter Blackburn"), ("LOC", "Berlin")]
     words = ask.post("/tag", json={"inputs": [["in", "Berlin"]]}).json()
     assert words == [[{"entity": "B-LOC", "score": 0.5, "index": 2, "word": "Berlin", "start": 3, "end": 9}]]
-    assert ask.post("/models/demo", json={"inputs": text}).json() == found
 
 
 @pytest.mark.parametrize("ask", ["numbers"], indirect=True)
@@ -113,7 +110,6 @@ def test_a_number_is_the_score_of_one_label(ask: Client) -> None:
         ("/tag", {"inputs": "a b c d e f g h"}, 400, "9 tokens, and the model reads 8"),
         ("/tag", {"inputs": "a", "parameters": {"top_k": 0}}, 400, "parameters"),
         ("/classify", {"inputs": "a"}, 400, "ask /tag"),
-        ("/models/other", {"inputs": "a"}, 404, "there is demo"),
     ],
 )
 def test_bad_requests_are_refused(ask: Client, path: str, body: dict[str, Any], status: int, message: str) -> None:

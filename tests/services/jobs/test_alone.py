@@ -18,7 +18,7 @@ import httpx
 import psutil
 import pytest
 
-from dragoman.services.jobs.drill.drill import CORPUS, TRAINING
+from bench.drill.drill import CORPUS, TRAINING
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE = 240  # seconds; a busy machine takes its time to start a process

@@ -18,7 +18,6 @@ from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.ledger.database import MIGRATIONS, Database
 from dragoman.services.jobs.ledger.filters import SORT_KEYS, Filter, moment_of
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.notes import Notes
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import PRIORITIES, State
 from dragoman.services.jobs.up.app import create_app
@@ -57,8 +56,6 @@ def filled(ledger: Ledger) -> Ledger:
         model = "words" if number == 5 else ""
         ledger.change(job, State.PLANNED, "planner", "", run=run, model=model, plan={})
     ledger.change(ledger.jobs()[0], State.STOPPED, "anna", "")
-    for number, text in ((2, "diverged"), (2, "diverged again"), (4, "it diverged, 100% of it")):
-        Notes(ledger).add(ledger.job(f"{ledger.database.prefix}-{number}"), "anna", text)
     return ledger
 
 
@@ -78,8 +75,6 @@ def filled(ledger: Ledger) -> Ledger:
         ({"tag": ["nightly"]}, [2, 1]),
         ({"tag": ["nightly", "paper"]}, [2]),
         ({"tag": ["night"]}, [4]),
-        ({"note": "DIVERGED"}, [4, 2]),
-        ({"note": "100%"}, [4]),
         ({"since": 300.0}, [5, 4, 3]),
         ({"since": 200.0, "until": 300.0}, [3, 2]),
         ({"sort": "submitted"}, [1, 2, 3, 4, 5]),

@@ -8,7 +8,7 @@ import pytest
 from dragoman.model.errors import UserError
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import Ledger
-from dragoman.services.jobs.ledger.saved import MOST, SavedItems
+from dragoman.services.jobs.ledger.presets import MOST, Presets
 from dragoman.services.jobs.options import MOST_RUNS, merge_words
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.states import State
@@ -103,7 +103,7 @@ def test_what_cannot_be_kept_or_submitted_is_refused(
 ) -> None:
     assert ask("submit", *line) == 2
     assert says in capsys.readouterr().err
-    assert loop.ledger.jobs() == [] and SavedItems(loop.ledger, "preset").all("root") == []
+    assert loop.ledger.jobs() == [] and Presets(loop.ledger).all("root") == []
 
 
 @pytest.mark.parametrize("option", ["--save", "--from"])
@@ -129,13 +129,13 @@ def test_presets_are_their_owners(loop: Loop) -> None:
 
 
 def test_an_owner_has_so_many_and_a_name_only_once(ledger: Ledger) -> None:
-    items = SavedItems(ledger, "view")
+    items = Presets(ledger)
     for number in range(MOST):
         items.put("anna", f"n{number}", {"query": "a"})
-    with pytest.raises(UserError, match=f"{MOST} views"):
+    with pytest.raises(UserError, match=f"{MOST} presets"):
         items.put("anna", "more", {"query": "a"})
     items.put("anna", "n5", {"query": "b"})
-    SavedItems(ledger, "preset").put("anna", "more", {"verb": "train", "words": []})
+    items.put("bert", "more", {"verb": "train", "words": []})
     assert len(items.all("anna")) == MOST and items.get("anna", "n5").content == {"query": "b"}
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,9 +20,6 @@ from dragoman.services.jobs.client.projects import projects
 from dragoman.services.jobs.client.settings import JobsConfig
 from dragoman.services.jobs.http.listening import serving
 from dragoman.services.jobs.http.parts import Parts
-from dragoman.services.jobs.ledger.access import Access
-from dragoman.services.jobs.ledger.database import MIGRATIONS, Database
-from dragoman.services.jobs.ledger.ledger import Ledger
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.scheduling.decide import decide
 from dragoman.services.jobs.scheduling.entries import Capacity, Entry, Quota, Start
@@ -32,11 +28,8 @@ from dragoman.services.jobs.scheduling.room import Needs, Node
 from dragoman.services.jobs.scheduling.why import explain
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
-from dragoman.services.store import database as store
-from dragoman.services.store.upgrade import upgrade
 from tests.markup import check_nothing_runs
 from tests.services.jobs.processes import make_loop, words
-from tests.services.jobs.test_oidc import Scene
 from tests.services.jobs.test_own_tokens import FORM
 from tests.services.jobs.test_ownership import Planner, Registered
 
@@ -449,47 +442,3 @@ def test_the_pages_show_a_project_and_change_it_as_far_as_one_may(team: Team, br
     assert "Remove this project?" in browser.get("/projects/new/remove").text
     assert browser.post("/projects/new/remove", data={"csrf": word}).status_code == 303
     assert [one["name"] for one in team.people["root"].projects()] == ["vision"]
-
-
-def test_the_issuers_groups_make_members_and_end_what_they_made(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as stack:
-        scene = Scene(tmp_path, stack)
-        root = stack.enter_context(JobClient(scene.address, scene.access.issue("r", "root", "admin", "root")))
-        for name, group in (("vision", "vision-team"), ("speech", "speech-team"), ("plain", "")):
-            root.create_project(name, group)
-        root.add_member("speech", "anna", "maintainer")
-
-        def mine(*groups: str) -> dict[str, tuple[str, bool]]:
-            scene.be("anna", groups=["research", *groups])
-            scene.sign_in()
-            members = [(one["name"], each) for one in root.projects() for each in one["members"]]
-            return {name: (each["role"], each["by_group"]) for name, each in members if each["owner"] == "anna"}
-
-        assert mine("vision-team") == {"speech": ("maintainer", False), "vision": ("member", True)}
-        token = scene.issuer.token()
-        assert [one["name"] for one in scene.ask(token, "/v1/projects").json()] == ["speech", "vision"]
-        with scene.access.ledger.database.write() as session:  # a sign-in a minute later
-            session.connection().exec_driver_sql("UPDATE issuer_accounts SET seen = seen - 61")
-        assert mine() == {"speech": ("maintainer", False)}
-        told = [one.reason for one in scene.loop.ledger.changes() if one.action == "project" and one.actor == "anna"]
-        assert told[-1] == "anna is no member of project vision any more, by the issuer's groups"
-
-
-def test_a_ledger_from_before_has_no_projects_and_goes_on(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/ledger.db"
-    with contextlib.closing(store.Database(url, "service.ledger")) as old:
-        upgrade(old, MIGRATIONS, "0014")
-    with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-        needed = [name for _, name, _, required, *_ in connection.execute("pragma table_info(jobs)") if required]
-        row = {name: 0 for name in needed if name != "seq"}
-        lists = {"words": "[]", "after": "[]", "choices": "[1]", "tags": "[]", "notify": "[]"}
-        row |= {"id": "j-1", "owner": "anna", "state": "succeeded", "run": "run a", **lists}
-        connection.execute(f"insert into jobs ({','.join(row)}) values ({','.join('?' * len(row))})", [*row.values()])
-        connection.execute("insert into quotas values ('anna', 8, null)")
-        connection.commit()
-    with contextlib.closing(Database(url)) as database:
-        (job,) = Ledger(database).jobs()
-        assert (job.project, job.account) == ("", "anna")
-        access = Access(Ledger(database))
-        assert access.quotas() == {"anna": (8.0, None, None)}
-        access.set_quota("project x", 1, None, "root", 3)

@@ -30,7 +30,7 @@ TRAINING = [
 ]
 SHORT = [*TRAINING, "train.max_steps=20"]
 ENDED = "succeeded,failed,stopped,lost"
-LISTS = ("jobs", "token", "tokens", "owner", "quota", "bill", "retention", "schedules", "presets", "people")
+LISTS = ("jobs", "token", "tokens", "owner", "quota", "bill", "retention", "schedules", "presets")
 
 
 class Day:

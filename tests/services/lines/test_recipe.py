@@ -137,6 +137,7 @@ steps: {student: {train: ["${vars.begin}"]}, teacher: {train: []}}
         ("steps: {a: [train]}", "step a: give one command"),
         ("steps: {a: {train: 5}}", "step a: words and `after` are lists"),
         ("steps: {a: {train: [name=mine]}}", "step a: name=mine: the line names what a step makes"),
+        ("steps: {a: {shard: [name=mine]}}", "step a: name=mine: the line names what a step makes"),
         ("steps: {a: {shard: [+paths.shards=x]}}", "the line names what a step makes"),
         ("steps: {a: {train: ['x=${vars.nosuch}']}}", "step a: vars: 'nosuch' is not known"),
         ("{vars: {l: [b=1]}, steps: {a: {train: ['x=${vars.l}']}}}", "vars.l is a list of words, which stands alone"),

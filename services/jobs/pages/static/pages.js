@@ -205,13 +205,6 @@
       send(plan, { do: "plan" }, place, "plan");
     });
   }
-  const trial = $("form[data-try]");
-  if (trial) {
-    trial.addEventListener("submit", (event) => {
-      event.preventDefault();
-      send(trial, {}, $("[data-try-place]"), "trial");
-    });
-  }
 
   // ---------------------------------------------------------------- curves: the value under the pointer
   const NAMESPACE = "http://www.w3.org/2000/svg";

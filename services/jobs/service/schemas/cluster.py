@@ -42,7 +42,6 @@ class StatusView(BaseModel):
     nodes: list[NodeView]
     pass_seconds: float
     keys: bool
-    issuer: Literal["none", "ok", "away"]  # where people sign in; with tokens they come in without it
 
 
 class ModelView(View):
@@ -64,41 +63,6 @@ class BillRow(BaseModel):
     tokens: int
     startup: float  # seconds of these attempts until their first steps, which the next ones spend again
     away: float  # seconds from the end of these attempts until the next ones ran
-
-
-class ServedModel(BaseModel):
-    """A model that answers."""
-
-    kind: str
-    name: str
-    version: str
-
-
-class RouteRequests(BaseModel):
-    """Requests of one route in the last hour, and how long they took, in seconds: estimated from a histogram."""
-
-    route: str
-    count: float
-    statuses: dict[str, float]  # status -> requests
-    p50: float | None
-    p95: float | None
-    p99: float | None
-
-
-class EndpointView(BaseModel):
-    """The endpoint in the last hour, by its own metrics, asked every 15 s."""
-
-    address: str  # empty: none is known
-    state: str  # none, up, away; loading, ...: it answers, and /status says that some model does not
-    trouble: str
-    answered: float | None  # the last answer
-    seconds: float  # that the watch has seen of the last hour
-    instances: int  # endpoints that have answered at the address
-    models: list[ServedModel]
-    requests: list[RouteRequests]
-    refused: dict[str, float]  # reason -> requests
-    not_kept: dict[str, float]  # sentences: truncated, unknown, loops, loops_broken; placeholders, tags, terms, words
-    characters: dict[str, float]  # in, out
 
 
 class RetentionQuery(Strict):

@@ -1,4 +1,4 @@
-"""The REST interface on jobs: lists, attempts, changes, notices, notes, curves, use, and why one waits."""
+"""The REST interface on jobs: lists, attempts, changes, notices, curves, use, and why one waits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement
 
 from dragoman.services.jobs.ledger.access import OTHERS, Person
 from dragoman.services.jobs.ledger.filters import NEWEST_FIRST, SORT, Filter, moment_of
-from dragoman.services.jobs.ledger.tables import Change, Note, Notice
+from dragoman.services.jobs.ledger.tables import Change, Notice
 from dragoman.services.jobs.service.schemas.words import Moment, Owner, SavedName, Strict, Tag, View
 from dragoman.services.jobs.service.targets import shown
 from dragoman.services.jobs.service.usage import Use
@@ -28,7 +28,6 @@ class JobQuery(Strict):
     tag: Annotated[list[Tag], Field(max_length=20)] = []
     since: Moment | None = None  # submitted then or later
     until: Moment | None = None
-    note: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # a text in one of its notes
     sort: Annotated[str, Field(pattern=SORT)] = NEWEST_FIRST
 
     def filter(self, owner: str | None, now: float, seen: Sequence[ColumnElement[bool]] = ()) -> Filter:
@@ -37,7 +36,7 @@ class JobQuery(Strict):
         return Filter(**{**self.model_dump(include=KEYS), "owner": owner, "seen": seen, **times})
 
 
-KEYS = {"state", "project", "verb", "name", "model", "tag", "note", "sort"}  # the same in a query and a filter
+KEYS = {"state", "project", "verb", "name", "model", "tag", "sort"}  # the same in a query and a filter
 
 
 class ListQuery(JobQuery):
@@ -116,25 +115,8 @@ class NoticeView(BaseModel):
         return cls(target=shown(notice.target), **values)
 
 
-class NoteView(View):
-    """A note on a job."""
-
-    id: int
-    at: float
-    author: str
-    text: str
-
-    @classmethod
-    def shown(cls, note: Note, person: Person) -> "NoteView":
-        """Returns the note as the person may read it: without the name of an author that they may not see."""
-        view = cls.model_validate(note)
-        return view.model_copy(update={"author": person.name_of(view.author)})
-
-
 class JobDetail(JobHistory):
     """A job with its whole history."""
-
-    notes: list[NoteView]
 
     notices: list[NoticeView]
     attempts: list[AttemptView]

@@ -20,7 +20,7 @@ class QuotaRequest(Strict):
 
 
 class ProjectRequest(Strict):
-    """A new project; people with the issuer's `group` become members when they sign in."""
+    """A new project; people of the proxy's `group` become members when they come."""
 
     name: SavedName
     group: Annotated[str, Field(max_length=300)] = ""
@@ -100,7 +100,7 @@ class MemberView(View):
 
     owner: str
     role: str = Field(validation_alias="rank")
-    by_group: bool  # True if the issuer's group made them one
+    by_group: bool  # True if a group made them one
 
 
 class ProjectView(BaseModel):
@@ -155,7 +155,7 @@ class MeView(View):
 
     owner: str
     role: Role
-    token: str | None = None  # the name of their own token; null: it is an administrator's, the issuer's, or none
+    token: str | None = None  # the name of their own token; null: it is an administrator's, or the proxy let them in
 
 
 class LoginView(BaseModel):
@@ -178,14 +178,6 @@ class LoginToken(BaseModel):
     """The token of a sign-in; null: it still waits."""
 
     token: str | None
-
-
-class PersonView(View):
-    """An account of the issuer with an owner's name."""
-
-    owner: str
-    role: str  # at the last sign-in; empty: none yet
-    seen: float | None
 
 
 class IssuedToken(BaseModel):

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from dragoman.services.jobs.options import MOST_RUNS
 from dragoman.services.jobs.planning.refusals import LONGEST, MOST_WORDS
-from dragoman.services.jobs.service.schemas.words import LONGEST_NOTE, NAME, JobId, ProjectOrNone, Strict, Tag
+from dragoman.services.jobs.service.schemas.words import NAME, JobId, ProjectOrNone, Strict, Tag
 from dragoman.services.jobs.states import Priority
 
 
@@ -74,9 +74,3 @@ class AfterRequest(Strict):
     """The jobs that a job comes after."""
 
     after: Annotated[list[JobId], Field(max_length=100)]
-
-
-class NoteRequest(Strict):
-    """A note on a job."""
-
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_NOTE)]

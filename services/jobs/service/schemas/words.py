@@ -1,4 +1,4 @@
-"""The words that the types of the REST interface share: names, moments, notes, and their base classes."""
+"""The words that the types of the REST interface share: names, moments, and their base classes."""
 
 import re
 from typing import Annotated
@@ -7,7 +7,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dragoman.model.errors import UserError
 
-LONGEST_NOTE = 2000  # characters
 NAME = r"^[\w.+-]+$"
 JobId = Annotated[str, Field(max_length=40, pattern=NAME)]
 Owner = Annotated[str, Field(min_length=1, max_length=160, pattern=NAME)]

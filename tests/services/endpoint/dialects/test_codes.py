@@ -53,7 +53,6 @@ DIALECTS: dict[str, Ask] = {
     "DeepL": post("/v2/translate", text="a dog", source_lang="S", target_lang="T"),
     "Google": post("/language/translate/v2", q="a dog", source="S", target="T", format="text"),
     "Google v3": post(V3, contents="a dog", sourceLanguageCode="S", targetLanguageCode="T", mimeType="text/plain"),
-    "DeepLX": post("/translate", text="a dog", source_lang="S", target_lang="T"),
     "OpenAI": chat,
     "MLflow": invoke,
 }

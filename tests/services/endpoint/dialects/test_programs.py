@@ -81,9 +81,3 @@ def test_omegat_overrides_the_method(stage: Stage) -> None:
     headers = {"X-HTTP-Method-Override": "GET", "Content-Type": "application/x-www-form-urlencoded"}
     answer = stage.client.post("/language/translate/v2", content=form, headers=headers)
     assert answer.json()["data"]["translations"] == [{"translatedText": "A <b>DOG</b>"}]
-
-
-def test_bilingual_book_maker_sends_deeplx(stage: Stage) -> None:
-    stage.endpoint.keys = Keys()
-    asked = {"text": "The dog.", "source_lang": "auto", "target_lang": "DE"}
-    assert stage.client.post("/translate", json=asked).json()["data"] == "THE DOG."

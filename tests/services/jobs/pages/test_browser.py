@@ -9,16 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dragoman.services.jobs.ledger.audit import Audit
-from dragoman.services.jobs.ledger.notes import Notes
-from dragoman.services.jobs.ledger.saved import SavedItems
+from dragoman.services.jobs.ledger.presets import Presets
 from dragoman.services.jobs.ledger.tables import Job, Notice
 from dragoman.services.jobs.states import State
-from tests.services.jobs.pages.test_wordmap import ROYAL, bundle
-from tests.services.jobs.pages.world import HOSTILE, LONG, RIGHT_TO_LEFT, World
+from tests.services.jobs.pages.world import LONG, RIGHT_TO_LEFT, World
 from tests.text_shards import write_text_shards
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -53,9 +50,6 @@ def jobs(world: World) -> dict[str, Job]:
         "waiting": world.job("waits-its-turn", owner="o" * 40, priority=10),
         "shared": world.job("together", project="vision"),
     }
-    words = [*ROYAL[:6], HOSTILE, RIGHT_TO_LEFT, LONG, *(f"word-{number}" for number in range(400))]
-    table = np.random.default_rng(1).standard_normal((len(words), 12)).astype(np.float32)
-    bundle(world.home / "runs" / "base" / "bundle", words, table)
     world.use(found["long"], [f"machine-{number:03}.of-a-cluster-with-a-long-name.example.org" for number in range(20)])
     world.write(found["failed"], "\x1b[31mValueError\x1b[0m: it broke\n")
     notice = {
@@ -78,20 +72,12 @@ def jobs(world: World) -> dict[str, Job]:
     for words in (["name=nightly-@time"], [f"name={LONG}-@time"]):
         one = world.loop.schedules.add("anna", "*/5 3,4 * * 1-5", "train", words, options)
     world.loop.schedules.set_active(one, False, "anna")
-    for text in ("the first good one", f"see {LONG}"):
-        Notes(world.ledger).add(found["failed"], getpass.getuser(), text)
-    compared = {"jobs": [found["succeeded"].id, found["failed"].id, "j-gone"], "note": f"{LONG}\nbetter"}
-    SavedItems(world.ledger, "comparison").put(getpass.getuser(), "dropout", compared)
-    SavedItems(world.ledger, "view").put(getpass.getuser(), "failures", {"query": "?q=state%3Afailed"})
     preset = {"verb": "shard", "words": ["seed=3", "jobs.priority=high", "jobs.tags=[a,b]"]}
-    SavedItems(world.ledger, "preset").put(getpass.getuser(), "nightly", preset)
+    Presets(world.ledger).put(getpass.getuser(), "nightly", preset)
     world.loop.scheduler.access.set_quota("anna", 4, 0, "root")
-    sample = {"file": f"{LONG}.tsv", "line": 123_456, "source": LONG, "target": RIGHT_TO_LEFT, "score": 0.5}
-    rules = {"untranslated": {"samples": [sample, {**sample, "beside": sample}], "alone": 2}}
     write_text_shards(
         world.home / "shards" / LONG,
         {"train": [(f"the dog {number} {LONG}", RIGHT_TO_LEFT * 9) for number in range(30)]},
-        cleaning={"kept": {"samples": [sample]}, "rules": rules},
         dropped={"train": {"untranslated": 3}},
         sources=[{"name": LONG, "split": "train", "sha256": "ab" * 32, "lines": 33, "bytes": 9999}],
         warnings=["a warning"],
@@ -111,18 +97,14 @@ def jobs(world: World) -> dict[str, Job]:
 
 
 def every_page(jobs: dict[str, Job]) -> dict[str, str]:
-    both = "&".join(f"job={job.id}" for job in reversed(jobs.values()))  # the best one in the last column
     return {
         **{
             "jobs": "/",
             "none": "/?q=nothing-like-it",
-            "compare": f"/compare?{both}",
-            "kept": "/compare?kept=dropout",
             "cluster": "/cluster",
-            "endpoint": "/endpoint",
         },
         **{name: f"/jobs/{job.id}" for name, job in jobs.items()},
-        **{"log": f"/jobs/{jobs['running'].id}/log", "ask": f"/jobs/{jobs['running'].id}/stop"},
+        "ask": f"/jobs/{jobs['running'].id}/stop",
         **{
             "search": "/?q=state:failed",
             "wrong": "/?q=fruit:pear",
@@ -130,19 +112,12 @@ def every_page(jobs: dict[str, Job]) -> dict[str, str]:
             "asks": "/schedules/1/remove",
             "preset": "/submit?preset=nightly",
         },
-        **{"found": f"/jobs/{jobs['failed'].id}/log?q=step+19", "line": f"/jobs/{jobs['failed'].id}/log?line=120#L120"},
         **{"queue": "/?state=waiting", "sweep": f"/?sweep={'7' * 32}"},
-        **{"trials": f"/trials?sweep={'7' * 32}", "no trials": "/trials?q=nothing-like-it"},
         "like": f"/submit?like={jobs['succeeded'].id}",
-        **{
-            "words": f"/jobs/{jobs['succeeded'].id}/words?a=man&b=king&c=woman",
-            "word": f"/jobs/{jobs['succeeded'].id}/words?word=king&map=t-SNE",
-        },
         **{"submit": "/submit", "models": "/models", "model": "/models/demo-en-de", "login": "/login"},
         **{
             "shards": "/shards",
             "shard": f"/shards/{LONG}",
-            "searched": f"/shards/{LONG}?q=dog",
             "damaged": "/shards/damaged",
         },
         **{"promote": "/models/demo-en-de/promote?version=1", "rollback": "/models/demo-en-de/rollback"},
@@ -261,7 +236,6 @@ def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(worl
     page = context.new_page()
     page.goto(f"{world.address}/?q=dialogue")
     assert page.inner_text("table.jobs .state") == "waiting"
-    page.check("input[name=job]")
     other = context.new_page()
     other.goto(f"{world.address}/jobs/{job.id}")
     other.click("text=Stop")
@@ -272,7 +246,6 @@ def test_with_script_stopping_asks_in_a_dialog_and_a_list_changes_by_itself(worl
     other.click("dialog .danger")
     other.wait_for_selector(".notice.good")
     wait(page, lambda: page.inner_text("table.jobs .state") == "stopped")
-    assert page.is_checked("input[name=job]")  # what was chosen stays so
     context.close()
 
 
@@ -383,7 +356,7 @@ def test_a_job_to_come_after_is_chosen_by_name_and_the_focus_stays(
     context.close()
 
 
-def test_without_script_schedules_presets_and_views_work(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
+def test_without_script_schedules_and_presets_work(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
     context = chromium.new_context(java_script_enabled=False)
     context.set_default_timeout(PATIENCE)
     page = context.new_page()
@@ -407,75 +380,6 @@ def test_without_script_schedules_presets_and_views_work(world: World, chromium:
     page.get_by_role("button", name="Keep", exact=True).click()
     page.wait_for_url("**/submit?preset=weekly")
     assert page.input_value("[name='set.seed']") == "4"
-    page.goto(f"{world.address}/?q=tag:none")
-    page.click("text=Keep this list")
-    page.fill("[name=name]", "untagged")
-    page.get_by_role("button", name="Keep", exact=True).click()
-    assert "The list is kept" in page.inner_text(".notice.good")
-    page.goto(world.address)
-    page.click("text=untagged")
-    assert page.input_value("[name=q]") == "tag:none"
-    context.close()
-
-
-def test_one_moves_in_a_map_of_words(world: World, chromium: Any, jobs: dict[str, Job]) -> None:
-    context = chromium.new_context(viewport={"width": 1440, "height": 1000})
-    context.set_default_timeout(PATIENCE)
-    page, said = context.new_page(), []
-    page.on("console", lambda message: said.append(message.text))
-    address = f"{world.address}/jobs/{jobs['succeeded'].id}/words"
-    page.goto(address)
-
-    def part() -> list[float]:
-        page.wait_for_timeout(100)
-        return [float(one) for one in page.get_attribute("[data-map] svg", "viewBox").split()]
-
-    def shown() -> int:
-        return int(
-            page.evaluate("[...document.querySelectorAll('.map text')].filter((one) => one.checkVisibility()).length")
-        )
-
-    whole, some = part(), shown()
-    assert 5 < some < 400
-    page.get_by_role("button", name="Zoom in").click()
-    assert part()[2] == pytest.approx(whole[2] / 2)
-    box = page.locator("[data-map] svg").bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    before = part()
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 100, y, steps=4)
-    page.mouse.up()
-    after = part()
-    assert after[0] == pytest.approx(before[0] - 100 * before[2] / box["width"], rel=0.01) and after[1] == before[1]
-    page.keyboard.press("ArrowDown")
-    assert part()[1] > after[1]
-    page.mouse.wheel(0, -400)  # the map has the focus
-    assert part()[2] < after[2]
-    page.keyboard.press("0")
-    assert part() == pytest.approx(whole)
-    label = page.locator(".map text", has_text=re.compile("^king$"))
-    page.evaluate("(one) => one.classList.remove('off')", label.element_handle())
-    edge = label.bounding_box()
-    page.mouse.move(edge["x"] + 2, edge["y"] + edge["height"] / 2)
-    wait(page, lambda: page.inner_text("[data-word]") != "")
-    page.fill("input[name=word]", "king")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**word=king**")
-    here = page.locator(".map .here").bounding_box()
-    assert abs(here["x"] - x) < 20 and abs(here["y"] + here["height"] / 2 - y) < 20  # in the middle
-    page.mouse.move(x - 200, y - 100)
-    assert not said
-    context.close()
-    context = chromium.new_context(java_script_enabled=False)
-    context.set_default_timeout(PATIENCE)
-    page = context.new_page()
-    page.goto(address)
-    page.fill("input[name=word]", "king")
-    page.click("text=Find")
-    assert "no. 3 by frequency" in page.inner_text("main") and page.locator(".map text:visible").count() > 1
-    page.click("text=t-SNE")
-    assert "keeps neighbours together" in page.inner_text("main") and "no. 3 by" in page.inner_text("main")
     context.close()
 
 

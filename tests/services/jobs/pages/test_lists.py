@@ -1,4 +1,4 @@
-"""Search by field, kept lists, CSV, presets, schedules, notices and the jobs that a job comes after, on the pages."""
+"""Search by field, CSV, presets, schedules, notices and the jobs that a job comes after, on the pages."""
 
 import csv
 import getpass
@@ -86,22 +86,6 @@ def test_a_list_is_exported_without_formulas(world: World, browser: httpx.Client
     assert [one["tags"] for one in reversed(rows)] == [f"'{one}" for one in hostile]
     for job in odd:
         world.ledger.remove(world.ledger.change(job, State.STOPPED, "o", "over"), "o")
-
-
-def test_a_view_is_kept_shown_and_forgotten(browser: httpx.Client, jobs: dict[str, Job]) -> None:
-    page = browser.get("/?q=state:failed&owner=ben").text
-    sent = {"csrf": csrf(page), "q": "state:failed", "owner": "ben", "state": "all"}
-    kept = browser.post("/views", data={**sent, "name": "bens"}, follow_redirects=True)
-    assert "The list is kept" in kept.text and names(kept.text) == ["lstm-1"]
-    link = re.search(r'<a href="(/\?[^"]*)"[^>]*>bens</a>', browser.get("/").text)
-    assert link is not None
-    assert names(browser.get(link[1].replace("&amp;", "&")).text) == ["lstm-1"]
-    for wrong in ({"name": "a b"}, {"name": ""}, {"name": "x", "q": "fruit:pear"}):
-        assert browser.post("/views", data={**sent, **wrong}).status_code == 400
-    assert browser.post("/views", data={"name": "y", "q": "z"}).status_code == 403
-    gone = browser.post("/views/bens/remove", data=sent, follow_redirects=True)
-    assert "is removed; its jobs stay" in gone.text and ">bens</a>" not in gone.text
-    assert browser.post("/views/bens/remove", data=sent).status_code == 400
 
 
 def test_the_form_is_kept_as_a_preset_and_filled_by_it(world: World, browser: httpx.Client) -> None:

@@ -1,4 +1,4 @@
-"""A model's page: what its evaluation left, what it begins with, the endpoint's state, and moving the served alias."""
+"""A model's page: what its evaluation left, the endpoint's state, and moving the served alias."""
 
 import re
 from pathlib import Path
@@ -50,11 +50,6 @@ def test_a_picture_that_is_too_large_is_left_out(browser: httpx.Client, monkeypa
     assert browser.get(f"{PAGE}/pictures/attention").status_code == 404
     monkeypatch.setattr(evaluated, "LARGEST", 10)
     assert "Ein Hund läuft." not in browser.get(PAGE).text
-
-
-def test_a_model_names_what_it_begins_with(browser: httpx.Client) -> None:
-    page = browser.get(PAGE).text
-    assert 'href="/models/broad-en-de"' in page and "broad-en-de@champion (run broad" in plain(page)
 
 
 def test_the_page_compares_the_alias_with_what_the_endpoint_answers(world: World, browser: httpx.Client) -> None:

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-
 from dragoman.model.usage.points import PointsFile
 from dragoman.services.http.listening import bind
 from dragoman.services.jobs.http.listening import serving
@@ -23,9 +21,7 @@ from dragoman.services.jobs.http.parts import Parts
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.records import attempt_of
-from dragoman.services.jobs.service.endpoint_watch import EndpointWatch
 from dragoman.services.jobs.service.loop import Loop
-from dragoman.services.jobs.service.vectors import VectorsProcess
 from dragoman.services.jobs.states import State
 from dragoman.services.jobs.up.app import create_app
 from tests.services.jobs.processes import make_loop
@@ -80,7 +76,6 @@ class World:
         threading.Thread(target=self.others.serve_forever, daemon=True).start()
         self.others.serves = {"name": "demo-en-de", "version": "2"}  # type: ignore[attr-defined]  # the endpoint's model
         self.port, self.keys = 0, False
-        self.vectors: VectorsProcess | None = None
         self._serving = contextlib.ExitStack()
 
     @property
@@ -93,16 +88,12 @@ class World:
             *(self.ledger, self.loop.scheduler.access, self.loop, self.loop.config, self.home, keys),
             **{"tracking": other, "tracking_pages": other, "endpoint": other},
         )
-        self.vectors = parts.vectors
-        parts.__dict__["endpoint_watch"] = self.watched(other)
         listening = bind("127.0.0.1", self.port, "service")
         self.port = listening.getsockname()[1]
         self._serving.enter_context(serving(create_app(parts), listening))
 
     def stop(self) -> None:
         self._serving.close()
-        if self.vectors is not None:
-            self.vectors.close()
 
     def close(self) -> None:
         self.stop()
@@ -113,15 +104,6 @@ class World:
         if self._home_before is not None:
             os.environ["DRAGOMAN_HOME"] = self._home_before
         self.ledger.database.close()
-
-    def watched(self, address: str) -> EndpointWatch:
-        """The watch over the endpoint, as if it had run for 20 minutes."""
-        now = iter([self.ledger.now() - 60 * age for age in range(20, 0, -1) for _ in range(2)])
-        watch = EndpointWatch(address, lambda: next(now))
-        for _ in range(20):
-            watch.view()
-        watch.now = self.ledger.now
-        return watch
 
     def serve(self, model: dict[str, str] | None) -> None:
         """What the endpoint answers with from now on; None: nothing."""
@@ -223,9 +205,7 @@ class Others(BaseHTTPRequestHandler):
                 tags = getattr(self.server, "tags", TAGS)
                 self._answer({"model_versions": [_version("1", tags), _version("2", tags)]})
             case "runs/get":
-                metric = getattr(self.server, "metrics", {}).get(asked["run_id"], "")  # of a sweep's run
-                params = [{"key": "metric", "value": metric}] if metric else []
-                self._answer({"run": {"info": {"experiment_id": "1"}, "data": {"params": params}}})
+                self._answer({"run": {"info": {"experiment_id": "1"}}})
             case "artifacts/list":
                 names = {None: ["samples.json", "attention.png", "alignment"], "alignment": ["alignment/maps.png"]}
                 self._answer({"files": [{"path": name} for name in names[asked.get("path")]]})
@@ -235,43 +215,8 @@ class Others(BaseHTTPRequestHandler):
                 self._answer({}, 503)
             case "/status":
                 self._answer({"model": self.server.serves})  # type: ignore[attr-defined]  # as above
-            case "/metrics":
-                self._answer_metrics()
             case _:
                 self._answer({"error_code": "RESOURCE_DOES_NOT_EXIST"}, 404)
-
-    def _answer_metrics(self) -> None:
-        """More with each question."""
-        self.server.looks = looks = getattr(self.server, "looks", 0) + 1  # type: ignore[attr-defined]  # as above
-        registry = CollectorRegistry()
-        Gauge("process_start_time_seconds", "", registry=registry).set(1.7e9)
-        model = Gauge("dragoman_model_info", "", ["kind", "name", "version"], registry=registry)
-        model.labels("translation", "demo-en-de", "2").set(1)
-        labels = ["http_route", "http_response_status_code"]
-        seconds = Histogram("http_server_request_duration_seconds", "", labels, registry=registry)
-        lost = Counter("dragoman_lost_sentences", "", ["what"], registry=registry)
-        kept = Counter("dragoman_not_kept", "", ["what"], registry=registry)
-        refused = Counter("dragoman_refused", "", ["reason"], registry=registry)
-        characters = Counter("dragoman_characters", "", ["direction"], registry=registry)
-        for number in range(1, looks + 1):
-            for part in range(10 + number % 7):
-                seconds.labels("/v2/projects/{project}/locations/{place}:translateText", "200").observe(0.02 * part)
-                seconds.labels("/translate", "429" if part == 9 else "200").observe(0.01 * part)
-            lost.labels("loops").inc(number % 2)
-            kept.labels("terms").inc(number % 3)
-            refused.labels("queue_full").inc(1)
-            characters.labels("in").inc(1200 + 300 * (number % 5))
-        self._send(generate_latest(registry), 200, {"Content-Type": "text/plain"})
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if asked["q"] == "no":
-            self._answer({"error": "Invalid request: no"}, 400)
-        else:
-            self._answer(
-                {"translatedText": f"<b>{asked['q'].upper()}</b>"},
-                **{"X-Model-Name": "demo-en-de", "X-Model-Version": "2"},
-            )
 
     def _answer(self, found: Any, code: int = 200, **headers: str) -> None:
         self._send(json.dumps(found).encode(), code, {"Content-Type": "application/json", **headers})

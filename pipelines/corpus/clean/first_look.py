@@ -1,0 +1,171 @@
+"""Looks at the first lines of the training files, and tells mistakes that would show as a bad model an hour later.
+
+| mistake | what is said |
+| --- | --- |
+| the sides are exchanged, or a side is in another language than `pair` says | refused |
+| a column of labels stands where the texts are expected | refused |
+| nearly every pair has two equal sides, or one that is empty | refused |
+| some pairs have, a label has a single text, the corpus is small for its vocabulary | said |
+
+The sample is the first lines of each file, so it takes as long for any size. `corpus.check=off` leaves it out.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+
+from dragoman.model.errors import UserError
+from dragoman.model.inputs.lines import View, parts_of
+from dragoman.model.inputs.streams import Blocks
+from dragoman.model.languages import base_language, language_name, languages_of
+from dragoman.pipelines.corpus.clean.fitted_rules import identifier
+from dragoman.pipelines.corpus.read.records import MalformedRowError, row_parser
+from dragoman.pipelines.corpus.read.sources import Source
+from dragoman.pipelines.corpus.settings import CorpusConfig
+
+SAMPLE = 2_000  # lines of a file
+FILES = 8  # of a corpus
+TELLING = 20  # letters of a text whose language can be told
+VOTES, ASKED = 40, 150  # texts of a side: the fewest that tell its language, and the most that are looked at
+CLEAR, SOME = 0.8, 0.3  # shares of the sample
+WORDS_A_PIECE = 10  # of the training text, both sides; with fewer a vocabulary is large for its corpus
+NO_LANGUAGE = "zxx"  # a label of py3langid's: no text
+OFF = "corpus.check=off goes on without looking"
+# Languages that py3langid confuses: one of these found for another is no sign of a mistake.
+ALIKE = (
+    {"no", "nb", "nn", "da", "sv"},
+    {"hr", "sr", "bs", "sl"},
+    {"id", "ms", "jv", "su"},
+    {"cs", "sk"},
+    {"es", "gl", "ca", "an", "oc", "pt", "ast"},
+    {"ru", "uk", "be", "bg", "mk", "sr"},
+    {"hi", "mr", "ne", "sa", "bho"},
+    {"fa", "ur", "ps", "ar"},
+    {"nl", "af", "fy", "li"},
+)
+
+
+def look(config: CorpusConfig, sources: Sequence[Source], pair: str, vocabulary: int) -> list[str]:
+    """Returns what is doubtful about the training files, a line each; empty with `corpus.check=off`.
+
+    Args:
+        vocabulary: pieces that the tokenizer is to learn.
+
+    Raises:
+        UserError: a clear mistake; names the file, what was seen, and the setting that mends it.
+    """
+    doubts: list[str] = []
+    if config.check == "off":
+        return doubts
+    training, pairs, words = [source for source in sources if source.split == "train"], 0, 0
+    for source in training[:FILES]:
+        rows = sample(source)
+        pairs, words = pairs + len(rows), words + sum(len(text.split()) for row in rows for text in row)
+        if not rows:
+            continue
+        if config.format == "labelled":
+            doubts += _look_at_labels(config, source, rows)
+        else:
+            doubts += _look_at_sides(source, rows, languages_of(pair), config.clean.copies)
+    if pairs < SAMPLE and words < WORDS_A_PIECE * vocabulary:  # the sample is the whole corpus
+        doubts.append(
+            f"{pairs:,} records of {words:,} words are little for tokenizer.vocabulary={vocabulary}: most pieces would "
+            f"be seen a few times; {max(100, words // WORDS_A_PIECE // 100 * 100)} fits"
+        )
+    return doubts
+
+
+def sample(source: Source) -> list[tuple[str, ...]]:
+    """Returns the first rows of a source, one text a side; malformed ones are left out."""
+    sides = []
+    for place, file in enumerate(source.files):
+        (first, *_) = parts_of(file, source.views[place] if source.views else View())  # of an archive: its first text
+        with Blocks.from_blocks(first.blocks()) as lines:
+            sides.append([line.decode("utf-8-sig", "replace").rstrip("\r\n") for line in islice(lines, SAMPLE)])
+    if len(sides) > 1 or not source.places:
+        return list(zip(*sides, strict=False))
+    parse = row_parser(source)
+    rows: list[tuple[str, ...]] = []
+    for line in sides[0]:
+        try:
+            rows.append(parse(line))
+        except MalformedRowError:
+            continue
+    return rows
+
+
+def _look_at_sides(
+    source: Source, rows: Sequence[tuple[str, ...]], languages: Sequence[str], copies: bool
+) -> list[str]:
+    """Returns what is doubtful about the texts of each side; `copies`: pairs with two equal sides are to go."""
+    doubts = []
+    where = " and ".join(map(str, source.files))
+    if len(languages) == 2:
+        for what, failing in (
+            ("have two equal sides", [row for row in rows if row[0].strip() == row[1].strip() != ""]),
+            ("have an empty side", [row for row in rows if bool(row[0].strip()) != bool(row[1].strip())]),
+        ):
+            if what.startswith("have two") and not copies:
+                continue
+            said = f"{where}: {len(failing):,} of the first {len(rows):,} pairs {what}"
+            if len(failing) > CLEAR * len(rows) and len(rows) >= VOTES:
+                raise UserError(f"{said}, such as {failing[0]!r}: is this the right file? ({OFF})")
+            if len(failing) > SOME * len(rows) and len(rows) >= VOTES:
+                doubts.append(f"{said}; cleaning drops them")
+    heard = [_language([row[place] for row in rows], code) for place, code in enumerate(languages)]
+    own = [base_language(code) for code in languages]
+    if heard == own[::-1] and len(set(own)) == 2:
+        names = [language_name(code) for code in own]
+        raise UserError(f"{where}: the first side is {names[1]}, the second {names[0]}; {_turn(source, own)} ({OFF})")
+    for place, (code, found) in enumerate(zip(own, heard, strict=True)):
+        if found is None or found == code:
+            continue
+        side = f"{where}: {('the first side', 'the second side')[place] if len(own) == 2 else 'the text'}"
+        right = "-".join(found if number == place else languages[number] for number in range(len(own)))
+        if any({found, code} <= group for group in ALIKE):
+            doubts.append(
+                f"{side} reads more like {language_name(found)} than {language_name(code)}; pair={right} if it is"
+            )
+        else:
+            raise UserError(
+                f"{side} is {language_name(found)}, and pair says {language_name(code)}; pair={right} ({OFF})"
+            )
+    return doubts
+
+
+def _language(texts: Sequence[str], expected: str) -> str | None:
+    """Returns the language of nearly all texts that are long enough to tell; None if it cannot be told."""
+    model = identifier()
+    if base_language(expected) not in set(map(base_language, model.labels)):
+        return None
+    telling = [text for text in texts if sum(map(str.isalpha, text)) >= TELLING]
+    step = max(1, len(telling) // ASKED)
+    votes = Counter(base_language(model.classify(text)[0]) for text in telling[::step][:ASKED])
+    if votes.total() < VOTES:
+        return None
+    language, most = votes.most_common(1)[0]
+    return language if language != NO_LANGUAGE and most >= CLEAR * votes.total() else None
+
+
+def _turn(source: Source, own: Sequence[str]) -> str:
+    if source.format == "tsv":
+        return f"corpus.columns=[target,source], or pair={own[1]}-{own[0]}"
+    if source.format == "jsonl":
+        return f"exchange corpus.fields.source and corpus.fields.target, or pair={own[1]}-{own[0]}"
+    return f"exchange corpus.train.source and corpus.train.target, or pair={own[1]}-{own[0]}"
+
+
+def _look_at_labels(config: CorpusConfig, source: Source, rows: Sequence[tuple[str, ...]]) -> list[str]:
+    texts, labels = [row[0] for row in rows], [row[1] for row in rows]
+    if config.labels != "classes" or len(rows) < VOTES:
+        return []
+    counts, kinds = Counter(labels), len(set(texts))
+    if len(counts) > CLEAR * len(rows) and kinds < SOME * len(rows):
+        raise UserError(
+            f"{source.name}: {len(counts):,} labels and {kinds:,} texts in {len(rows):,} rows: the columns are "
+            f"exchanged; corpus.columns=[label,text] ({OFF})"
+        )
+    alone = [label for label, count in counts.items() if count == 1]
+    if alone and len(alone) < SOME * len(counts) + 1 and len(rows) > 10 * len(counts):
+        return [f"{len(alone)} of {len(counts)} labels have one text, such as {alone[0]!r}; is it a name of a column?"]
+    return []

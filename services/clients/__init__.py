@@ -1,1 +1,0 @@
-"""Asks a server with the unmodified clients of other translation services."""

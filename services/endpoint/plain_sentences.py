@@ -1,0 +1,66 @@
+"""The plain way of a plain sentence: one pattern decides, and what it finds plain is given to the model as it is.
+
+Most texts are one sentence of words, blanks and commas: nothing in it must not change, and nothing is to be split,
+masked, placed or reported. All that `texts.prepare` does would leave it as it is. The translation of such a sentence
+takes the plain way back as well, unless something is wrong with it.
+"""
+
+import regex
+
+from dragoman.model.inference.translator import Translation
+from dragoman.services.endpoint.translation import Answer
+from dragoman.services.models.catalogue import Route
+from dragoman.services.texts.lines import Line
+from dragoman.services.texts.options import TextOptions
+from dragoman.services.texts.short import WORDS
+from dragoman.services.texts.targets import read_translation
+
+# More words than a short text has, with a capital at most at their beginning; between two a blank, perhaps a comma.
+_WORD = r"[\p{Lu}\p{Ll}]\p{Ll}*+(?:['-]\p{Ll}++)*+"
+PLAIN = regex.compile(rf"{_WORD}(?:,? {_WORD}){{{WORDS},}}+(?<=\p{{Ll}})[.!?]")
+
+
+def is_plain(text: str, options: TextOptions, longest: int) -> bool:
+    """Returns True for one sentence in which nothing must be kept from the model."""
+    return (
+        len(text) <= longest
+        and options.format == "text"
+        and options.glossary is None
+        and options.known is None
+        and PLAIN.fullmatch(text) is not None
+    )
+
+
+def is_sound(translation: Translation) -> bool:
+    """Returns True if nothing is wrong with a translation."""
+    return not (
+        translation.error
+        or translation.truncated
+        or translation.unknown
+        or translation.missing
+        or translation.loops
+        or translation.loop_broken
+        or not translation.text.strip()
+    )
+
+
+def answer_of(text: str, translation: Translation, route: Route) -> Answer:
+    """Returns the answer that a sound translation of a plain sentence gives."""
+    small = text[0].islower()
+    line = Line(
+        text=text,
+        origin=[],
+        stood=[],
+        shown=[],
+        anchors=[],
+        breaks=[],
+        softs=[],
+        shouted=False,
+        small=small,
+        capital=not small,
+        stop="",
+        last=text[-1],
+    )
+    target = read_translation(line, translation, translation.text, route.target)
+    report = {"complete": True, "sentences": 1}
+    return Answer(target.text, route.source, 0.0, [], {}, [], report, origin=route.origin)

@@ -1,0 +1,89 @@
+"""People whom an authenticating proxy has let in: their name and groups come in headers, with the proxy's secret."""
+
+import hmac
+import threading
+
+from fastapi import HTTPException, Request
+from sqlalchemy import update
+
+from dragoman.model.errors import UserError
+from dragoman.model.names import check_name
+from dragoman.services.jobs.ledger.access import OTHERS, ROLES, SYSTEM, Access, Person, Role
+from dragoman.services.jobs.ledger.asked import tell_person
+from dragoman.services.jobs.ledger.own_tokens import ISSUER
+from dragoman.services.jobs.ledger.projects import enter_by_groups, memberships
+from dragoman.services.jobs.ledger.tables import Token
+from dragoman.services.jobs.proxy_settings import ANYBODY, ProxyConfig
+
+LASTS = 600.0  # seconds after which an open stream ends, so that the proxy is asked again
+RECORDED = 60.0  # seconds until a person's groups are compared with the ledger again
+
+
+class Proxy:
+    """The proxy in front of the service."""
+
+    def __init__(self, config: ProxyConfig, secret: str, access: Access) -> None:
+        self.config, self.access, self._secret = config, access, secret.encode()
+        self._recorded: dict[str, tuple[Role | None, frozenset[str], float]] = {}  # owner -> role, groups, when
+        self._lock = threading.Lock()
+
+    def person(self, request: Request) -> Person | None:
+        """Returns whom the proxy names; None if the request names nobody.
+
+        Raises:
+            HTTPException: 401, the secret is wrong or absent; 403, the name is unfit, or no group is let in.
+        """
+        names = request.headers.getlist(str(self.config.header))
+        if not names:
+            return None
+        secrets = request.headers.getlist(self.config.secret_header)
+        if len(secrets) != 1 or not hmac.compare_digest(secrets[0].encode(), self._secret):
+            raise HTTPException(401, f"{self.config.header} came without the proxy's secret")
+        if len(names) > 1:
+            raise HTTPException(403, f"{self.config.header} came {len(names)} times; the proxy sets it once")
+        owner = self._owner(names[0])
+        told = ",".join(request.headers.getlist(self.config.groups_header)).split(",")
+        groups = frozenset(filter(None, map(str.strip, told)))
+        role = next((one for one in reversed(ROLES) if self._has(one, groups)), None)
+        self._record(owner, role, groups)
+        if role is None:
+            raise HTTPException(
+                403, f"none of your {len(groups)} groups is let in; an administrator adds one to service.proxy.roles"
+            )
+        tell_person(owner)
+        ledger = self.access.ledger
+        with ledger.database.read() as session:
+            return Person(owner, role, "", ledger.now() + LASTS, *memberships(session, owner))
+
+    def _owner(self, name: str) -> str:
+        if self.config.domain is not None:
+            name, _, domain = name.rpartition("@")
+            if domain != self.config.domain:
+                raise HTTPException(403, f"{self.config.header}: no name of {self.config.domain}")
+        try:
+            owner = check_name(str(self.config.header), name)
+        except UserError as problem:
+            raise HTTPException(403, str(problem)) from None
+        if owner in SYSTEM or owner == OTHERS:
+            raise HTTPException(403, f"the name {owner!r} is the service's own")
+        return owner
+
+    def _has(self, role: Role, groups: frozenset[str]) -> bool:
+        wanted = self.config.roles.get(role, [])
+        return ANYBODY in wanted or not groups.isdisjoint(wanted)
+
+    def _record(self, owner: str, role: Role | None, groups: frozenset[str]) -> None:
+        """Enters the person into the projects of their groups, and ends their tokens with a greater role."""
+        now = self.access.ledger.now()
+        known = self._recorded.get(owner)
+        if known is not None and known[:2] == (role, groups) and now - known[2] < RECORDED:
+            return
+        greater = ROLES[ROLES.index(role) + 1 :] if role else ROLES
+        theirs = Token.owner == owner, Token.made_with == ISSUER, Token.revoked.is_(None), Token.role.in_(greater)
+        with self._lock:  # two first requests of one person
+            with self.access.ledger.database.write() as session:
+                session.execute(update(Token).where(*theirs).values(revoked=now))
+                changes = enter_by_groups(session, owner, groups if role else ())
+            for change in changes:
+                self.access.ledger.note(owner, "project", change, owner)
+            self._recorded[owner] = role, groups, now

@@ -1,0 +1,149 @@
+"""People whom an authenticating proxy lets in: by a header that counts only with the proxy's secret."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import Request
+
+from dragoman.model.errors import UserError
+from dragoman.services.jobs.http.parts import Parts
+from dragoman.services.jobs.ledger.projects import Projects
+from dragoman.services.jobs.proxy_settings import ProxyConfig
+from dragoman.services.jobs.service.loop import Loop
+from dragoman.services.jobs.service.proxy import Proxy
+from dragoman.services.jobs.up.app import create_app
+from tests.services.jobs.pages.world import csrf
+from tests.services.jobs.processes import make_loop, words
+
+# Starlette's client would rather have the next httpx.
+pytestmark = pytest.mark.filterwarnings("ignore:Using `httpx` with `starlette.testclient`")
+SECRET = "s" * 40
+NAME, GROUPS, PROOF = "X-Forwarded-User", "X-Forwarded-Groups", "X-Dragoman-Proxy-Secret"
+ROLES = {"viewer": ["*"], "submitter": ["lab"], "admin": ["ops"]}
+CONFIG = ProxyConfig(NAME, "FILE", domain="example.org", roles=ROLES)
+
+
+@pytest.fixture
+def loop(tmp_path: Path) -> Iterator[Loop]:
+    one = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    one.capacity = one.executor.capacity()
+    yield one
+    one.ledger.database.close()
+
+
+def client(loop: Loop, config: ProxyConfig = CONFIG) -> httpx.Client:
+    from fastapi.testclient import TestClient
+
+    access = loop.scheduler.access
+    parts = Parts(loop.ledger, access, loop, loop.config, loop.home, True, proxy=Proxy(config, SECRET, access))
+    return TestClient(create_app(parts), base_url="http://jobs.example", follow_redirects=False)
+
+
+def named(name: str = "anna@example.org", groups: str = "", secret: str = SECRET) -> dict[str, str]:
+    return {NAME: name, GROUPS: groups, PROOF: secret}
+
+
+@pytest.mark.parametrize(
+    ("groups", "role"), [("", "viewer"), ("lab", "submitter"), ("other, lab,ops", "admin"), ("labs", "viewer")]
+)
+def test_the_proxys_name_and_groups_are_an_owner_with_the_greatest_role(loop: Loop, groups: str, role: str) -> None:
+    with client(loop) as http:
+        me = http.get("/v1/me", headers=named(groups=groups)).json()
+        assert me == {"owner": "anna", "role": role, "token": None}
+        page = http.get("/", headers={**named(groups=groups), "Accept": "text/html"})
+        assert page.status_code == 200 and "anna" in page.text and "Sign out" not in page.text
+
+
+def test_the_header_without_the_secret_is_refused_everywhere(loop: Loop) -> None:
+    wrong = [named(secret=secret) for secret in ("", SECRET.upper(), f"{SECRET} ", f"{SECRET}, {SECRET}")]
+    with client(loop) as http:
+        for headers in ({NAME: "anna@example.org"}, *wrong):
+            for path in ("/v1/jobs", "/v1/me", "/", "/submit", "/live/jobs"):
+                assert http.get(path, headers=headers).status_code == 401, (path, headers)
+        token = loop.scheduler.access.issue("r", "root", "admin", "up")
+        sent = {"Authorization": f"Bearer {token}"}
+        assert http.get("/v1/me", headers=sent).json()["owner"] == "root"  # tokens go on
+        assert http.get("/v1/me", headers={**sent, NAME: "anna@example.org"}).status_code == 401
+        assert http.get("/v1/me", headers={PROOF: SECRET}).status_code == 401  # the secret names nobody
+        assert http.get("/", headers={PROOF: SECRET}).headers["location"].startswith("/login")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "@example.org", "../x@example.org", "a b@example.org", "scheduler@example.org", "anna@evil.example"]
+)
+def test_a_name_that_is_none_of_ours_is_refused(loop: Loop, name: str) -> None:
+    with client(loop) as http:
+        assert http.get("/v1/me", headers=named(name)).status_code == 403
+        twice = [*named().items(), (NAME, "root@example.org")]
+        assert http.get("/v1/me", headers=twice).status_code == 403
+
+
+def test_a_form_of_a_person_whom_the_proxy_names_needs_its_word(loop: Loop) -> None:
+    job = loop.ledger.submit("anna", "train", words(loop.home, "a", 3))
+    with client(loop) as http:
+        headers = named(groups="lab")
+        word = csrf(http.get(f"/jobs/{job.id}", headers=headers).text)
+        assert http.post(f"/jobs/{job.id}/stop", data={"csrf": "x"}, headers=headers).status_code == 403
+        assert (
+            http.post(f"/jobs/{job.id}/stop", data={"csrf": word}, headers=named("ben@example.org")).status_code != 303
+        )
+        assert http.post(f"/jobs/{job.id}/stop", data={"csrf": word}, headers=headers).status_code == 303
+
+
+def test_groups_make_members_and_end_what_they_made(loop: Loop) -> None:
+    projects = Projects(loop.ledger)
+    for project, group in (("vision", "vision-team"), ("speech", "speech-team"), ("plain", "")):
+        projects.create(project, group, "root")
+    projects.enter("speech", "anna", "maintainer", "root")
+
+    def mine(http: httpx.Client, groups: str) -> dict[str, tuple[str, bool]]:
+        http.get("/v1/me", headers=named(groups=groups))
+        members = [(name, member) for name in ("vision", "speech", "plain") for member in projects.members(name)]
+        return {name: (member.rank, member.by_group) for name, member in members if member.owner == "anna"}
+
+    with client(loop) as http:
+        assert mine(http, "vision-team") == {"speech": ("maintainer", False), "vision": ("member", True)}
+        assert mine(http, "") == {"speech": ("maintainer", False)}
+    told = [one.reason for one in loop.ledger.changes() if one.action == "project" and one.actor == "anna"]
+    assert told[-1] == "anna is no member of project vision any more, by their groups"
+
+
+def test_a_role_that_becomes_smaller_ends_the_tokens_with_the_greater_one(loop: Loop) -> None:
+    config = ProxyConfig(NAME, "FILE", roles={"viewer": ["all"], "submitter": ["lab"]})
+    with client(loop, config) as http:
+        body = {"name": "laptop", "role": None, "ends": "30d"}
+        token = http.post("/v1/me/tokens", json=body, headers=named("anna", "lab")).json()["token"]
+        sent = {"Authorization": f"Bearer {token}"}
+        assert http.get("/v1/me", headers=sent).json()["role"] == "submitter"
+        assert http.get("/v1/me", headers=named("anna", "all")).json()["role"] == "viewer"
+        assert http.get("/v1/me", headers=sent).status_code == 401
+        small = http.post("/v1/me/tokens", json={**body, "name": "b"}, headers=named("anna", "all")).json()["token"]
+        assert http.get("/v1/me", headers=named("anna", "none")).status_code == 403
+        assert http.get("/v1/me", headers={"Authorization": f"Bearer {small}"}).status_code == 401
+
+
+def test_an_open_stream_ends_after_a_while_so_that_the_proxy_is_asked_again(loop: Loop) -> None:
+    access = loop.scheduler.access
+    proxy = Proxy(CONFIG, SECRET, access)
+    headers = [(key.lower().encode(), text.encode()) for key, text in named().items()]
+    headers = [(key.lower().encode(), text.encode()) for key, text in named().items()]
+    request = Request({"type": "http", "headers": headers})
+    person = proxy.person(request)
+    assert person is not None and person.until is not None and access.admits(person)
+    access.ledger.now = lambda: person.until or 0.0  # type: ignore[method-assign]
+    assert not access.admits(person)
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"header": NAME}, "service.proxy.secret"),
+        ({"header": NAME, "secret": "FILE"}, "service.proxy.roles: nobody"),
+        ({"header": NAME, "secret": "FILE", "roles": {"king": ["x"]}}, "service.proxy.roles"),
+    ],
+)
+def test_impossible_settings_are_refused(values: dict[str, object], key: str) -> None:
+    with pytest.raises(UserError, match=key):
+        ProxyConfig(**values).check()  # type: ignore[arg-type]
