@@ -11,8 +11,8 @@ from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import bind
-from dragoman.services.texts.markup import DEEPEST, read_html
+from dragoman.services.texts.binding import DEEPEST, bind
+from dragoman.services.texts.markup import read_html
 from dragoman.services.texts.options import TextOptions
 from dragoman.services.texts.protected import has_letter
 from dragoman.services.texts.runs import Form, Mask, Node, Run, Tag
@@ -28,11 +28,7 @@ MOST_TOKENS = 200_000  # of blocks: a paragraph or a cell is three
 
 
 def read_markdown(text: str, options: TextOptions) -> list[Node]:
-    """Returns a document as runs and what stands between them.
-
-    Raises:
-        UserError: it has too many blocks.
-    """
+    """Returns a document as runs and what stands between them."""
     head = _FRONT_MATTER.match(text)
     body = text[head.end() :] if head else text
     parser = _parser()

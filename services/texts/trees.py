@@ -69,8 +69,11 @@ Child = Text | Loose | Element
 
 def source_of(child: Child) -> str:
     """Returns what was read as this part of the tree."""
-    parts = ((one.opening if isinstance(one, Element) else getattr(one, "raw", one)) for one in walk(child))
-    return "".join(parts)
+    return "".join(map(_start_of, walk(child)))
+
+
+def _start_of(one: Child | str) -> str:
+    return one if isinstance(one, str) else one.opening if isinstance(one, Element) else one.raw
 
 
 def walk(child: Child) -> Iterator[Child | str]:
@@ -252,11 +255,7 @@ def _without_open_ends(text: str) -> str:
 
 
 def read_html_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of a document or of a part of one; wrong markup stays as it is.
-
-    Raises:
-        UserError: elements are nested too deep.
-    """
+    """Returns the tree of a document or of a part of one; wrong markup stays as it is."""
     try:
         return _HtmlReader(text, deepest).grower.root
     except AssertionError as problem:
@@ -264,11 +263,7 @@ def read_html_tree(text: str, deepest: int) -> Element:
 
 
 def read_xml_tree(text: str, deepest: int) -> Element:
-    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours.
-
-    Raises:
-        UserError: it is not well-formed, has a document type, or is nested too deep.
-    """
+    """Returns the tree of well-formed XML, a document or a part of one, in a root of ours."""
     grower = _Grower("XML", deepest)
     head = f"<{ROOT}>"
     declaration = ""

@@ -22,11 +22,7 @@ class Archive:
     """An archive in memory. Members are unpacked when they are read, never more than they say."""
 
     def __init__(self, content: bytes) -> None:
-        """Checks the table of members, before any is unpacked.
-
-        Raises:
-            DocumentError: no zip file, encrypted, or too much in it.
-        """
+        """Checks the table of members, before any is unpacked."""
         with damages():
             self.zip = zipfile.ZipFile(io.BytesIO(content))
         members = self.zip.infolist()
@@ -47,11 +43,7 @@ class Archive:
         return self.zip.namelist()
 
     def read(self, name: str) -> bytes:
-        """Returns a member's content.
-
-        Raises:
-            DocumentError: it is missing, damaged or too long.
-        """
+        """Returns a member's content."""
         try:
             size = self.zip.getinfo(name).file_size
         except KeyError:

@@ -27,11 +27,7 @@ class _Content:
 
 
 def read_po(content: bytes) -> Document:
-    """Returns the messages of a catalogue that wait for a translation; fuzzy ones have one.
-
-    Raises:
-        DocumentError: it cannot be read.
-    """
+    """Returns the messages of a catalogue that wait for a translation; fuzzy ones have one."""
     charset = re.search(rb"charset=([\w.-]{1,40})", content)
     try:
         mark, text = "", content.decode(charset[1].decode()) if charset else ""
@@ -82,11 +78,7 @@ def _write(
 
 
 def _singular_forms(header: str) -> list[tuple[int, bool, bool]]:
-    """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone.
-
-    Raises:
-        DocumentError: the header's expression cannot be read.
-    """
+    """Returns a language's forms: its number, whether it is that of 1, whether it is that of 1 alone."""
     found = re.fullmatch(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,500});?\s*", header)
     if found is None:
         return [(0, True, True), (1, False, False)]

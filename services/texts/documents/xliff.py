@@ -19,11 +19,7 @@ UNDONE = ("new", "needs-translation", "initial")
 
 
 def read_xliff(content: bytes) -> Document:
-    """Returns the segments of an XLIFF file that wait for a translation.
-
-    Raises:
-        DocumentError: it is damaged, or another kind of file.
-    """
+    """Returns the segments of an XLIFF file that wait for a translation."""
     tree = read_xml(content, "XLIFF")
     root = etree.QName(tree.getroot())
     if root.localname != "xliff" or root.namespace not in (OLD, NEW, None):
