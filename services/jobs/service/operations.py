@@ -196,7 +196,7 @@ class Operations:
         admin = job.admin and person.may("admin")
         if job.project:
             self.loop.intake.projects.check_member(job.project, job.owner, admin)
-        fresh = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
+        fresh: dict[str, Any] = {"failures": 0, "losses": 0, "spent": 0.0, "admin": admin}
         fresh |= {"token": self.loop.intake.rights.lender(person)}
         return self._change(person, name, lambda _: State.SUBMITTED, "tried again by", **fresh)
 
