@@ -168,14 +168,17 @@ class Prepared:
         run = state.run
         found = assemble(state, chosen)
         writer = Writer(state, found)
+        if not (run.masks or run.tags):
+            text = writer.write(())
+            return text, [], find_problem(run, text, text)
         inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-        for unit in run.units if run.masks or run.tags else ():
+        for unit in run.units:
             if unit.inner:
                 inside[unit] = []
                 writer.inner[unit] = self._write(unit.inner, inside[unit], chosen)
+        text = writer.write(place_tags(state, found))
         flat = Writer(state, found)
         flat.inner = writer.inner
-        text = writer.write(place_tags(state, found))
         written: list[tuple[Run, Written]] = []
         for place in writer.written:
             written.append((run, place))
