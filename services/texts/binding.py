@@ -132,7 +132,8 @@ def _take_references(run: Run) -> None:
             found[tag.start, tag.end].append(tag)
     closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
     for (start, end), tags in found.items():
-        if start in closed and not any(tag.name in RAISED for tag in tags):  # a badge
+        badge = start in closed and not any(tag.name in RAISED for tag in tags)
+        if badge or len(_tags_in(run, start, end)) > len(tags):
             continue
         before, after = run.text[max(0, start - 40) : start], run.text[end : end + 1]
         word = _NATURAL.search(before) is not None and _UNIT.search(before) is None

@@ -183,6 +183,9 @@ class Prepared:
         for place in writer.written:
             written.append((run, place))
             written += [(other, each.moved(place.start)) for other, each in inside.get(place.what, ())]
+        parts = (part for part in state.parts if part.target and part.translation and not part.translation.error)
+        if stray := [mask for part in parts if part not in chosen for mask in part.target.lost if not mask.anchor]:
+            return text, written, f"{stray[0].raw} would stand beside the word for it"
         if lost := lost_units(run, writer.written):
             return text, written, f"{lost[0]} would be lost"
         return text, written, find_problem(run, text, flat.write(()) if run.tags else text)
