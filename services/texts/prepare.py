@@ -6,7 +6,7 @@
     prepared.rebuild()  # the text and its certificate
 
 A line comes again in another form where the model lost what must not change. `rebuild(translations)` after the first
-lines works too: what was lost is then put where it belongs by alignment, or by a guess, and the report says so.
+lines works too: a paragraph that lost something then stays as it was, and the report says so.
 """
 
 from collections import Counter
@@ -183,8 +183,9 @@ class Prepared:
         for place in writer.written:
             written.append((run, place))
             written += [(other, each.moved(place.start)) for other, each in inside.get(place.what, ())]
-        parts = (part for part in state.parts if part.target and part.translation and not part.translation.error)
-        if stray := [mask for part in parts if part not in chosen for mask in part.target.lost if not mask.anchor]:
+        kept = (part for part in state.parts if part not in chosen and part.translation and not part.translation.error)
+        stray = [mask for part in kept if part.target for mask in part.target.lost if not mask.anchor]
+        if stray:
             return text, written, f"{stray[0].raw} would stand beside the word for it"
         if lost := lost_units(run, writer.written):
             return text, written, f"{lost[0]} would be lost"
