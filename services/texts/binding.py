@@ -22,7 +22,6 @@ COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copi
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
 DEEPEST = 100  # tags inside of each other
 KEYS = frozenset(("code", "kbd", "samp", "var"))
-UNBROKEN = frozenset(("url", "email", "path"))  # they may hold elements without text
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
 _NATURAL = regex.compile(r"\p{L}(?:\p{Ll}|\p{Lo}|\p{M}){2,}+$")  # no formula, no unit
@@ -71,11 +70,9 @@ def _merge(run: Run, found: Iterable[Mask]) -> None:
             inside.append(units.popleft())
         if mask.kind == "message":
             gone |= set(map(id, _fill(run, mask, inside)))
-        elif inside and (mask.kind not in UNBROKEN or inside[-1].end > mask.end):
+        elif inside:
             kept += inside
             continue
-        elif inside:
-            mask.raw = Run(run.text, inside, form=run.form).source(mask.start, mask.end, ())
         else:
             mask.raw = run.form.write(mask.raw)
         kept.append(mask)
