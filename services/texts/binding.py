@@ -22,7 +22,6 @@ COPIED = frozenset(("sup", "sub", "kbd"))  # what touches a word in them is copi
 APART = frozenset(("a", "label", "button", "option"))  # two of them side by side are two texts
 DEEPEST = 100  # tags inside of each other
 KEYS = frozenset(("code", "kbd", "samp", "var"))
-UNBROKEN = frozenset(("url", "email", "path"))  # they may hold elements without text
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+(?:['’][\p{L}\p{M}\p{N}]+)*")
 _REFERENCE = regex.compile(r"[\[(](?:\p{N}{1,3}|\p{Ll}{1,4})[\])]|\p{N}{1,3}|[*†‡§]{1,3}")
 _NATURAL = regex.compile(r"\p{L}(?:\p{Ll}|\p{Lo}|\p{M}){2,}+$")  # no formula, no unit
@@ -71,11 +70,9 @@ def _merge(run: Run, found: Iterable[Mask]) -> None:
             inside.append(units.popleft())
         if mask.kind == "message":
             gone |= set(map(id, _fill(run, mask, inside)))
-        elif inside and (mask.kind not in UNBROKEN or inside[-1].end > mask.end):
+        elif inside:
             kept += inside
             continue
-        elif inside:
-            mask.raw = Run(run.text, inside, form=run.form).source(mask.start, mask.end, ())
         else:
             mask.raw = run.form.write(mask.raw)
         kept.append(mask)
@@ -132,7 +129,8 @@ def _take_references(run: Run) -> None:
             found[tag.start, tag.end].append(tag)
     closed = {tag.end for tag in run.tags if tag.start < tag.end} if found else set()
     for (start, end), tags in found.items():
-        if start in closed and not any(tag.name in RAISED for tag in tags):  # a badge
+        badge = start in closed and not any(tag.name in RAISED for tag in tags)
+        if badge or len(_tags_in(run, start, end)) > len(tags):
             continue
         before, after = run.text[max(0, start - 40) : start], run.text[end : end + 1]
         word = _NATURAL.search(before) is not None and _UNIT.search(before) is None

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from markdown_it.token import Token
 
 from dragoman.model.errors import UserError
-from dragoman.services.texts.binding import DEEPEST, bind
+from dragoman.services.texts.binding import DEEPEST
 from dragoman.services.texts.markdown import read_inline
 from dragoman.services.texts.markup import ATTRIBUTES
-from dragoman.services.texts.runs import Form, Run, edges
+from dragoman.services.texts.runs import Form, Run
 from dragoman.services.texts.trees import Element, Loose, Text, read_html_tree, read_xml_tree, walk
 
 TRANSLATED = frozenset((*ATTRIBUTES, "content", "value"))
@@ -33,8 +33,8 @@ def find_problem(run: Run, text: str, flat: str) -> str:
     kind = run.form.kind
     if kind == "attribute" or not (run.tags or (kind == "markdown" and not _MARKS.isdisjoint(text))):
         return ""
-    before = read_shape(run.form, run.raw or run.source(0, len(run.text), run.tags), run.tokens)
     try:
+        before = read_shape(run.form, run.raw or run.source(0, len(run.text), run.tags), run.tokens)
         after, plain = read_shape(run.form, text), read_shape(run.form, flat)
     except UserError:
         return "its markup could not be read"
@@ -100,18 +100,8 @@ def _read_markdown(tokens: Iterable[Token]) -> Iterable[Event]:
             yield "unit", token.content
 
 
-def _read_text(raw: str) -> Iterable[Event]:
-    run = bind(Run(raw))
-    place = 0
-    for at, tag, opens in edges(run.tags):
-        yield "text", run.text[place:at]
-        yield ("open", tag.opening) if opens else ("close", tag.closing)
-        place = at
-    yield "text", run.text[place:]
-
-
 _EVENTS: dict[str, Callable[[str], Iterable[Event]]] = {
-    "text": _read_text,
+    "text": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
     "html": lambda raw: _read_tree(read_html_tree(raw, DEEPEST)),
     "xml": lambda raw: _read_tree(read_xml_tree(raw, DEEPEST)),
     "markdown": lambda raw: _read_markdown(read_inline(raw)),

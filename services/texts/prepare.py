@@ -6,7 +6,7 @@
     prepared.rebuild()  # the text and its certificate
 
 A line comes again in another form where the model lost what must not change. `rebuild(translations)` after the first
-lines works too: what was lost is then put where it belongs by alignment, or by a guess, and the report says so.
+lines works too: a paragraph that lost something then stays as it was, and the report says so.
 """
 
 from collections import Counter
@@ -168,18 +168,25 @@ class Prepared:
         run = state.run
         found = assemble(state, chosen)
         writer = Writer(state, found)
+        if not (run.masks or run.tags):
+            text = writer.write(())
+            return text, [], find_problem(run, text, text)
         inside: dict[Mask | Tag, list[tuple[Run, Written]]] = {}
-        for unit in run.units if run.masks or run.tags else ():
+        for unit in run.units:
             if unit.inner:
                 inside[unit] = []
                 writer.inner[unit] = self._write(unit.inner, inside[unit], chosen)
+        text = writer.write(place_tags(state, found))
         flat = Writer(state, found)
         flat.inner = writer.inner
-        text = writer.write(place_tags(state, found))
         written: list[tuple[Run, Written]] = []
         for place in writer.written:
             written.append((run, place))
             written += [(other, each.moved(place.start)) for other, each in inside.get(place.what, ())]
+        kept = (part for part in state.parts if part not in chosen and part.translation and not part.translation.error)
+        stray = [mask for part in kept if part.target for mask in part.target.lost if not mask.anchor]
+        if stray:
+            return text, written, f"{stray[0].raw} would stand beside the word for it"
         if lost := lost_units(run, writer.written):
             return text, written, f"{lost[0]} would be lost"
         return text, written, find_problem(run, text, flat.write(()) if run.tags else text)

@@ -15,8 +15,8 @@ _DIGITS = r"\p{Nd}++(?:[.,'’:/\u00a0\u202f٫٬-]\p{Nd}++)*+"
 _TAG = r"""[A-Za-z][\w:.-]*+(?:\s[^<>]*)?"""
 # By name: the kind of what is found. The first that fits at a place wins.
 _KINDS = {
-    "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?(?:[^\s<>"“”«»`()]|\([^\s()<>"]*\))+(?<![.,;:!?…'’\]}}*_])"""
-    rf"""|(?<![\w@.-])(?:www\.[^\s<>"]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"]*[\w/])?)""",
+    "url": r"""(?:https?|ftps?|file|wss?|git|ssh|mailto|tel):(?://)?(?:[^\s<>"“”«»`()\ufffc]|\([^\s()<>"\ufffc]*\))+(?<![.,;:!?…'’\]}}*_])"""
+    rf"""|(?<![\w@.-])(?:www\.[^\s<>"\ufffc]*[\w/]|[\w-]+(?:\.[\w-]+)*\.(?:{_DOMAINS})\b(?!\.\w)(?:/[^\s<>"\ufffc]*[\w/])?)""",
     "email": r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
     "code": r"(?<!`)(?P<tick>`{1,3})(?!`)(?:(?!(?P=tick)(?!`))[^\n])+(?P=tick)(?!`)",
     "placeholder": r"<%[^<>%\n]{0,500}%>|\{\{[^{}\n]*\}\}"
