@@ -62,7 +62,7 @@ class FileCall(Call):
 
 
 class Keyed(Protocol):
-    """What has the keys that are needed now."""
+    """Gives the keys that are needed now."""
 
     keys: Keys
 

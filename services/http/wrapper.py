@@ -39,7 +39,7 @@ LEFT = 0  # the status of a request whose client has left
 
 @dataclass(frozen=True)
 class Rules:
-    """What one service asks of its requests."""
+    """The limits and forms of one service's requests."""
 
     limit: int  # bytes of a body
     patience: float  # seconds for a body to arrive

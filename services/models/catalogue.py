@@ -61,7 +61,7 @@ class Route:
 
 
 class View:
-    """What the models offer until one is swapped: lists are made once, and what was looked up for a code is kept."""
+    """Lists and look-ups that hold until a model is swapped; each is made once."""
 
     def __init__(self, models: Sequence[Served], pivot: bool) -> None:
         self.models = models

@@ -1,4 +1,4 @@
-"""What is one word with the inline units beside it, and where no sentence goes on.
+"""Finds the inline units that make one word with their text, and the places where no sentence goes on.
 
 `m<sup>2</sup>` is one word, the mark of a note belongs to the word before it, a plural holds the tags of its branches,
 and elements side by side (menus, badges) are apart, as a browser shows them.

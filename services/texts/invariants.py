@@ -1,4 +1,4 @@
-"""What holds for every answer: it is read again, and has what its source has, each once and in a valid nesting."""
+"""Checks every answer: read again, it has what its source has, each once and in a valid nesting."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -54,7 +54,7 @@ Unit = Mask | Tag
 
 @dataclass(frozen=True)
 class Form:
-    """How text is written in a document."""
+    """The written form of text in a document."""
 
     kind: Literal["text", "html", "xml", "markdown", "attribute"] = "text"
     blanks: bool = False  # a no-break space is &nbsp;
