@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman.model.errors import UserError
 from dragoman.model.files import atomic_write, exclusive, remove_parts
+from dragoman.model.names import TRAINING
 
 LAYOUT = 4  # version of the folder's files; those of another version are not resumed
 FOLDER = ".work"  # inside the shard directory, until the manifest exists
@@ -17,7 +18,7 @@ FOLDER = ".work"  # inside the shard directory, until the manifest exists
 # The files that a sharding leaves in its directory; nothing else there is ever touched.
 _OURS = re.compile(
     r"(manifest|cleaning)\.json|cleaning\.html|(train|valid|test|gate)-\d{6}\.(tar|json)|(train|valid|test|gate)\.[\w-]+\.txt(\.zst)?"
-    r"|(tokenizer|source|target)\.(model|json)|\.part-.*|.*\.(part|tmp)"
+    rf"|(tokenizer|source|target)\.(model|json)|{re.escape(TRAINING)}|\.part-.*|.*\.(part|tmp)"
 )
 
 
