@@ -1,23 +1,26 @@
-"""From `dragoman train` to its first step through an embedded Ray (ours) and with cluster.backend=local (baseline), s.
+"""From `dragoman train` to its first step through an embedded Ray (ours); to that of bare Ray Train (peer), seconds.
 
     python -m bench start [--quick] [--before FOLDER]
 
-The demo's training on two workers and alone, in turns, each a command of its own; its first line in steps.jsonl is its
-first step. The seconds of processor time until then, of the command and of all that it has started, are printed too:
-they depend little on what else the machine does. FOLDER is a checkout of another version, whose times stand beside.
+The demo's training on two workers and alone (cluster.backend=local), and an empty train function of Ray Train on two
+workers, in turns, each a command of its own; a training's first line in steps.jsonl is its first step. The seconds of
+processor time until then, of the command and of all that it has started, are printed too: they depend little on what
+else the machine does. FOLDER is a checkout of another version, whose times stand beside.
 """
 
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import psutil
 
+from bench.bare_ray_train import start_bare_ray_train
 from bench.command_lines import print_command_lines, python_of
 from bench.result import Result, in_turns
 
@@ -39,17 +42,27 @@ class Starts:
         self.started += 1
         name = f"start-{self.started}"
         journal = self.home / "runs" / name / "steps.jsonl"
+        return self._until(journal, backend, self.command, "train", f"name={name}", f"cluster.backend={backend}")
+
+    def bare(self) -> float:
+        """Seconds from the start of bare Ray Train to its train function."""
+        self.started += 1
+        mark = self.home / f"bare-{self.started}"
+        return self._until(mark, "bare", start_bare_ray_train, mark)
+
+    def _until(self, mark: Path, name: str, start: "Callable[..., subprocess.Popen[bytes]]", *words: Any) -> float:
+        """Seconds until what `start` starts has written to the file `mark`; it is ended then."""
         began = time.perf_counter()
-        command = self.command("train", f"name={name}", f"cluster.backend={backend}")
+        command = start(*words)
         seen: dict[int, float] = {}  # process -> its processor time when it was last seen
         try:
-            while not (journal.is_file() and journal.stat().st_size):
+            while not (mark.is_file() and mark.stat().st_size):
                 if command.poll() is not None or time.perf_counter() - began > PATIENCE:
-                    raise RuntimeError(f"dragoman train with cluster.backend={backend}: no step")
+                    raise RuntimeError(f"{name}: no step")
                 seen |= processor_times(command.pid)
                 time.sleep(0.02)
             took = time.perf_counter() - began
-            self.cpu.setdefault(backend, []).append(sum((seen | processor_times(command.pid)).values()))
+            self.cpu.setdefault(name, []).append(sum((seen | processor_times(command.pid)).values()))
         finally:
             command.terminate()
             command.wait()
@@ -103,10 +116,12 @@ def run(quick: bool, args: Sequence[str]) -> Result:
                 for name, starts in versions.items()
                 for backend in ("ray", "local")
             },
+            bare=now.bare,
         )
     for version, starts in versions.items():
         for backend, times in starts.cpu.items():
             spent = ", ".join(f"{each:.1f}" for each in times)
             wall = found[version + backend]
-            print(f"{version}cluster.backend={backend:<6} {wall:5.1f} s to the first step; {spent} s of processor time")
-    return Result("start", found["ray"], found["local"], "seconds to the first step", "baseline")
+            label = "bare Ray Train" if backend == "bare" else f"{version}cluster.backend={backend}"
+            print(f"{label:<28} {wall:5.1f} s to the first step; {spent} s of processor time")
+    return Result("start", found["ray"], found["bare"], "seconds to the first step")

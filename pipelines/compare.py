@@ -1,6 +1,5 @@
 """`dragoman compare`: compares networks, trained with equal budgets or existing, on one page. A killed run resumes."""
 
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,7 +8,8 @@ from dragoman.conf import compose
 from dragoman.model.inference.bleu import tokeniser
 from dragoman.model.plural import plural
 from dragoman.model.shards.manifest import manifest_hash, read_manifest
-from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.cluster.map import here
+from dragoman.pipelines.cluster.ray_train import connect
 from dragoman.pipelines.comparison import lines, record
 from dragoman.pipelines.comparison.entries import Entry, resolve
 from dragoman.pipelines.comparison.figures import Compared, draw_figures
@@ -24,6 +24,7 @@ from dragoman.pipelines.comparison.training import bundle_of, with_budget
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.evaluation.comparison_settings import model_file
 from dragoman.pipelines.evaluation.translation import held_out
+from dragoman.pipelines.settings import Backend
 from dragoman.pipelines.tasks.openings import Checked, open_split
 from dragoman.pipelines.tracking.run import TrackedRun
 from dragoman.pipelines.tracking.server import resolve_paths
@@ -42,7 +43,9 @@ def task(config: Config) -> int:
     config = replace(config, tracking=resolve_paths(config.tracking), paths=config.paths.absolute())
     entries = with_budget(config, with_seeds(resolve(config), config.compare.seeds))
     checked = open_test_set(config, entries)
-    with session(config, entries):
+    trains = any(one.config is not None for one in entries)
+    with connect(config.cluster if trains else here()) as place:  # one Ray session for all trainings
+        entries = [on_backend(one, place.backend) for one in entries]
         report = REPORTS[entries[0].kind](config, entries)
     page = record.write(config, report)
     print(report.table)
@@ -88,14 +91,11 @@ REPORTS: dict[str, Callable[[Config, Sequence[Entry]], Report]] = {  # by the ne
 }
 
 
-def session(config: Config, entries: Sequence[Entry]) -> contextlib.AbstractContextManager[None]:
-    """Returns one Ray session for all trainings that run on Ray, if any."""
-    trains = any(one.config is not None for one in entries)
-    return (
-        ray_train.connect_ray(config.cluster)
-        if trains and config.cluster.backend == "ray"
-        else contextlib.nullcontext()
-    )
+def on_backend(entry: Entry, backend: Backend) -> Entry:
+    """Returns the entry with its training on `backend`."""
+    if entry.config is None:
+        return entry
+    return replace(entry, config=replace(entry.config, cluster=replace(entry.config.cluster, backend=backend)))
 
 
 def make_report(config: Config, found: Compared) -> Report:

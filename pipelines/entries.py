@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
             refuse_without_gpu(config)
         if verb in READERS:
             refuse_without_shards(config)
-        with begin_ray(config.cluster.device) if needs_ray(verb, config) else contextlib.nullcontext():
+        with begin_ray(config.cluster) if needs_ray(verb, config) else contextlib.nullcontext():
             code: int = importlib.import_module(f"dragoman.pipelines.{verb}").task(config)
         if code == compose.OK and (after := next_command(verb, config)) is not None:
             logger.info("next: %s", after)
@@ -105,7 +105,7 @@ def set_run(config: Config, given: str) -> Config:
 
 def needs_ray(verb: str, config: Config) -> bool:
     """Returns True if the command will start its own Ray, as far as that is known without torch."""
-    if verb != "train" or config.cluster.backend != "ray" or config.cluster.address is not None:
+    if verb != "train" or config.cluster.backend == "local" or config.cluster.address is not None:
         return False
     return not (config.run_dir / paths.RELEASE).is_file()
 

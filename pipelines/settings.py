@@ -24,6 +24,7 @@ MetricName = Literal["bleu", "chrf", "ter", "comet", "metricx"]
 MetricXForm = Literal["metricx-24", "metricx-24-qe", "metricx-23", "metricx-23-qe"]
 LEARNED: tuple[MetricName, ...] = ("comet", "metricx")  # metrics that are models
 CheckName = Literal["negation", "numbers", "names", "units", "short", "untranslated", "empty", "repeated"]
+Backend = Literal["auto", "ray", "local"]
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 
 
@@ -31,7 +32,7 @@ PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
 class ClusterConfig:
     """The cluster. `workers` counts training processes (DDP ranks) and the most shard tasks at a time."""
 
-    backend: Literal["ray", "local"] = "ray"  # local: in this process, without starting others
+    backend: Backend = "auto"  # local: in this process, without others; auto: that if a Ray of our own does not start
     address: str | None = None  # null: an embedded Ray; else ray://..., host:port or auto
     workers: int | str = 2  # a number, or a range (1..4): as many as fit
     device: Literal["auto", "cpu", "cuda"] = "auto"

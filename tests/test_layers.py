@@ -96,6 +96,7 @@ DOORS = {
     "transformers": ["pipelines/evaluation/sets/learned.py"],
     "fsspec": ["model/storage/remote.py"],
     "fastapi": [
+        "services/http",
         "services/endpoint",
         "services/jobs/http",
         "services/jobs/pages",

@@ -19,28 +19,41 @@ from functools import partial
 from pathlib import Path
 
 from dragoman.conf.interrupts import held_signals
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.ports import free_ports
+from dragoman.pipelines.settings import ClusterConfig
 
 END_TIMEOUT = 30.0  # seconds for Ray's processes to end
+MOST_PATIENCE = 5.0  # times cluster.start_timeout, on a machine with that many processes at work per core, or more
 TOKEN = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 # Ray reads both on import. Without the second it takes 127.0.0.1 for this machine's address in its network.
+logger = logging.getLogger(__name__)
 AT_IMPORT = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 # Ray's ports of metrics require no token. -1 is no port: Ray logs that and continues.
 NO_METRICS = {"RAY_enable_metrics_collection": "0", "AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
 
-class _Head:
-    """The program that keeps Ray's processes, and its address."""
+class StartError(ServiceError):
+    """A Ray of our own has not started; the message says how far it came and what to set."""
 
-    def __init__(self, device: str) -> None:
+
+class _Head:
+    """The program that keeps Ray's processes, and its address.
+
+    Raises:
+        UserError: the workers need more CPUs than this machine has.
+    """
+
+    def __init__(self, config: ClusterConfig) -> None:
+        # at least a slot for each of two workers, so that they run on a single core too
+        cpus = max(os.cpu_count() or 1, 1 if config.device == "cuda" else 2)
+        check_room(config, "CPU", cpus, "this machine")
         (port,) = free_ports(1)
         self.address = f"127.0.0.1:{port}"
-        # at least a slot for each of two workers, so that they run on a single core too
-        cpus = max(os.cpu_count() or 1, 1 if device == "cuda" else 2)
+        self.patience = patience(config.start_timeout)
         environment = {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"} | NO_METRICS
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.pipelines.cluster.ray_head", self.address, str(cpus)],
+            [sys.executable, "-m", "dragoman.pipelines.cluster.ray_head", self.address, str(cpus), str(self.patience)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -53,17 +66,41 @@ class _Head:
         """Returns when the head is up.
 
         Raises:
-            RuntimeError: it did not start.
+            StartError: it did not start.
         """
         assert self.process.stdout is not None and self.process.stderr is not None
         if not self.process.stdout.readline():
-            raise RuntimeError(f"Ray did not start: {self.process.stderr.read().strip()}")
+            raise StartError(
+                f"Ray did not start, with {os.getloadavg()[0]:.0f} processes at work on {os.cpu_count()} cores: "
+                f"{self.process.stderr.read().strip()}. cluster.start_timeout=SECONDS gives it longer than "
+                f"{self.patience:.0f} s, cluster.backend=local trains without Ray"
+            )
 
     def end(self) -> None:
         try:
             self.process.communicate(timeout=END_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
+
+
+def patience(start_timeout: float) -> float:
+    """Returns the seconds that Ray may take to start on this machine with its present load."""
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return start_timeout * min(max(load, 1.0), MOST_PATIENCE)
+
+
+def check_room(config: ClusterConfig, resource: str, there: float, place: str = "the cluster") -> None:
+    """Refuses at once a request that would otherwise wait forever; `there`: all CPUs or GPUs of `place`.
+
+    Raises:
+        UserError: the fewest workers need more.
+    """
+    needed = config.least * (config.cpus_per_worker if resource == "CPU" else config.gpus_per_worker)
+    if needed > there:
+        raise UserError(
+            f"cluster.workers={config.workers}: needs {needed:g} {resource}s, {place} has {there:g}. "
+            f"Ask for fewer workers, or {'join more nodes to it' if config.address else 'name a cluster that has them'}"
+        )
 
 
 _begun: list[_Head] = []
@@ -85,12 +122,15 @@ def quiet_environment() -> None:
 
 
 @contextlib.contextmanager
-def begin_ray(device: str) -> Iterator[None]:
+def begin_ray(config: ClusterConfig) -> Iterator[None]:
     """Starts Ray at the beginning of the block: `start_ray` in it then waits little or not at all.
 
     At the block's end, or with this process, everything is ended.
+
+    Raises:
+        UserError: the workers need more CPUs than this machine has.
     """
-    with _own_environment(), _kept_head(device, last=True) as head:
+    with _own_environment(), _kept_head(config, last=True) as head:
         _begun.append(head)
         try:
             yield
@@ -104,19 +144,27 @@ def is_begun() -> bool:
 
 
 @contextlib.contextmanager
-def start_ray(device: str) -> Iterator[None]:
+def start_ray(config: ClusterConfig) -> Iterator[None]:
     """Provides Ray with a slot per core within the block; takes the one that `begin_ray` began, if any.
+
+    If it does not start, it is tried once more.
 
     The environment has its token, so that all its processes know it; afterwards the user's own is restored.
 
     Raises:
-        UserError: this process has imported Ray before, with other settings.
+        UserError: this process has imported Ray before, with other settings, or the machine has too few CPUs.
+        StartError: Ray did not start.
     """
     with _own_environment(), contextlib.ExitStack() as stack:
-        head = _begun.pop() if _begun else stack.enter_context(_kept_head(device))
+        head = _begun.pop() if _begun else stack.enter_context(_kept_head(config))
         import ray
 
-        head.wait()
+        try:
+            head.wait()
+        except StartError as problem:
+            logger.warning("%s. Trying once more", problem)
+            head = stack.enter_context(_kept_head(config))
+            head.wait()
         stack.callback(undisturbed, ray.shutdown, "Ray has ended")
         connect = partial(ray.init, head.address, logging_level=logging.ERROR, log_to_driver=False)
         undisturbed(connect, "Ray has started")
@@ -159,9 +207,9 @@ def _own_environment() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _kept_head(device: str, last: bool = False) -> Iterator[_Head]:
+def _kept_head(config: ClusterConfig, last: bool = False) -> Iterator[_Head]:
     """Keeps a head within the block; `last`: no work follows the block, so a signal then interrupts nothing."""
-    head = _Head(device)
+    head = _Head(config)
     done = False
     try:
         yield head

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from dragoman.pipelines.cluster.ray_train import connect_ray, map_tasks
+from dragoman.pipelines.cluster.ray_train import connect, map_tasks
 from dragoman.pipelines.settings import ClusterConfig
 
 Argument = TypeVar("Argument")
@@ -25,8 +25,8 @@ def workers(cluster: ClusterConfig, lines: int) -> Iterator[ClusterConfig]:
         yield here()
         return
     needs = dataclasses.replace(cluster, device="cpu")  # sharding needs no GPU
-    with connect_ray(needs):
-        yield needs
+    with connect(needs) as place:
+        yield place
 
 
 def here() -> ClusterConfig:

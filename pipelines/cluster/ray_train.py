@@ -4,12 +4,12 @@ import contextlib
 import functools
 import itertools
 import logging
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,22 +19,17 @@ from dragoman.model.confinement import confine_worker
 from dragoman.model.device import KERNELS, pick_device, use_cores
 from dragoman.model.errors import UserError
 from dragoman.model.usage.recorder import start_recorder
-from dragoman.pipelines.cluster import embedded_ray
+from dragoman.pipelines.cluster import actors, embedded_ray
 from dragoman.pipelines.cluster.ranks import Ranks
 from dragoman.pipelines.settings import ClusterConfig
 
 if TYPE_CHECKING:
-    from dragoman.pipelines.cluster.bridge import Courier, Ends  # Ray Train is loaded when it is used
+    from dragoman.pipelines.cluster.bridge import Ends  # Ray Train is loaded when it is used
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
 SAID_AFTER = 5.0  # seconds without room for the workers until that is reported
 ROOM_TRY = 1.0  # seconds that a group of one size waits for room if another size may find it
-ALONE = {  # Ray Train's settings on a private machine without readers of metrics
-    "RAY_TRAIN_ENABLE_PREEMPTION_WATCHER": "0",
-    "RAY_TRAIN_METRICS_ENABLED": "0",
-    "RAY_TRAIN_HEALTH_CHECK_INTERVAL_S": "0.5",  # how soon the end of the workers is noticed
-}
 logger = logging.getLogger(__name__)
 
 
@@ -44,6 +39,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
 
     Raises:
         UserError: nothing answers at `cluster.address`, or it has fewer CPUs or GPUs than asked for.
+        StartError: an embedded Ray did not start.
     """
     embedded_ray.quiet_environment()
     if is_connected() and not embedded_ray.is_begun():
@@ -52,7 +48,7 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         return
     if config.address is None:
         logger.info("starting Ray")
-        with embedded_ray.start_ray(config.device):
+        with embedded_ray.start_ray(config):
             check_capacity(config)
             yield
         return
@@ -76,6 +72,30 @@ def connect_ray(config: ClusterConfig) -> Iterator[None]:
         embedded_ray.undisturbed(ray.shutdown, "Ray has let go")
 
 
+@contextlib.contextmanager
+def connect(config: ClusterConfig) -> Iterator[ClusterConfig]:
+    """Connects to Ray within the block, if `config.backend` is not local; yields the settings with the backend in use.
+
+    Where the backend is auto, this process replaces a Ray of our own that does not start.
+
+    Raises:
+        UserError, StartError: as `connect_ray`.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            if config.backend != "local":
+                stack.enter_context(connect_ray(config))
+        except embedded_ray.StartError as problem:
+            if config.backend == "ray":
+                raise
+            logger.warning(
+                f"{problem}. Continues without Ray, in this process on all cores; a training keeps its lanes, so it "
+                f"sees the same batches. cluster.backend=ray makes this an error"
+            )
+            config = replace(config, backend="local")
+        yield config
+
+
 def is_connected() -> bool:
     """Returns True if this process is connected to a Ray, without importing it."""
     return "ray" in sys.modules and sys.modules["ray"].is_initialized()
@@ -90,15 +110,8 @@ def check_capacity(config: ClusterConfig) -> None:
     import ray
 
     total = ray.cluster_resources()
-    needs = {"GPU": config.least * config.gpus_per_worker} if config.device == "cuda" else {}
-    needs["CPU"] = config.least * config.cpus_per_worker
-    for resource, needed in needs.items():
-        there = total.get(resource, 0.0)
-        if needed > there:
-            raise UserError(
-                f"cluster.workers={config.workers}: needs {needed:g} {resource}s, the cluster has {there:g}. "
-                f"Ask for fewer workers, or join more nodes to it"
-            )
+    for resource in ("GPU", "CPU") if config.device == "cuda" else ("CPU",):
+        embedded_ray.check_room(config, resource, total.get(resource, 0.0))
 
 
 def map_tasks(
@@ -172,22 +185,21 @@ def fit(
         RuntimeError: the workers died more often than allowed.
     """
     with connect_ray(config):
-        from ray.train import FailureConfig, RunConfig, ScalingConfig
-        from ray.train.torch import TorchTrainer
-
-        from dragoman.pipelines.cluster.process_group import ProcessGroup
-
         sizes = sizes or (config.most,)
         use_gpu = config.device == "cuda" or (config.device == "auto" and _gpus() >= sizes[0] * config.gpus_per_worker)
         per_worker = {"CPU": config.cpus_per_worker} | ({"GPU": config.gpus_per_worker} if use_gpu else {})
         device = "cuda" if use_gpu else "cpu"
-        os.environ["RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"] = str(config.start_timeout)
-        os.environ.setdefault("RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S", str(config.silence))
-        for variable, value in ALONE.items() if config.address is None else ():
-            os.environ.setdefault(variable, value)
+        run = functools.partial(_run_rank, function, argument, device, most_threads(config))
+        backend = KERNELS[device].ddp_backend
 
         def group(attempt: int) -> bool:
             size = _find_room(sizes, per_worker, config.start_timeout)
+            if config.address is None and not use_gpu:
+                return _in_thread(
+                    functools.partial(actors.run_group, run, size, config.cpus_per_worker, backend, config.silence)
+                )
+            from dragoman.pipelines.cluster import train_group  # loads Ray Train
+
             bridge = courier = None
             if ends is not None and config.address is not None:
                 from dragoman.pipelines.cluster.bridge import Bridge, Courier, open_mailbox
@@ -196,18 +208,10 @@ def fit(
                 room_for = functools.partial(_has_room, per_worker)
                 bridge = Bridge(both, sizes, size, mailbox, room_for, config.resize_every)
                 courier = Courier(both, mailbox)
-            trainer = TorchTrainer(
-                functools.partial(_worker, function, argument, device, most_threads(config), courier),
-                torch_config=ProcessGroup(KERNELS[device].ddp_backend),
-                scaling_config=ScalingConfig(num_workers=size, use_gpu=use_gpu, resources_per_worker=per_worker),
-                run_config=RunConfig(
-                    name=f"{name}-{int(time.time())}-{attempt}",
-                    storage_path=str(storage),
-                    failure_config=FailureConfig(0, controller_failure_limit=0, max_preemption_failures=0),
-                ),
-            )
+            unique = f"{name}-{int(time.time())}-{attempt}"
+            fit_group = train_group.prepare(run, size, per_worker, backend, config, storage, unique, courier)
             with contextlib.nullcontext() if bridge is None else bridge.carrying():
-                return bool(_in_thread(trainer.fit).return_value)
+                return _in_thread(fit_group)
 
         run_groups(group, config.max_failures)
 
@@ -221,17 +225,15 @@ def run_groups(group: Callable[[int], bool], max_failures: int) -> None:
         UserError: a worker met a mistake of the user, which the next group would meet too.
         RuntimeError: more than `max_failures` failed.
     """
-    from ray.train import TrainingFailedError
-
     failures = 0
     for attempt in itertools.count():
         try:
             if not group(attempt):
                 return
-        except TrainingFailedError as problem:
-            for met in getattr(problem, "worker_failures", {}).values():
-                if isinstance(met, UserError):
-                    raise UserError(str(met)) from None
+        except actors.GroupFailedError as problem:
+            for cause in problem.causes:
+                if isinstance(cause, UserError):
+                    raise UserError(str(cause)) from None
             failures += 1
             if failures > max_failures:
                 raise RuntimeError(f"training failed on the workers: {problem}") from problem
@@ -318,23 +320,14 @@ def _gpus() -> float:
     return float(ray.cluster_resources().get("GPU", 0.0))
 
 
-def _worker(
-    function: Callable[[Argument, Ranks], bool],
-    argument: Argument,
-    device: str,
-    threads: int,
-    courier: "Courier | None",
+def _run_rank(
+    function: Callable[[Argument, Ranks], bool], argument: Argument, device: str, threads: int, place: actors.Place
 ) -> bool:
-    """Runs one training process: finds its place, then calls the function."""
-    from ray import train
-
+    """Runs one training process: takes its device and cores, then calls the function."""
     start_recorder()  # before it is confined
     confine_worker()
-    context = train.get_context()
-    chosen = pick_device(device, context.get_local_rank())
+    chosen = pick_device(device, place.local_rank)
     if chosen.type == "cuda":
         torch.cuda.set_device(chosen)
-    use_cores(context.get_local_world_size(), threads)
-    ranks = Ranks(context.get_world_rank(), context.get_world_size(), chosen)
-    with contextlib.nullcontext() if courier is None else courier.carrying(ranks.first):
-        return function(argument, ranks)
+    use_cores(place.local_size, threads)
+    return function(argument, Ranks(place.rank, place.size, chosen))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.conf import compose
-from dragoman.model.errors import UserError
+from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.memory import keep_few_products
 from dragoman.model.runs import lock, paths
 from dragoman.model.storage.mirror import remote_of
@@ -52,7 +52,7 @@ def train(config: Config, say: Callable[[str], object] = print) -> Path | None:
         new = new and not paths.begun(run.folder)
     try:
         return _train(with_lanes(config, [run.folder]), run, say)
-    except UserError:
+    except (UserError, ServiceError):
         if new and not (run.folder / paths.SPOOL).exists():  # it has not begun
             shutil.rmtree(run.folder, ignore_errors=True)
         raise
@@ -134,19 +134,19 @@ def run_ranks(
         record_start(config, run, values)
         return
     config = replace(config, cluster=plan.cluster)
-    connected = ray_train.connect_ray(config.cluster) if config.cluster.backend == "ray" else contextlib.nullcontext()
     shown = progress.show_progress(run.folder, plan.steps, plan.unit) if is_first() else contextlib.nullcontext()
-    with connected:  # a cluster that refuses leaves no run behind
+    with ray_train.connect(config.cluster) as cluster:  # a cluster that refuses leaves no run behind
+        config = replace(config, cluster=cluster)
         record_start(config, run, values)
         run.publish()
         train_rank = partial(train_here, task.train_rank)
         with shown, received.awaited():
-            if config.cluster.backend == "local":
-                train_rank(config, from_environment(config.cluster.device))
+            if cluster.backend == "local":
+                train_rank(config, from_environment(cluster.device))
             else:
                 sizes = worker_sizes(config)
                 ends = partial(open_ends, config) if run.elsewhere is not None or len(sizes) > 1 else None
-                ray_train.fit(train_rank, config, config.cluster, run.folder / paths.RAY, run.name, sizes, ends)
+                ray_train.fit(train_rank, config, cluster, run.folder / paths.RAY, run.name, sizes, ends)
                 run.pull()  # the first rank may have worked elsewhere
 
 

@@ -12,7 +12,7 @@ from dragoman.pipelines.loaders.prefetch import check_lanes
 
 def worker_sizes(config: Config) -> tuple[int, ...]:
     """Returns the possible numbers of processes, ascending: of a range, those that share the run's lanes evenly."""
-    if config.cluster.backend != "ray":
+    if config.cluster.backend == "local":
         return (int(os.environ.get("WORLD_SIZE", "1")),)
     lanes = config.loader.lanes
     sizes = range(config.cluster.least, config.cluster.most + 1)

@@ -33,7 +33,7 @@ class Call(Request):
 
     def given_key(self) -> str:
         """Returns the key in the headers, the body or the query string; empty if there is none."""
-        headers = self.scope[HEADERS]
+        headers: dict[bytes, bytes] = self.scope[HEADERS]
         scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").strip().partition(" ")
         if scheme.lower() in SCHEMES and key.strip():
             return key.strip()

@@ -74,10 +74,10 @@ class RouteTranslator:
             if before:
                 options = [_without_terms(one, answer) for one, answer in zip(options, before, strict=True)]
             answers = await self._ask_model(model, given, options, aligned, most, first)
-            for place, (first, second) in enumerate(zip(before, answers, strict=False)):
-                report = merge_reports(first.report, second.report, second.text)
-                losses = merge_losses(first.losses, second.losses)
-                answers[place] = dataclasses.replace(second, losses=losses, report=report)
+            for place, (middle, answer) in enumerate(zip(before, answers, strict=False)):
+                report = merge_reports(middle.report, answer.report, answer.text)
+                losses = merge_losses(middle.losses, answer.losses)
+                answers[place] = dataclasses.replace(answer, losses=losses, report=report)
         return [dataclasses.replace(answer, via=route.via, origin=route.origin) for answer in answers]
 
     async def _ask_plainly(self, served: LoadedModel, texts: Sequence[str]) -> list[Translation]:

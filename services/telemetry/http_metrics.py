@@ -61,8 +61,8 @@ class HttpMetrics(Collector):
         for (scheme, method, version, route, status), counts in list(self._durations.items()):
             error = LEFT if not status else str(status) if status >= 500 else ""
             buckets, before = [], 0.0
-            for bound, number in zip(BOUNDS, counts[:-1], strict=True):
-                before += number
+            for bound, count in zip(BOUNDS, counts[:-1], strict=True):
+                before += count
                 buckets.append((bound, before))
             labels = [method, scheme, version, route, str(status or ""), error]
             durations.add_metric(labels, buckets, counts[-1])

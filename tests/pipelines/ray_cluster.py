@@ -57,7 +57,7 @@ def ray_cluster() -> Iterator[RayCluster]:
     token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     environment = token | AT_IMPORT | NO_METRICS | {"PYTHONPATH": str(REPOSITORY)}
     head = subprocess.Popen(
-        [sys.executable, "-m", "dragoman.pipelines.cluster.ray_head", address, str(CPUS)],
+        [sys.executable, "-m", "dragoman.pipelines.cluster.ray_head", address, str(CPUS), "300"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -15,6 +15,7 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.pipelines.cluster import embedded_ray
+from dragoman.pipelines.settings import ClusterConfig
 
 ROOT = Path(__file__).parents[3]
 AGENT_PORT = 52365  # of a cluster that somebody starts with `ray start`
@@ -33,7 +34,7 @@ from dragoman.pipelines.settings import ClusterConfig
 def environment_of_task(_):
     return {name: value for name, value in os.environ.items() if name.startswith("RAY_AUTH")}
 
-begun = embedded_ray.begin_ray("cpu") if sys.argv[1] == "begun" else contextlib.nullcontext()
+begun = embedded_ray.begin_ray(ClusterConfig()) if sys.argv[1] == "begun" else contextlib.nullcontext()
 with begun:
     is_begun = embedded_ray.is_begun()
     with ray_train.connect_ray(ClusterConfig()):
@@ -62,7 +63,7 @@ with begun:
             os.kill(me.pid, signal.SIGKILL)
 found["connected"] = ray.is_initialized()
 found["afterwards"] = environment_of_task(0)
-with embedded_ray.begin_ray("cpu"):  # a command that is refused asks for none
+with embedded_ray.begin_ray(ClusterConfig()):  # a command that is refused asks for none
     pass
 print(json.dumps(found))
 """
@@ -114,5 +115,32 @@ def test_a_ray_that_was_imported_with_other_settings_is_refused(monkeypatch: pyt
     monkeypatch.setitem(sys.modules, "ray", types.ModuleType("ray"))
     monkeypatch.setattr(embedded_ray, "_imported_as_needed", False)
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
-    with pytest.raises(UserError, match="RAY_AUTH_MODE=token"), embedded_ray.begin_ray("cpu"):
+    with pytest.raises(UserError, match="RAY_AUTH_MODE=token"), embedded_ray.begin_ray(ClusterConfig()):
         pass
+
+
+def test_more_workers_than_cpus_are_refused_before_ray_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", lambda *_: pytest.fail("a process was started"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(embedded_ray, "_imported_as_needed", True)  # other tests import Ray too
+    message = r"cluster.workers=8: needs 8 CPUs, this machine has 2\. Ask for fewer workers"
+    with pytest.raises(UserError, match=message), embedded_ray.start_ray(ClusterConfig(workers=8)):
+        pass
+
+
+@pytest.mark.parametrize(("load", "seconds"), [(0.1, 60.0), (2.0, 60.0), (6.0, 180.0), (90.0, 300.0)])
+def test_a_busy_machine_gives_ray_more_time(monkeypatch: pytest.MonkeyPatch, load: float, seconds: float) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert embedded_ray.patience(60.0) == seconds
+
+
+def test_a_ray_that_does_not_start_is_tried_once_more_and_says_what_was_slow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(embedded_ray, "patience", lambda _: 0.0)  # the head's first look comes too late
+    monkeypatch.setattr(embedded_ray, "_imported_as_needed", True)  # other tests import Ray too
+    message = r"its processes took .*cluster\.start_timeout=SECONDS"
+    with pytest.raises(embedded_ray.StartError, match=message), embedded_ray.start_ray(ClusterConfig()):
+        pass
+    assert [record.message.endswith("Trying once more") for record in caplog.records] == [True]

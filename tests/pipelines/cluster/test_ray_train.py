@@ -10,8 +10,10 @@ import pytest
 
 from dragoman.model.errors import UserError
 from dragoman.pipelines.cluster import ray_train
+from dragoman.pipelines.cluster.actors import GroupFailedError
+from dragoman.pipelines.cluster.embedded_ray import StartError
 from dragoman.pipelines.cluster.ray_train import most_threads
-from dragoman.pipelines.settings import ClusterConfig
+from dragoman.pipelines.settings import Backend, ClusterConfig
 
 SCRIPT = """
 import json, logging, os, pathlib, sys
@@ -89,7 +91,7 @@ def test_workers_wait_for_room_only_so_long(outcome: dict[str, Any]) -> None:
 def test_every_socket_of_a_training_is_on_the_loopback_interface(outcome: dict[str, Any]) -> None:
     """Those of Ray, and those at which the workers meet and exchange gradients."""
     sockets = outcome["sockets"]
-    workers = [name for name, _ in sockets if "RayTrainWorker" in name]
+    workers = [name for name, _ in sockets if "ray::Worker" in name]
     assert len(workers) >= 5  # Ray's and gloo's of two workers, and the one where they meet
     assert {address.removeprefix("::ffff:") for _, address in sockets} == {"127.0.0.1"}
 
@@ -101,6 +103,23 @@ def test_on_a_shared_cluster_a_worker_computes_with_what_it_has_reserved(
     address: str | None, cpus: float, most: int
 ) -> None:
     assert most_threads(ClusterConfig(address=address, cpus_per_worker=cpus)) == most
+
+
+@pytest.mark.parametrize(("backend", "then"), [("auto", "local"), ("local", "local"), ("ray", None)])
+def test_without_its_own_ray_a_command_continues_alone_unless_it_must_use_ray(
+    monkeypatch: pytest.MonkeyPatch, backend: Backend, then: str | None
+) -> None:
+    def away(_: ClusterConfig) -> None:
+        raise StartError("Ray did not start: the raylet took 30 s")
+
+    monkeypatch.setattr(ray_train, "connect_ray", away)
+    config = ClusterConfig(backend=backend)
+    if then is None:
+        with pytest.raises(StartError, match="the raylet took 30 s"), ray_train.connect(config):
+            pass
+    else:
+        with ray_train.connect(config) as place:
+            assert place == ClusterConfig(backend="local")
 
 
 def groups(*came: object) -> list[int]:
@@ -118,15 +137,13 @@ def groups(*came: object) -> list[int]:
 
 
 def test_a_group_that_fails_or_pauses_is_followed_by_another() -> None:
-    from ray.train import WorkerGroupError
-
-    lost = WorkerGroupError("a node is lost", {1: RuntimeError()})
+    lost = GroupFailedError("a node is lost", [RuntimeError()])
     assert groups(False) == [0]
     assert groups(True, True, True, lost, True, lost, False) == [0, 1, 2, 3, 4, 5, 6], "a pause is no failure"
     with pytest.raises(RuntimeError, match="a node is lost"):
         groups(lost, True, lost, lost, False)
     with pytest.raises(UserError, match=r"^damaged$"):
-        groups(WorkerGroupError("it failed", {0: RuntimeError(), 1: UserError("damaged")}), False)
+        groups(GroupFailedError("it failed", [RuntimeError(), UserError("damaged")]), False)
 
 
 @pytest.mark.parametrize(

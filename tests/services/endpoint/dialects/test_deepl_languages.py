@@ -23,7 +23,7 @@ def test_languages_have_the_names_that_its_clients_know(stage: Stage) -> None:
     assert [one["language"] for one in get("/v2/languages?type=target").json()] == ["PT", "PT-BR", "PT-PT"]
     for target in ("PT-PT", "PT-BR", "por", "pt_BR"):
         answer = stage.client.post("/v2/translate", json={"text": ["a"], "target_lang": target})
-        assert answer.status_code == 200, target
+        assert answer.status_code == 200, (target, answer.text)
 
 
 def test_version_three_says_what_each_language_is_good_for(stage: Stage) -> None:
