@@ -45,6 +45,7 @@ PROGRAMS = {
     "mlflow",
     "python",
     "ray",
+    "restic",
     "source",
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
