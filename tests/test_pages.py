@@ -43,10 +43,13 @@ PROGRAMS = {
     "kubectl",
     "make",
     "mlflow",
+    "mv",
+    "printf",
     "python",
     "ray",
     "restic",
     "source",
+    "umask",
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
 REFERENCES = re.compile(r"^(?:models|query\.vectors|serve\.vectors|evaluate\.bundle|evaluate\.against)=(.+)$")
