@@ -49,6 +49,7 @@ PROGRAMS = {
     "ray",
     "restic",
     "source",
+    "tensorboard",
     "umask",
 }
 # Keys whose value names a run or a registered model, which a command of the pages must make, or files of conf/model.
