@@ -399,5 +399,5 @@ def test_prometheus_reads_what_there_is_with_a_token() -> None:
 
 
 def test_the_page_names_versions_of_the_operators() -> None:
-    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
     assert re.search(r"KubeRay 1\.\d+", page) and re.search(r"Kueue 0\.\d+", page)

@@ -81,7 +81,7 @@ def test_each_alert_names_its_section_of_the_runbook() -> None:
         for part in ("**Means.**", "**Look.**", "**Do.**", "```sh\n"):
             assert part in sections[name], f"{name} lacks {part}"
     metrics = {name for text in sections.values() for name in re.findall(r"`(dragoman_\w+)", text)}
-    told = (DEPLOY.parent / "docs" / "deploy.md").read_text(encoding="utf-8")
+    told = (DEPLOY.parent / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert all(name in told for name in metrics)
 
 

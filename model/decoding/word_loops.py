@@ -1,8 +1,8 @@
 """Detects subwords that repeat inside a word ("Bil il il il ist") and keeps them out of a search.
 
 A network that does not know how a rare word continues may repeat the same one to four subwords, none of which begins a
-word. Two in a row occur in real words; docs/notes/multi30k.md gives how rarely three do. Repeated words ("sehr sehr
-sehr"), numbers and rows of symbols do not count.
+word. Two in a row occur in real words; docs/decoding-and-evaluation.md gives how rarely three do. Repeated words ("sehr
+sehr sehr"), numbers and rows of symbols do not count.
 """
 
 from collections.abc import Sequence

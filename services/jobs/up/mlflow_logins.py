@@ -2,7 +2,7 @@
 
 Each is in a file of HOME/service that only this user can read, in the form of ~/.mlflow/credentials. The jobs' user may
 write runs and models, but neither delete those of others nor change users or permissions. MLflow keeps the users in a
-database of its own: docs/deploy.md says how both get a new password.
+database of its own: docs/backup.md says how both get a new password.
 """
 
 import configparser

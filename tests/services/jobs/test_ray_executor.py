@@ -177,7 +177,7 @@ def wait(until: Callable[[], object]) -> None:
 
 @pytest.mark.long
 def test_rays_own_client_submits_a_training(head: Head) -> None:
-    """As docs/jobs.md shows it for a cluster without our service."""
+    """As docs/ray-cluster.md shows it for a cluster without our service."""
     home = Path(head.token_file).parent
     words = [*(word for word in SETTINGS if not word.startswith("train.")), "train.precision=fp32"]
     words += ["train.max_steps=2", "train.average_last=1", "evaluate.sentences=2"]
