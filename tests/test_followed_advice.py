@@ -219,7 +219,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             f"shard {TSV} tokenizer=words paths.shards=spaced",
             f"shard {WORDS}",
             f"train {TSV} {TINY} name=tiny",
-            f"promote {TSV}",
+            f"promote {TSV} promote.force=true promote.reason=tiny",
             f"train {WORDS} {QUICK} name=words model=tfidf registry=vectors vectors.evaluate.pictures=false",
         ):
             assert cli.main(shlex.split(line)) == 0, line
