@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman.conf.groups import sections
 from dragoman.conf.kinds import kind_words
 from dragoman.model.errors import UserError
 
 TAKERS = ("train", "evaluate", "promote", "rollback", "compare", "serve", "translate", "score", "classify", "tag")
 NAMING = ("corpus", "experiment", "pair", "name", "paths", "tokenizer", "registry", "model", "models")  # sections
 POINTING = (".bundle", ".model", ".models", ".labels", ".vectors", ".encoder", ".tracking_uri")  # ends of keys
+OPTIONS = ("-m", "--multirun", "--json")
 MOST = 8  # shardings to list
 
 
@@ -27,7 +29,7 @@ def with_only_shards(verb: str, words: Sequence[str]) -> list[str]:
     Raises:
         UserError: the home has several; lists the words of each.
     """
-    if verb not in TAKERS or any(map(_says_which, words)):
+    if verb not in TAKERS or any(map(_says_which, words)) or not all(map(_is_setting, words)):
         return list(words)
     found = list(shardings(Path(os.environ.get("DRAGOMAN_HOME") or "artifacts") / "shards"))
     if not found:
@@ -40,10 +42,15 @@ def with_only_shards(verb: str, words: Sequence[str]) -> list[str]:
     return [*own, *words]
 
 
+def _is_setting(word: str) -> bool:
+    """Returns False for a word that will be refused: its own mistake is told first."""
+    return word in OPTIONS or word.lstrip("+~").partition("=")[0].partition(".")[0] in sections()
+
+
 def _says_which(word: str) -> bool:
     key, equals, _ = word.lstrip("+~").partition("=")
     if not equals:  # a run's folder, a file, an option of Hydra
-        return word not in ("-m", "--json")
+        return word not in OPTIONS
     return key.partition(".")[0] in NAMING or key.endswith(POINTING)
 
 
