@@ -43,7 +43,7 @@ def judge_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
 
 
 def judge_vanishing(job: Job, why: str, losses: int, counts: bool = True) -> Verdict:
-    """Judges an attempt whose processes are gone without an exit code. Not `counts`: the cluster failed, not the job."""
+    """Judges an attempt whose processes are gone without a code. Not `counts`: the cluster failed, not the job."""
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     if not counts:

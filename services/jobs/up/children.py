@@ -12,6 +12,7 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,6 +53,7 @@ class Child:
     ended: bool = False  # its end was noticed, and its own children are ended
     replaced: bool = False  # by another command, which starts when the old process has ended
     logged: int = 0  # bytes of its log before this start
+    last: str = ""  # last line of its log when it ended
     reasons: list[str] = field(default_factory=list)  # why it ended, as long as it is the same reason
 
 
@@ -91,6 +93,10 @@ class Children:
             one.command, one.environment, one.replaced = child.command, child.environment, True
             if one.process is not None:
                 one.process.terminate()
+
+    def states(self, ports: Mapping[str, int]) -> dict[str, str]:
+        """Returns each child's state by its name in `ports`: `starting`, `ready`, or `trouble` with its last line."""
+        return {child.name.lower(): _state(child, ports[child.name.lower()]) for child in self.running}
 
     def stop(self) -> None:
         """Ends all processes."""
@@ -145,6 +151,7 @@ class Children:
             end_marked(f"{self.mark}/{child.name}")
             child.ended = True
             if not child.replaced:
+                child.last = "".join(last_lines(child)[-1:])
                 _tell_same_reason(child, code)
         if time.monotonic() - child.since > STABLE:
             child.starts = 1
@@ -155,6 +162,31 @@ class Children:
         else:
             logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
         self._start(child)
+
+
+def _state(child: Child, port: int) -> str:
+    running = child.process is not None and child.process.poll() is None
+    if running and _is_stopped(child):
+        return "trouble: its process is stopped"
+    if running and answers(port):
+        return "ready"
+    if running and not child.last:
+        return "starting"
+    return f"trouble: it has ended {child.starts} times: {child.last or ''.join(last_lines(child)[-1:])}"
+
+
+def _is_stopped(child: Child) -> bool:
+    assert child.process is not None
+    with contextlib.suppress(psutil.Error):
+        return bool(psutil.Process(child.process.pid).status() == psutil.STATUS_STOPPED)
+    return False
+
+
+def answers(port: int) -> bool:
+    """Returns True if a program listens there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
 
 
 def _tell_same_reason(child: Child, code: int) -> None:

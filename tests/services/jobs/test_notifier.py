@@ -77,9 +77,11 @@ def test_each_kind_of_target_is_told_once_in_its_own_shape(
     refused = ledger.submit("anna", "train", [], notify=[f"{url}/refused"])
     ledger.change(refused, State.FAILED, "planner", "no such key")
     job = ended(ledger, started(ledger, f"{url}/hook", f"slack:{url}/slack", f"teams:{url}/teams"))
-    assert [looked(notifier, clock), looked(notifier, clock), looked(Notifier(ledger, config, ""), clock)] == [4, 0, 0]
+    assert [looked(notifier, clock), looked(notifier, clock), looked(Notifier(ledger, config, ""), clock)] == [7, 0, 0]
+    texts = {path: json.loads(body)["data"]["text"] for path, _, body in received.posts if "data" in json.loads(body)}
+    assert texts.pop("/refused") == f"anna's train ({refused.id}) failed: no such key"
     posts = {path: (headers, json.loads(body)) for path, headers, body in received.posts}
-    assert sorted(posts) == ["/hook", "/slack", "/teams"]
+    assert sorted(posts) == ["/hook", "/refused", "/slack", "/teams"]
     text = f"anna's train demo ({job.id}) failed: exit code 1"
     headers, content = posts["/hook"]
     assert (content["type"], content["data"]["job"], content["data"]["attempt"]) == ("job.failed", job.id, 1)
