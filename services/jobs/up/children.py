@@ -172,7 +172,7 @@ def _state(child: Child, port: int) -> str:
         return "ready"
     if running and not child.last:
         return "starting"
-    return f"trouble: it has ended {child.starts} times: {child.last or ''.join(last_lines(child)[-1:])}"
+    return f"trouble: it ended: {child.last or ''.join(last_lines(child)[-1:])}"
 
 
 def _is_stopped(child: Child) -> bool:
