@@ -262,7 +262,7 @@ def _tell(where: dict[str, str], states: Callable[[], dict[str, str]], signalled
     deadline = time.monotonic() + READY
     while waiting and not signalled.is_set():
         for name, state in states().items():
-            if state == "ready" and waiting.pop(name, None):
+            if state == "ready" and waiting.pop(name, ""):
                 print(f"{name:<9} {where[name]}", flush=True)
             elif name in waiting and waiting[name] != state:
                 waiting[name] = state

@@ -125,7 +125,7 @@ def test_a_mail_says_the_score_and_a_job_without_a_plan_or_a_start_is_told_after
     assert sorted(mail["Subject"] for mail in mails) == sorted(
         [f"demo: succeeded, BLEU 31.2 ({job.id})", f"train: stuck ({unplanned.id})", f"b: stuck ({starting.id})"]
     )
-    bodies = "".join(str(mail.get_payload()) for mail in mails)
+    bodies = " ".join(bytes(mail.get_payload(decode=True)).decode() for mail in mails)
     assert "has waited for 4 h" in bodies and "for its plan" in bodies and "for the cluster to start it" in bodies
 
 
