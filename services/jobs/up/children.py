@@ -9,7 +9,6 @@ import contextlib
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
 import socket
@@ -32,8 +31,7 @@ PATIENCE = 20.0  # seconds that a process has to end in order
 LOOK = 0.5  # seconds between two looks at the children
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted
 STABLE = 120.0  # seconds after which the count of restarts begins anew
-SAME = 3  # ends for the same reason, after which the service shows it
-SHOWN = 8, 4096  # last lines of a log, from its last bytes
+SHOWN = 4096  # last bytes of a log
 logger = logging.getLogger(__name__)
 
 
@@ -54,7 +52,6 @@ class Child:
     replaced: bool = False  # by another command, which starts when the old process has ended
     logged: int = 0  # bytes of its log before this start
     last: str = ""  # last line of its log when it ended
-    reasons: list[str] = field(default_factory=list)  # why it ended, as long as it is the same reason
 
 
 class Children:
@@ -151,8 +148,7 @@ class Children:
             end_marked(f"{self.mark}/{child.name}")
             child.ended = True
             if not child.replaced:
-                child.last = "".join(last_lines(child)[-1:])
-                _tell_same_reason(child, code)
+                child.last = last_line(child)
         if time.monotonic() - child.since > STABLE:
             child.starts = 1
         if child.replaced:
@@ -160,7 +156,8 @@ class Children:
         elif time.monotonic() - child.since < AGAIN[min(child.starts, len(AGAIN)) - 1]:
             return
         else:
-            logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
+            text = "%s ended with code %s and is started again; its log, %s, ends with: %s"
+            logger.warning(text, child.name, code, child.log, child.last)
         self._start(child)
 
 
@@ -172,7 +169,7 @@ def _state(child: Child, port: int) -> str:
         return "ready"
     if running and not child.last:
         return "starting"
-    return f"trouble: it ended: {child.last or ''.join(last_lines(child)[-1:])}"
+    return f"trouble: it ended: {child.last or last_line(child)}"
 
 
 def _is_stopped(child: Child) -> bool:
@@ -189,30 +186,13 @@ def answers(port: int) -> bool:
     return False
 
 
-def _tell_same_reason(child: Child, code: int) -> None:
-    """Shows why a process ends if it has ended SAME times for the same reason."""
-    lines = last_lines(child)
-    reason = f"{code} {re.sub(r'[0-9]+', '0', ''.join(lines[-1:]))}"  # without times and process ids
-    child.reasons = [*child.reasons, reason] if reason in child.reasons[-1:] else [reason]
-    if len(child.reasons) == SAME:
-        logger.error(
-            "%s ends for the same reason each time (code %s). The last lines of %s:\n%s",
-            child.name,
-            code,
-            child.log,
-            "\n".join(f"  {line}" for line in lines),
-        )
-
-
-def last_lines(child: Child) -> list[str]:
-    """Returns the last lines that a process has logged since its start."""
-    most, size = SHOWN
+def last_line(child: Child) -> str:
+    """Returns the last line that a process has logged since its start."""
     with contextlib.suppress(OSError), child.log.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(child.logged, end - size))
-        lines = file.read(size).decode("utf-8", "replace").splitlines()
-        return [line.rstrip() for line in lines if line.strip()][-most:]
-    return []
+        file.seek(max(child.logged, file.seek(0, os.SEEK_END) - SHOWN))
+        lines = file.read(SHOWN).decode("utf-8", "replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return ""
 
 
 def end_left_behind(record: Path) -> int:
