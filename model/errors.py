@@ -20,13 +20,8 @@ class ServiceError(Exception):
 
 
 # A full disk or table, a lost disk, server or network: what a machine may get over, whatever was asked of it.
-PASSING = frozenset(
-    getattr(errno, name)
-    for name in (
-        *("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "ENOMEM", "EMFILE", "ENFILE", "EAGAIN", "EHOSTUNREACH"),
-        *("ENETUNREACH", "ENETDOWN", "ETIMEDOUT", "ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE"),
-    )
-)
+NAMES = "ENOSPC EDQUOT EROFS EIO ESTALE ENOMEM EMFILE ENFILE EAGAIN EHOSTUNREACH ENETUNREACH ENETDOWN ETIMEDOUT"
+PASSING = {getattr(errno, name) for name in f"{NAMES} ECONNREFUSED ECONNRESET ECONNABORTED EPIPE".split()}
 
 
 def is_infrastructure(problem: BaseException) -> bool:
