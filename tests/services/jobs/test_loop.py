@@ -18,6 +18,7 @@ import pytest
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
@@ -269,6 +270,16 @@ def test_what_vanishes_too_often_is_lost() -> None:
     assert judge_vanishing(job, "gone", 5).state == State.LOST
     assert judge_vanishing(Job(state=State.RUNNING, reason="", losses=4), "gone", 5).state == State.WAITING
     assert judge_vanishing(Job(state=State.STOPPING, reason="", losses=9), "gone", 5).state == State.STOPPED
+
+
+def test_a_cluster_without_a_node_yet_is_no_reason_that_a_job_never_starts(loop: Loop, home: Path) -> None:
+    job = submit(loop, home, "run", steps=1)
+    loop._take()
+    loop.capacity = Capacity((), 1)
+    operations = Operations(loop.ledger, loop, loop.config, Forecaster(loop))
+    why = operations.why(Person("root", "admin"), job.id)
+    assert (why.kind, why.text) == ("cluster", "the cluster does not answer: none of its nodes is there yet")
+    assert operations.forecaster._forecasts() == {}
 
 
 def test_a_cluster_that_fails_again_and_again_costs_a_job_nothing_and_signals_have_names() -> None:
