@@ -16,6 +16,7 @@ from pathlib import Path
 from dragoman.conf import compose
 from dragoman.conf.interrupts import handled_by
 from dragoman.model import landlock
+from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.model.files import atomic_write, exclusive, read_secret
 from dragoman.services.http.listening import bind, reserve_descriptors
@@ -246,6 +247,8 @@ def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str)
     """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
+    if config.executor == "ray" and config.address is None:  # known without asking its dashboard
+        environment[RAY_FOLDER] = str(places.ray_folder)
     if config.executor == "kueue":
         return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
     if config.address is None:
