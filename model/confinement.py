@@ -14,14 +14,16 @@ import site
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dragoman.model import landlock
 
 VARIABLE = "DRAGOMAN_GRANT"
-RAY_FOLDER = "DRAGOMAN_RAY_FOLDER"  # the folder with the sockets and logs of the Ray that runs jobs
+RAY_FOLDER = (
+    "DRAGOMAN_RAY_FOLDER"  # folders with the sockets and logs of the Ray that runs jobs, with a colon between two
+)
 CACHES = (
     "cache",
     "versions",
@@ -197,14 +199,18 @@ def _rules(grant: Grant, temporary: str, home: Path) -> Iterator[tuple[Path, int
         yield folder, landlock.MAKE_DIR | landlock.REMOVE_DIR
         for place in _spares:
             yield place, landlock.READ | landlock.MAKE
-    yield from _ray_rules(Path(os.environ.get(RAY_FOLDER, "/tmp/ray")))
+    for sessions in os.environ.get(RAY_FOLDER, "/tmp/ray").split(os.pathsep):
+        yield from _ray_rules(Path(sessions), grant.closed)
 
 
-def _ray_rules(folder: Path) -> Iterator[tuple[Path, int]]:
-    """A driver may read the session's files and add logs, but not read those of others."""
-    yield folder, landlock.MAKE | landlock.READ_DIR
-    for part in _exclude(folder.resolve(), tuple(folder.resolve().glob("session_*/logs"))):
-        yield part, landlock.READ
+def _ray_rules(folder: Path, closed: Sequence[Path]) -> Iterator[tuple[Path, int]]:
+    """A driver may read the session's files and add logs, but not read those of others, nor what lies beside Ray's."""
+    folder = folder.resolve()
+    shared = any(place.is_relative_to(folder) for place in closed)
+    for place in folder.glob("session_*") if shared else (folder,):
+        yield place, landlock.MAKE | landlock.READ_DIR
+        for part in _exclude(place, tuple(folder.glob("session_*/logs"))):
+            yield part, landlock.READ
 
 
 def _exclude(place: Path, closed: Iterable[Path]) -> Iterator[Path]:

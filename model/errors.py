@@ -1,5 +1,6 @@
 """The exceptions that are said in a line: the user asked for what cannot be, or what we depend on failed."""
 
+import errno
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -16,6 +17,17 @@ class ServiceError(Exception):
     """The command was right, and something outside of it failed, for example a server that is gone.
 
     Its message names what failed and what to do. A command ends with exit code 1 on it, without a traceback."""
+
+
+# A full disk or table, a lost disk, server or network: what a machine may get over, whatever was asked of it.
+NAMES = "ENOSPC EDQUOT EROFS EIO ESTALE ENOMEM EMFILE ENFILE EAGAIN EHOSTUNREACH ENETUNREACH ENETDOWN ETIMEDOUT"
+PASSING = {getattr(errno, name) for name in f"{NAMES} ECONNREFUSED ECONNRESET ECONNABORTED EPIPE".split()}
+
+
+def is_infrastructure(problem: BaseException) -> bool:
+    """Returns True if the machine, the cluster or a server has failed: what was asked is right, and is tried again."""
+    passing = isinstance(problem, OSError) and (problem.errno in PASSING or isinstance(problem, TimeoutError))
+    return passing or isinstance(problem, ServiceError)
 
 
 def unknown(what: str, value: object, choices: Iterable[object]) -> UserError:

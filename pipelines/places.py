@@ -17,6 +17,7 @@ from typing import Any, Literal
 from dragoman.model.errors import UserError
 from dragoman.model.schema import build
 from dragoman.model.text.tokenizer import TokenizerConfig
+from dragoman.pipelines.corpus.read.built_in import BUILT_IN
 from dragoman.pipelines.corpus.read.parts import parts_of
 from dragoman.pipelines.corpus.read.sources import SPLITS, fill_pattern
 from dragoman.pipelines.corpus.settings import CorpusConfig
@@ -86,6 +87,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("unpack.output", "synthesize.output"), Kind.OUTPUT),
 }
 USES_SHARDS = {"train", "evaluate", "compare", "promote", "unpack", "synthesize"}  # commands that read paths.shards
+REWRITTEN = ("webdataset", "labelled", *BUILT_IN)  # formats of a corpus that is written as lines beside the shards
 MOST_SEEDS = 100
 LONGEST_NAME, LONGEST_PATH = 255, 4095  # bytes, on Linux
 # A reference that need not be a path: a run, MODEL@ALIAS, MODEL/3.
@@ -168,7 +170,7 @@ def _shards(verb: str, values: Mapping[str, Any]) -> Iterator[Place]:
         yield _place("promote.also", other, other, "read" if verb == "promote" else "inside")
     if verb == "shard":
         yield _place("paths.runs", runs, runs, "record")
-        if _at(values, ["corpus", "format"]) == "webdataset":
+        if _at(values, ["corpus", "format"]) in REWRITTEN:
             whole = Path(os.path.normpath(shards))
             yield _place("paths.shards", shards, whole.parent / f".{whole.name}.samples", "write")
 

@@ -1,8 +1,9 @@
 """A few child processes that answer questions: a line of JSON in, a line of JSON out.
 
-What strangers send is read there: a child that computes or waits too long is killed, and its memory is limited
-(`worker.py`). So one input costs its sender an answer, and nobody else anything. Children start on demand, and again
-after they have gone. Owners that hold none come first, and one owner never holds the last one.
+What strangers send is read there: a child that computes too long is killed, and its memory is limited (`worker.py`).
+So one input costs its sender an answer, and nobody else anything. A busy machine is nobody's fault: a question that is
+late goes on, and who asks it again gets its answer. Children start on demand, and again after they have gone. Owners
+that hold none come first, and one owner never holds the last one.
 """
 
 import contextlib
@@ -15,14 +16,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import psutil
 
 from dragoman.model.errors import ServiceError
 
-LOADING = 300.0  # seconds for a process to get ready: the planner's loads torch
-PATIENCE = 120.0  # wall-clock seconds per question
+LOADING = 300.0  # CPU seconds for a process to get ready: the planner's loads torch
+PATIENCE = 120.0  # wall-clock seconds that an asker waits for a process at work
+STUCK = 300.0  # seconds without any computing, after which a process is ended: it is stopped, or waits for ever
+LATE = 8  # kept answers for which nobody waited
 LOOK = 0.2  # seconds between two checks of a question in progress
 
 
@@ -30,8 +34,12 @@ class PoolClosedError(ServiceError):
     """The service stops."""
 
 
+class BusyError(ServiceError):
+    """The machine is too busy to answer in time; the process works on, and asking again gets its answer."""
+
+
 class TooLongError(Exception):
-    """A question exceeded a limit of time, and its process was ended; the message names the limit."""
+    """A question exceeded its time of a processor, and its process was ended; the message names the limit."""
 
 
 class Pool:
@@ -47,6 +55,7 @@ class Pool:
         self._held: Counter[str] = Counter()  # owner -> processes
         self._waiting: dict[int, str] = {}  # turn -> owner
         self._turns = itertools.count()
+        self._asked: dict[tuple[str, str], Future[str]] = {}  # owner and question -> its answer
         self._closed = False
 
     def prepare(self) -> None:
@@ -59,20 +68,41 @@ class Pool:
         """Returns the line of the answer; empty if the process has gone.
 
         Raises:
-            TooLongError: it takes too long.
+            TooLongError: it computes too long.
+            BusyError: the machine is too busy; ask again.
             PoolClosedError: the service stops.
         """
-        with self._process(owner) as process:
+        key = owner, json.dumps(question)
+        with self._changed:
+            answer = self._asked.get(key)
+            if answer is None:
+                for late in [other for other, future in self._asked.items() if future.done()][:-LATE]:
+                    del self._asked[late]
+                answer = self._asked[key] = Future()
+                threading.Thread(target=self._answer, args=(*key, answer), name="question", daemon=True).start()
+        while True:
             try:
-                line = process.ask(json.dumps(question), self.computing, self.patience)
+                answer.exception(self.patience)
+                break
+            except TimeoutError:
+                if answer.running():  # otherwise it waits for its turn
+                    raise BusyError(f"no answer in {self.patience:g} s: the machine is busy") from None
+        with self._changed:
+            self._asked.pop(key, None)
+        return answer.result()
+
+    def _answer(self, owner: str, question: str, answer: "Future[str]") -> None:
+        try:
+            with self._process(owner) as process:
+                answer.set_running_or_notify_cancel()
+                line = process.ask(question, self.computing)
                 if not line:  # it is going, even if it has not gone yet
                     process.end()
-            except TooLongError:
-                if not self._closed:
-                    raise
-        if self._closed:
-            raise PoolClosedError("the service stops")
-        return line
+            if self._closed:
+                raise PoolClosedError("the service stops")
+            answer.set_result(line)
+        except Exception as problem:  # for whoever asked
+            answer.set_exception(PoolClosedError("the service stops") if self._closed else problem)
 
     def close(self) -> None:
         """Ends the processes, whatever they are at."""
@@ -144,15 +174,15 @@ class Process:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, question: str, computing: float, patience: float) -> str:
+    def ask(self, question: str, computing: float) -> str:
         """Returns its answer; empty if it has gone.
 
         Raises:
-            TooLongError: it took too long and is ended.
+            TooLongError: it computed too long and is ended.
         """
         assert self._process.stdin is not None and self._process.stdout is not None
         if not self._ready:
-            if self._wait(LOADING, LOADING):
+            if self._wait(LOADING):
                 return ""
             self._ready = bool(self._process.stdout.readline())
         try:
@@ -160,20 +190,24 @@ class Process:
             self._process.stdin.flush()
         except (BrokenPipeError, ValueError):  # it has gone
             return ""
-        if limit := self._wait(computing, patience):
+        if limit := self._wait(computing):
             self.end()
             raise TooLongError(limit)
         return self._process.stdout.readline()
 
-    def _wait(self, computing: float, patience: float) -> str:
-        """Waits for a line; returns the exceeded limit, if any."""
+    def _wait(self, computing: float) -> str:
+        """Waits for a line, or the process's end; returns the exceeded limit, if any."""
         assert self._process.stdout is not None
-        began, before = time.monotonic(), self._computed()
+        before = last = self._computed()
+        moved = time.monotonic()
         while not select.select([self._process.stdout], [], [], LOOK)[0]:
-            if self._computed() - before > computing:
+            now = self._computed()
+            if now - before > computing:
                 return f"{computing:g} s of a processor"
-            if time.monotonic() - began > patience:
-                return f"{patience:g} s"
+            if now != last:
+                last, moved = now, time.monotonic()
+            elif time.monotonic() - moved > STUCK:
+                self.kill()
         return ""
 
     def _computed(self) -> float:

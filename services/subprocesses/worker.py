@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model import landlock
-from dragoman.model.errors import UserError
+from dragoman.model.errors import UserError, is_infrastructure
 
 MEMORY = 2 << 30  # bytes for a question, beyond what is loaded
 GRACE = 5  # seconds: the parent, which can say what happened, comes first
@@ -56,7 +56,7 @@ def serve(
 def answer_or_refuse(
     answer: Callable[[dict[str, Any]], dict[str, Any]], question: dict[str, Any], what: str, memory: int = MEMORY
 ) -> dict[str, Any]:
-    """Returns the answer, `{"refused": reason}` or, for a fault of the program, `{"failed": reason}`."""
+    """Returns the answer, `{"refused": reason}`, or `{"failed": reason, "again": may another try succeed}`."""
     size = f"{memory >> 30} GiB" if memory >= 1 << 30 else f"{memory >> 20} MiB"
     too_large = {"refused": f"{what} needs more than {size} of memory", "spent": True}
     try:
@@ -69,7 +69,7 @@ def answer_or_refuse(
         if "can't allocate memory" in str(problem):  # torch's message
             return too_large
         traceback.print_exc()
-        return {"failed": f"{type(problem).__name__}: {problem}"}
+        return {"failed": f"{type(problem).__name__}: {problem}", "again": is_infrastructure(problem)}
 
 
 def close_files() -> None:

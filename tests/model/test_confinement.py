@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model import landlock
-from dragoman.model.confinement import VARIABLE
+from dragoman.model.confinement import RAY_FOLDER, VARIABLE
 
 pytestmark = pytest.mark.skipif(not landlock.version(), reason="this kernel has no Landlock")
 
@@ -83,6 +83,21 @@ def test_a_file_that_was_not_granted_cannot_be_opened(path: str, home: Path, tmp
     (tmp_path / "temporary").mkdir()
     path = path.format(home=home, user=tmp_path / "user", pid=os.getpid())
     assert looked_at(home, str(tmp_path / "temporary"), [path]) == ["PermissionError", "PermissionError", "cat 1"]
+
+
+def test_of_rays_folder_beside_the_services_files_its_sessions_are_open_alone(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ray start --temp-dir` names any folder, also one that the home lies in."""
+    (tmp_path / "temporary").mkdir()
+    for name in ("session_1/sockets/a", "session_1/logs/b", "beside"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"content of {name}")
+    monkeypatch.setenv(RAY_FOLDER, f"/tmp/none:{tmp_path}")
+    paths = [tmp_path / "session_1/sockets/a", home / "service/session_key", tmp_path / "beside"]
+    told = looked_at(home, str(tmp_path / "temporary"), [*map(str, paths), str(tmp_path / "session_1/logs/b")])
+    assert told[:2] == ["content of session_1/sockets/a"] * 2
+    assert {"content of service/session_key", "content of beside", "content of session_1/logs/b"}.isdisjoint(told)
 
 
 def test_what_was_granted_can_be_used(home: Path, tmp_path: Path) -> None:

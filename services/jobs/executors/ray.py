@@ -1,12 +1,14 @@
 """The executor for Ray Jobs on a head: Ray places and runs, and the queue is ours."""
 
 import contextlib
+import os
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dragoman.model.confinement import RAY_FOLDER
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.executors.base import WAIT_VARIABLE, Observation, Start
 from dragoman.services.jobs.executors.ray_client import Head
@@ -28,6 +30,7 @@ class RayExecutor:
         keeps a CPU; `python` the nodes' interpreter; `environment` the variables of every job."""
         self.head, self.home, self.drivers, self.python, self.environment = head, home, drivers, python, environment
         self._hosts: dict[str, str] = {}  # node id -> host name, as far as known
+        self._folders: list[str] = []  # where the nodes keep their sockets and logs (`ray start --temp-dir`)
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
@@ -41,7 +44,8 @@ class RayExecutor:
         words = [*start.words, *(["cluster.address=auto"] if start.spreads else [])]
         runner = [self.python, "-m", "dragoman.services.jobs.runner", str(self.home), start.job, str(start.number)]
         own = start.variables()
-        variables = {WAIT_VARIABLE: STOP_WAIT, **self.environment, **own}
+        folder = {RAY_FOLDER: os.pathsep.join(self._folders)} if self._folders else {}
+        variables = {WAIT_VARIABLE: STOP_WAIT, **folder, **self.environment, **own}
         with self._client() as client:
             try:
                 client.submit_job(
@@ -84,12 +88,14 @@ class RayExecutor:
         """Returns node id -> its machine's name, unique: a machine's second node also gets the end of its id.
 
         Ray's state interface has addresses and no host names, so the dashboard is asked, once for each new node. If it
-        does not tell, the name is Ray's own for the node, which is usually its address.
+        does not tell, the name is Ray's own for the node, which is usually its address. The same answer has the nodes'
+        folders.
         """
         if any(node.node_id not in self._hosts for node in nodes):
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 told = self.head.ask(client, "/nodes?view=summary")["data"]["summary"]
                 self._hosts = {str(one["raylet"]["nodeId"]): str(one["hostname"]) for one in told}
+                self._folders = sorted({_folder_of(one["raylet"]) for one in told} - {""})
         named = {node.node_id: self._hosts.get(node.node_id) or node.node_name or node.node_ip for node in nodes}
         often = Counter(named.values())
         return {key: name if often[name] == 1 else f"{name} ({key[-6:]})" for key, name in named.items()}
@@ -109,6 +115,12 @@ class RayExecutor:
             except RuntimeError:
                 return b""
         return text.encode()[offset : offset + limit]
+
+
+def _folder_of(raylet: Mapping[str, Any]) -> str:
+    """Returns the folder of a node's sessions; empty if Ray does not tell it."""
+    socket = Path(str(raylet.get("objectStoreSocketName", "")))  # FOLDER/session_NAME/sockets/plasma_store
+    return str(raylet.get("tempDir") or (socket.parents[2] if socket.parent.name == "sockets" else ""))
 
 
 def _observed(client: Any, name: str) -> Observation:

@@ -47,6 +47,7 @@ class Parts:
     endpoint: str = ""
     url: str = ""  # of the pages, as people open them
     proxy: Proxy | None = None  # that lets people in
+    children: Callable[[], dict[str, str]] = dict  # the states of the processes that `up` has started
 
     @cached_property
     def guard(self) -> Guard:

@@ -16,7 +16,10 @@ def status(here: Here) -> schemas.StatusView:
     """Returns the service's health; needs no token and names nobody."""
     loop = here.loop
     nodes = [schemas.NodeView.model_validate(node) for node in loop.capacity.nodes] if loop.capacity else []
+    # a line of a log may name somebody
+    children = {name: state.partition(":")[0] if here.guard.keys else state for name, state in here.children().items()}
     return schemas.StatusView(
+        children=children,
         status="degraded" if loop.trouble else "ok",
         trouble=loop.trouble,
         version=version(),

@@ -16,6 +16,7 @@ from dragoman.services.jobs.pages.curves import EDGE, charts
 from dragoman.services.jobs.pages.site import Link, Site
 from dragoman.services.jobs.pages.usecharts import JOB_CHARTS, use_charts
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.service.curves import score_in
 from dragoman.services.jobs.service.logs import PIECE, Piece, cut
 from dragoman.services.jobs.service.schemas import ChangeView, NoticeView, WhyView
 from dragoman.services.jobs.service.shard_folders import Folder
@@ -250,9 +251,8 @@ def _links(site: Site, person: Person, job: Job, plan: dict[str, Any], notes: li
         )
     elif job.model and job.verb != "train":  # promote, rollback
         found.append(Link("Model", job.model, f"/models/{job.model}"))
-    if released.get("bleu"):
-        signature, _, value = str(released["bleu"]).partition(" = ")
-        found.append(Link("Score", f"{signature.partition('|')[0]} {value.partition(' ')[0]}"))
+    if score := score_in(released):
+        found.append(Link("Score", score))
     if plan.get("fingerprint"):
         found.append(Link("Submission", f"sha256 {plan['fingerprint'][:12]}"))
     return [*found, *(Link("After", other, f"/jobs/{other}") for other in job.after)]

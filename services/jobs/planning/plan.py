@@ -57,7 +57,7 @@ def make_plan(
     if reads is not None and verb in CLAIMS:
         reads |= {path: stamp_of(path) for path in _read_by(values)}
     cluster, loader = values["cluster"], values["loader"]
-    spreads = verb in SPREADING and cluster["backend"] == "ray"
+    spreads = verb in SPREADING and cluster["backend"] != "local"
     choices = list(range(least, most + 1)) if most else [int(cluster["workers"]) if spreads else 1]
     lanes = int(loader["lanes"]) or max(2, choices[-1])
     if most and verb == "train":

@@ -30,6 +30,10 @@ class RefusedPlanError(UserError):
         self.places = places
 
 
+class PlanFaultError(Exception):
+    """A fault of the program, which another try would meet again."""
+
+
 class Planner:
     """The plans of all owners."""
 
@@ -47,8 +51,9 @@ class Planner:
         """Returns the plan of a submission by `owner`.
 
         Raises:
-            UserError: it is refused, or planning it takes too much time or memory.
-            ServiceError: the planner failed.
+            UserError: it is refused, or planning it takes too much computing or memory.
+            ServiceError: the planner is busy or has gone, or a server or disk has failed: another try may succeed.
+            PlanFaultError: the planner failed.
         """
         where = {"roots": self.roots, "secrets": self.secrets}
         question = {"verb": verb, "words": list(words), **where, "gpus": gpus, "early": early}
@@ -68,7 +73,7 @@ class Planner:
 
         Raises:
             UserError: an unknown command or choice.
-            ServiceError: the planner failed.
+            ServiceError, PlanFaultError: as `plan`.
         """
         key = (verb, *sorted(chosen.items()))
         if key not in self._fields:
@@ -110,11 +115,12 @@ def _read(line: str, name: str) -> dict[str, Any]:
 
     Raises:
         UserError: the submission is refused.
-        ServiceError: the planner failed.
+        ServiceError, PlanFaultError: as `Planner.plan`.
     """
-    answer: dict[str, Any] = json.loads(line) if line else {"failed": "it has gone or took too long"}
+    answer: dict[str, Any] = json.loads(line) if line else {"failed": "its process has gone", "again": True}
     if "refused" in answer:
         raise RefusedPlanError(answer["refused"], answer.get("places", []))
     if name not in answer:
-        raise ServiceError(f"the planner failed: {answer.get('failed')}")
+        kind = ServiceError if answer.get("again") else PlanFaultError
+        raise kind(f"the planner failed: {answer.get('failed')}")
     return answer

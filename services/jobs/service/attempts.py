@@ -52,7 +52,7 @@ class Attempts:
             self._alive(job)
         elif held is False:
             why = " and ".join(["its processes are gone without a word", *(f"its {note}" for note in notes)])
-            self._end(job, judge_vanishing(job, why, self.config.losses))
+            self._end(job, judge_vanishing(job, why, self.config.losses, self._same_cluster(job)))
         elif seen is not None:
             self._by_executor(job, seen)
 
@@ -66,14 +66,15 @@ class Attempts:
         elif seen.state == "ended" or (seen.state == "absent" and job.state != State.STARTING):
             why = seen.message.splitlines()[0][:200] if seen.message else "the cluster knows nothing of it"
             if job.state in (State.YIELDING, State.STOPPING) or seen.state == "ended" or late:
-                self._end(job, judge_vanishing(job, why, self.config.losses))
+                self._end(job, judge_vanishing(job, why, self.config.losses, self._same_cluster(job)))
         elif seen.state == "absent":
             self.hand_over(job)
         elif seen.state == "running":
             self._alive(job)
         elif late:
             self.executor.kill(describe_attempt(job))
-            self._end(job, judge_vanishing(job, f"it was not started in {START_PATIENCE:g} s", self.config.losses))
+            why = f"it was not started in {START_PATIENCE:g} s"
+            self._end(job, judge_vanishing(job, why, self.config.losses, counts=False))
         if seen.state in ("pending", "running") and job.state in (State.YIELDING, State.STOPPING):
             self._ask(job)
 

@@ -1,7 +1,7 @@
 """Reads a training's curves, thinned, from the journal in its run's folder, and what its end released."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +22,18 @@ def run_of(job: Job) -> Path | None:
     """Returns the run's folder; None if the job trains nothing."""
     plan = job.plan or {}
     return Path(plan["run_dir"]) if job.verb == "train" and plan.get("run_dir") else None
+
+
+def score_in(released: Mapping[str, Any]) -> str:
+    """Returns the score that a run's release has, with its metric's name; empty if it has none."""
+    if released.get("bleu"):
+        signature, _, value = str(released["bleu"]).partition(" = ")
+        return f"{signature.partition('|')[0]} {value.partition(' ')[0]}"
+    scores = released.get("scores")
+    if not isinstance(scores, Mapping):
+        return ""
+    numbers = ((name, finite(value)) for name, value in scores.items())
+    return next((f"{name} {number:.4g}" for name, number in numbers if number is not None), "")
 
 
 def read_curves(run: Path | None) -> dict[str, list[Point]]:

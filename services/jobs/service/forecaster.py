@@ -83,7 +83,7 @@ class Forecaster:
 
     def _forecasts(self) -> dict[str, Forecast]:
         capacity = self.loop.capacity
-        if capacity is None or self.loop.trouble:
+        if capacity is None or not capacity.nodes or self.loop.trouble:
             return {}
         jobs, quotas, rules = self.loop.scheduler.snapshot()
         entries = list(jobs.jobs.values())

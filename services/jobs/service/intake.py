@@ -3,6 +3,7 @@
 import logging
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -11,7 +12,7 @@ from typing import Any
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from dragoman.model.errors import ServiceError, UserError
+from dragoman.model.errors import UserError, is_infrastructure, reason
 from dragoman.model.plural import plural
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
 from dragoman.services.jobs.ledger.places import Places
@@ -34,6 +35,7 @@ AT_ONCE = 2  # plans of one owner at a time
 LOOKED_AT = 50  # jobs per owner in one turn: thousands of one owner's do not hide another's
 THREADS = 16
 BESIDE = 1.0  # seconds after which an unfinished plan no longer holds up others
+PAUSES = (1.0, 5.0, 15.0, 60.0)  # seconds before a plan is tried again that the infrastructure has prevented
 NEWEST = 200  # measurements for an estimate
 # Used for every plan, so it is made once.
 NEWEST_MEASUREMENT = select(func.max(Measurement.id)).where(Measurement.cluster == bindparam("cluster"))
@@ -50,6 +52,8 @@ class Intake:
         self.places, self.projects, self.rights = Places(ledger), Projects(ledger), Rights(ledger)
         self._lock = threading.Lock()
         self._making: dict[str, str] = {}  # job -> its owner
+        self.waits: dict[str, str] = {}  # job -> why it has no plan yet
+        self._tries: dict[str, tuple[int, float]] = {}  # job -> its tries, and when the next is due, monotonic
         self._pool = ThreadPoolExecutor(THREADS, "plan")
         self._measured: tuple[int, list[Measurement]] = 0, []  # the id of the newest, and all that are used
 
@@ -58,6 +62,8 @@ class Intake:
         made: list[Future[None]] = []
         for job in self.ledger.jobs([State.SUBMITTED, State.PLANNED], ascending=True, each=LOOKED_AT):
             with self._lock:
+                if self._tries.get(job.id, (0, 0.0))[1] > time.monotonic():
+                    continue
                 if job.id in self._making or Counter(self._making.values())[job.owner] >= AT_ONCE:
                     continue
                 self._making[job.id] = job.owner
@@ -68,18 +74,33 @@ class Intake:
         return len(done)
 
     def _take_one(self, job: Job, capacity: Capacity | None) -> None:
+        late = False
         try:
             self._plan(job, capacity)
         except ConflictError:  # stopped or removed in the meantime
             logger.info("job %s changed while it was planned", job.id)
         except (SQLAlchemyError, PoolClosedError):  # it stays submitted
             raise
-        except Exception as problem:  # a fault of the program must not keep later jobs from being planned
-            logger.exception("job %s could not be planned", job.id)
-            self.ledger.change(job, State.FAILED, "planner", f"it could not be planned: {problem}"[:300])
+        except Exception as problem:
+            late = is_infrastructure(problem)
+            if late:  # it stays submitted too
+                self._put_back(job, problem)
+            else:  # a fault of the program must not keep later jobs from being planned
+                logger.exception("job %s could not be planned", job.id)
+                self.ledger.change(job, State.FAILED, "planner", f"it could not be planned: {problem}"[:300])
         finally:
+            if not late:
+                self.waits.pop(job.id, None)
+                self._tries.pop(job.id, None)
             with self._lock:
                 del self._making[job.id]
+
+    def _put_back(self, job: Job, problem: Exception) -> None:
+        tries = self._tries.get(job.id, (0, 0.0))[0]
+        self.waits[job.id] = f"it waits for its plan: {reason(problem)}"
+        self._tries[job.id] = tries + 1, time.monotonic() + PAUSES[min(tries, len(PAUSES) - 1)]
+        if not tries:
+            logger.warning("job %s: %s", job.id, self.waits[job.id])
 
     def plan(
         self,
@@ -91,15 +112,17 @@ class Intake:
         deadline: float | None = None,
         admin: bool = False,
         project: str = "",
+        queued: bool = False,
     ) -> dict[str, Any]:
         """Returns the plan of a submission with its time for each number of workers.
 
-        `early`: before the jobs that it comes after; `admin`: it has an admin's rights. With a deadline, `choices` are
+        `early`: before the jobs that it comes after; `admin`: it has an admin's rights; `queued`: it may wait for
+        nodes that the cluster lacks. With a deadline, `choices` are
         the numbers of workers with which it ends by then if it starts now; if the words name none, all that the cluster
         holds and that train the same as one.
 
         Raises:
-            UserError: it is refused, the cluster can never hold it, a file or the model is another owner's, it is too
+            UserError: it is refused, the cluster cannot hold it, a file or the model is another owner's, it is too
                 late, or `owner` is no member of the project.
         """
         if project:
@@ -110,13 +133,13 @@ class Intake:
         free = not any(WORKERS.match(word) for word in words)
         if deadline is not None and free and plan["spreads"] and verb in RANGED and capacity is not None:
             plan = self._asked(owner, account, verb, [*words, *_range_of(plan, capacity)], gpus, early, admin)
-        if capacity is not None and capacity.nodes:
+        if capacity is not None and capacity.nodes and not queued:
             self._check_room(plan, capacity)
         self.ownership.check(plan, owner, admin, account)
         measured = self.measured()
         if capacity is not None and capacity.nodes:  # a range may exceed what the cluster ever holds
             most = Room(capacity.nodes).holds(plan["cpus"], plan["gpus"], MOST)
-            plan["choices"] = [workers for workers in plan["choices"] if workers <= most]
+            plan["choices"] = [workers for workers in plan["choices"] if workers <= most] or plan["choices"][:1]
             plan["traffic"] = {str(n): plan["traffic"][str(n)] for n in plan["choices"]} if plan.get("traffic") else {}
         times = {workers: estimate(plan, workers, measured) for workers in plan["choices"]}
         plan["seconds"] = {
@@ -152,11 +175,10 @@ class Intake:
                 states = self.ledger.states(job.after)
                 early = any(states.get(other) != State.SUCCEEDED for other in job.after)
                 admin = self.rights.is_admin(job)
-                plan = self.plan(job.owner, job.verb, job.words, capacity, early, job.deadline, admin, job.project)
+                whose = job.deadline, admin, job.project
+                plan = self.plan(job.owner, job.verb, job.words, capacity, early, *whose, queued=True)
                 self.ownership.claim(plan, job.owner, admin, job.account)
-            except PoolClosedError:
-                raise
-            except (UserError, ServiceError) as problem:
+            except UserError as problem:
                 self.ledger.change(job, State.FAILED, "planner", str(problem))
                 return
             found = plan["seconds"].get(str(plan["choices"][0]))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from dragoman.model.errors import ServiceError
+from dragoman.model.errors import ServiceError, is_infrastructure
 from dragoman.services.jobs.executors.base import Executor, Observation
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.ledger import ConflictError, Ledger
@@ -181,8 +181,7 @@ class Loop:
         except Exception as problem:
             fault = f"{type(problem).__name__}: {problem}".splitlines()[0][:300]
             if self._faults.get(job.id) != fault:
-                known = isinstance(problem, ServiceError | OSError)
-                logger.warning("job %s: %s", job.id, fault, exc_info=None if known else problem)
+                logger.warning("job %s: %s", job.id, fault, exc_info=None if is_infrastructure(problem) else problem)
             self._faults[job.id] = fault
             if isinstance(problem, ServiceError):  # the cluster may be away: ask it
                 self._looked = float("-inf")

@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
-from sqlalchemy import Select, String, cast, delete, exists, or_, select, update
+from sqlalchemy import Select, String, and_, cast, delete, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from dragoman.model.durations import duration
 from dragoman.model.errors import ServiceError, reason
 from dragoman.model.plural import plural
-from dragoman.services.jobs.ledger.ledger import SHORT, Ledger
+from dragoman.model.runs.paths import RELEASE
+from dragoman.model.untrusted import read_object
+from dragoman.services.jobs.ledger.ledger import SHORT, Ledger, UnknownJobError
 from dragoman.services.jobs.ledger.tables import Change, Job, Meta, Notice
 from dragoman.services.jobs.notify_settings import Event, NotifyConfig
+from dragoman.services.jobs.service.curves import run_of, score_in
 from dragoman.services.jobs.service.idle import Spell
 from dragoman.services.jobs.service.repeating import Repeating
 from dragoman.services.jobs.service.targets import Message, RefusedError, send, shown
@@ -91,10 +94,13 @@ class Notifier:
         """Yields jobs that wait for long, or run for longer than was promised."""
         now = self.ledger.now()
         self._next_check = now + CHECK_EVERY
-        stuck = Job.state == State.WAITING, Job.waiting_since < now - self.config.stuck
-        for job in session.scalars(self._untold("stuck").where(*stuck)):
-            waits = duration(now - (job.waiting_since or now))
-            yield job, "stuck", job.attempt, f"has waited for {waits}: dragoman why {job.id}"
+        waits = and_(Job.state == State.WAITING, Job.waiting_since < now - self.config.stuck)
+        unready = and_(Job.state.in_([State.SUBMITTED, State.STARTING]), Job.changed < now - self.config.stuck)
+        for job in session.scalars(self._untold("stuck").where(or_(waits, unready))):
+            for_what = {State.SUBMITTED: " for its plan", State.STARTING: " for the cluster to start it"}
+            since = job.waiting_since if job.state == State.WAITING else job.changed
+            what = f"{duration(now - (since or now))}{for_what.get(State(job.state), '')}"
+            yield job, "stuck", job.attempt, f"has waited for {what}: dragoman why {job.id}"
         late = Job.state == State.RUNNING, Job.started + Job.seconds_high < now
         for job in session.scalars(self._untold("forecast").where(*late)):
             ran, promised = duration(now - (job.started or now)), duration(job.seconds_high or 0)
@@ -165,7 +171,17 @@ class Notifier:
         when = datetime.fromtimestamp(one.created, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         data = {"job": one.job, "attempt": one.attempt, "owner": one.owner, "verb": one.verb, "run": one.run}
         event = {"type": f"job.{one.event}", "timestamp": when, "data": {**data, "text": one.text, "url": link}}
-        return Message(one.id, f"{one.job}: {one.event}", one.text, link, event)
+        name = one.run.partition(" ")[2].rpartition("/")[2] or one.verb
+        outcome = ", ".join(filter(None, (one.event, self._score(one) if one.event == "succeeded" else "")))
+        return Message(one.id, f"{name}: {outcome} ({one.job})", one.text, link, event)
+
+    def _score(self, one: Notice) -> str:
+        """Returns the score of a training that has released a model; empty if there is none."""
+        try:
+            run = run_of(self.ledger.job(one.job))
+        except UnknownJobError:
+            return ""
+        return score_in(read_object(run / RELEASE)) if run else ""
 
 
 def _told(session: Session, changes: Sequence[Change]) -> Iterator[tuple[Job, Event, int, str]]:
@@ -174,7 +190,7 @@ def _told(session: Session, changes: Sequence[Change]) -> Iterator[tuple[Job, Ev
         event = ENDS.get(State(change.after)) if change.action == "state" and change.after else None
         if change.action == "state" and change.after == State.YIELDING and change.actor == "scheduler":
             event = "preempted"
-        if event is None or change.actor == "planner":  # a refused submission was told as such to who submitted it
+        if event is None:
             continue
         job = session.scalars(select(Job).options(*SHORT).where(Job.id == change.job)).one_or_none()
         if job is not None:

@@ -81,11 +81,13 @@ class Operations:
 
     def waits_for(self, jobs: Sequence[views.Job]) -> dict[str, str]:
         """Returns id -> what a waiting job of `jobs` waits for, in the pages' words, if it is known."""
+        names = [job["id"] for job in jobs if job["state"] == State.SUBMITTED]
         waiting = [job["id"] for job in jobs if job["state"] == State.WAITING]
+        unplanned = {name: text for name, text in self.loop.intake.waits.copy().items() if name in {*names}}
         if self.loop.trouble:
-            return dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
+            return unplanned | dict.fromkeys(waiting, f"the cluster does not answer: {self.loop.trouble}")
         forecasts = self.forecaster.view(LIST_PATIENCE).forecasts if waiting else {}
-        return {name: forecasts[name].text for name in waiting if name in forecasts}
+        return unplanned | {name: forecasts[name].text for name in waiting if name in forecasts}
 
     def plan(self, person: Person, body: schemas.PlanRequest) -> dict[str, Any]:
         """Returns the plan. Raises UserError if it is refused."""
@@ -269,12 +271,14 @@ class Operations:
         pending = self.loop.attempts.pending.get(f"{job.id}-a{job.attempt}")
         if job.state == State.STARTING and pending:
             return schemas.WhyView(kind="queue", text=pending)
+        if job.state == State.SUBMITTED:
+            return schemas.WhyView(kind="plan", text=self.loop.intake.waits.get(name, "it waits for its plan"))
         if job.state != State.WAITING:
             error = self.error(job)
             where = f"; its log says: {error}" if error else ""
             return schemas.WhyView(kind=job.state, text=f"it does not wait: it is {job.state} ({job.reason}){where}")
-        if self.loop.capacity is None or self.loop.trouble:
-            trouble = self.loop.trouble or "it has not been asked yet"
+        if self.loop.trouble or self.loop.capacity is None or not self.loop.capacity.nodes:
+            trouble = self.loop.trouble or "none of its nodes is there yet"
             return schemas.WhyView(kind="cluster", text=f"the cluster does not answer: {trouble}")
         queue, quotas, rules = self.loop.scheduler.snapshot()
         if name not in queue.jobs or queue.jobs[name].active:

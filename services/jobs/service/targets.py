@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
+from email.utils import formatdate
 from typing import Any
 
 import httpx
@@ -191,6 +192,7 @@ def _checked_address(place: httpx.URL, config: NotifyConfig) -> str:
 def _send_mail(to: str, message: Message, config: NotifyConfig) -> None:
     mail = EmailMessage()
     mail["From"], mail["To"], mail["Subject"] = config.mail.sender, to, message.subject
+    mail["Date"] = formatdate()
     mail["Message-ID"] = f"<{message.id}@dragoman>"
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(f"{message.text}\n\n{message.link}\n")

@@ -1,5 +1,6 @@
 """Decides the next state of a job whose attempt has ended: a pure function, so that every case can be tested."""
 
+import signal
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,19 +33,21 @@ def judge_exit(job: Job, code: int, same_cluster: bool, losses: int) -> Verdict:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
     if code == YIELDED or code in SIGNALLED:
         cause = "signal" if job.state != State.YIELDING else "shutdown" if job.reason == SHUTDOWN else PREEMPTION
-        what = job.reason if job.state == State.YIELDING else f"ended in order by a signal (exit code {code})"
+        what = job.reason if job.state == State.YIELDING else f"ended in order by a signal ({describe_code(code)})"
         return Verdict(State.WAITING, "yielded", cause, f"yielded: {what}")
     if code == MISTAKE:
         return Verdict(State.FAILED, "failed", "mistake", "the verb refuses its settings (exit code 2): see its log")
     if not same_cluster:
-        return _lost(job, "cluster", f"the cluster went away under it (exit code {code})", losses)
+        return _interrupted("cluster", f"the cluster went away under it ({describe_code(code)})")
     return _failed(job, code)
 
 
-def judge_vanishing(job: Job, why: str, losses: int) -> Verdict:
-    """Judges an attempt whose processes are gone without an exit code."""
+def judge_vanishing(job: Job, why: str, losses: int, counts: bool = True) -> Verdict:
+    """Judges an attempt whose processes are gone without a code. Not `counts`: the cluster failed, not the job."""
     if job.state == State.STOPPING:
         return Verdict(State.STOPPED, "stopped", "stop", job.reason or "stopped")
+    if not counts:
+        return _interrupted("cluster", why)
     return _lost(job, "vanished", why, losses)
 
 
@@ -52,10 +55,23 @@ def _failed(job: Job, code: int) -> Verdict:
     failures = job.failures + 1
     if failures > job.retries:
         tried = f" after {failures} attempts" if failures > 1 else ""
-        reason = f"exit code {code}{tried}: see its log"
+        reason = f"{describe_code(code)}{tried}: see its log"
         return Verdict(State.FAILED, "failed", f"exit {code}", reason, {"failures": failures})
-    reason = f"exit code {code}; tried again, {job.retries - failures} times more at most"
+    reason = f"{describe_code(code)}; tried again, {job.retries - failures} times more at most"
     return Verdict(State.WAITING, "failed", f"exit {code}", reason, {"failures": failures})
+
+
+def describe_code(code: int) -> str:
+    """Returns an exit code in words, with the name of the signal that ended the process, if one did."""
+    number = -code if code < 0 else code - 128
+    if number in list(signal.Signals):
+        return f"ended by {signal.Signals(number).name}, exit code {code}"
+    return f"exit code {code}"
+
+
+def _interrupted(cause: str, why: str) -> Verdict:
+    """Lets the job wait again, however often this has happened."""
+    return Verdict(State.WAITING, "lost", cause, f"{why}; it goes on from its newest checkpoint")
 
 
 def _lost(job: Job, cause: str, why: str, losses: int) -> Verdict:

@@ -9,9 +9,9 @@ import contextlib
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,8 +31,7 @@ PATIENCE = 20.0  # seconds that a process has to end in order
 LOOK = 0.5  # seconds between two looks at the children
 AGAIN = (1.0, 2.0, 5.0, 15.0, 60.0)  # seconds until a process that ended is restarted
 STABLE = 120.0  # seconds after which the count of restarts begins anew
-SAME = 3  # ends for the same reason, after which the service shows it
-SHOWN = 8, 4096  # last lines of a log, from its last bytes
+SHOWN = 4096  # last bytes of a log
 logger = logging.getLogger(__name__)
 
 
@@ -52,7 +51,7 @@ class Child:
     ended: bool = False  # its end was noticed, and its own children are ended
     replaced: bool = False  # by another command, which starts when the old process has ended
     logged: int = 0  # bytes of its log before this start
-    reasons: list[str] = field(default_factory=list)  # why it ended, as long as it is the same reason
+    last: str = ""  # last line of its log when it ended
 
 
 class Children:
@@ -91,6 +90,10 @@ class Children:
             one.command, one.environment, one.replaced = child.command, child.environment, True
             if one.process is not None:
                 one.process.terminate()
+
+    def states(self, ports: Mapping[str, int]) -> dict[str, str]:
+        """Returns each child's state by its name in `ports`: `starting`, `ready`, or `trouble` with its last line."""
+        return {child.name.lower(): _state(child, ports[child.name.lower()]) for child in self.running}
 
     def stop(self) -> None:
         """Ends all processes."""
@@ -145,7 +148,7 @@ class Children:
             end_marked(f"{self.mark}/{child.name}")
             child.ended = True
             if not child.replaced:
-                _tell_same_reason(child, code)
+                child.last = last_line(child)
         if time.monotonic() - child.since > STABLE:
             child.starts = 1
         if child.replaced:
@@ -153,34 +156,43 @@ class Children:
         elif time.monotonic() - child.since < AGAIN[min(child.starts, len(AGAIN)) - 1]:
             return
         else:
-            logger.warning("%s ended with code %s and is started again; its log: %s", child.name, code, child.log)
+            text = "%s ended with code %s and is started again; its log, %s, ends with: %s"
+            logger.warning(text, child.name, code, child.log, child.last)
         self._start(child)
 
 
-def _tell_same_reason(child: Child, code: int) -> None:
-    """Shows why a process ends if it has ended SAME times for the same reason."""
-    lines = last_lines(child)
-    reason = f"{code} {re.sub(r'[0-9]+', '0', ''.join(lines[-1:]))}"  # without times and process ids
-    child.reasons = [*child.reasons, reason] if reason in child.reasons[-1:] else [reason]
-    if len(child.reasons) == SAME:
-        logger.error(
-            "%s ends for the same reason each time (code %s). The last lines of %s:\n%s",
-            child.name,
-            code,
-            child.log,
-            "\n".join(f"  {line}" for line in lines),
-        )
+def _state(child: Child, port: int) -> str:
+    running = child.process is not None and child.process.poll() is None
+    if running and _is_stopped(child):
+        return "trouble: its process is stopped"
+    if running and answers(port):
+        return "ready"
+    if running and not child.last:
+        return "starting"
+    return f"trouble: it ended: {child.last or last_line(child)}"
 
 
-def last_lines(child: Child) -> list[str]:
-    """Returns the last lines that a process has logged since its start."""
-    most, size = SHOWN
+def _is_stopped(child: Child) -> bool:
+    assert child.process is not None
+    with contextlib.suppress(psutil.Error):
+        return bool(psutil.Process(child.process.pid).status() == psutil.STATUS_STOPPED)
+    return False
+
+
+def answers(port: int) -> bool:
+    """Returns True if a program listens there."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def last_line(child: Child) -> str:
+    """Returns the last line that a process has logged since its start."""
     with contextlib.suppress(OSError), child.log.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(child.logged, end - size))
-        lines = file.read(size).decode("utf-8", "replace").splitlines()
-        return [line.rstrip() for line in lines if line.strip()][-most:]
-    return []
+        file.seek(max(child.logged, file.seek(0, os.SEEK_END) - SHOWN))
+        lines = file.read(SHOWN).decode("utf-8", "replace").splitlines()
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return ""
 
 
 def end_left_behind(record: Path) -> int:

@@ -44,7 +44,7 @@ from dragoman.services.jobs.service.tracking import Tracking
 from dragoman.services.jobs.settings import ServiceConfig
 from dragoman.services.jobs.up import subprocesses
 from dragoman.services.jobs.up.app import create_app
-from dragoman.services.jobs.up.children import Child, Children, end_left_behind
+from dragoman.services.jobs.up.children import Child, Children, answers, end_left_behind
 from dragoman.services.jobs.up.mlflow_logins import ADMIN, FILES, keep_admitting, logins, server_variables
 from dragoman.services.jobs.up.permissions import close_to_others
 from dragoman.services.jobs.up.secret_files import enter_tokens, secrets_of
@@ -125,14 +125,12 @@ def _serve(
     loop = Loop(ledger, access, executor, Intake(ledger, planner, config.address or "here", tracking), config, home)
     telemetry = stack.enter_context(contextlib.closing(Telemetry("dragoman-jobs", config.traces)))
     url = config.url or address
-    who = {"url": url, "proxy": _proxy(config, access)}
+    who = {"url": url, "proxy": _proxy(config, access), "children": partial(children.states, expected)}
     parts = Parts(ledger, access, loop, config, home, keys, Metrics(telemetry), **neighbours, **who)  # type: ignore[arg-type]
-    _run(parts, listening, where, expected, signalled)
+    _run(parts, listening, where, signalled)
 
 
-def _run(
-    parts: Parts, listening: socket.socket, where: dict[str, str], expected: dict[str, int], signalled: threading.Event
-) -> None:
+def _run(parts: Parts, listening: socket.socket, where: dict[str, str], signalled: threading.Event) -> None:
     """Answers requests, and starts jobs, until a signal comes; then lets the jobs make room."""
     config, loop, record = parts.config, parts.loop, parts.home / "service" / "address.json"
     with contextlib.ExitStack() as stack:
@@ -162,7 +160,7 @@ def _run(
         stack.callback(loop.stop)
         atomic_write(record, json.dumps(where))
         stack.callback(record.unlink, missing_ok=True)
-        _tell(where, expected, signalled)
+        _tell(where, parts.children, signalled)
         signalled.wait()
         signalled.clear()
         active = sum(parts.ledger.counts().get(state, 0) for state in ("starting", "running", "yielding", "stopping"))
@@ -221,7 +219,7 @@ def _start_children(
     }
     started = {name: (port, make) for name, (asked, port, make) in wanted.items() if asked}
     for name, (port, _) in started.items():
-        if subprocesses.answers(port):
+        if answers(port):
             raise UserError(
                 f"service.ports={config.ports}: {port}, for {name}, is in use; service.ports=0 takes free ones"
             )
@@ -249,7 +247,7 @@ def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str)
     """Returns the executor; `pages` is the service's own address, to which its jobs' runs link back."""
     config = root.service
     environment = {"DRAGOMAN_SERVICE": pages, **config.environment}
-    if config.executor == "ray" and config.address is None:
+    if config.executor == "ray" and config.address is None:  # known without asking its dashboard
         environment[RAY_FOLDER] = str(places.ray_folder)
     if config.executor == "kueue":
         return KueueExecutor(config.kueue, home, environment, config.stop_timeout)
@@ -260,16 +258,18 @@ def _executor(root: UpRoot, places: subprocesses.Places, home: Path, pages: str)
     return RayExecutor(head, home, config.drivers, python, environment)
 
 
-def _tell(where: dict[str, str], expected: dict[str, int], signalled: threading.Event) -> None:
-    """Prints a line for each part as soon as it answers, then `ready`; reports a slow part once and waits on."""
+def _tell(where: dict[str, str], states: Callable[[], dict[str, str]], signalled: threading.Event) -> None:
+    """Prints a line for each part as soon as it answers, then `ready`; reports trouble and slow parts once."""
     print(f"jobs      {where['jobs']}", flush=True)
-    waiting = dict(expected)
+    waiting = dict.fromkeys(states(), "starting")
     deadline = time.monotonic() + READY
     while waiting and not signalled.is_set():
-        for name, port in list(waiting.items()):
-            if subprocesses.answers(port):
+        for name, state in states().items():
+            if state == "ready" and waiting.pop(name, ""):
                 print(f"{name:<9} {where[name]}", flush=True)
-                del waiting[name]
+            elif name in waiting and waiting[name] != state:
+                waiting[name] = state
+                logger.warning("%s: %s", name, state)
         if waiting and time.monotonic() > deadline:
             logger.warning("%s: no answer in %g s; its log lies beside the ledger", ", ".join(waiting), READY)
             deadline = float("inf")

@@ -1,11 +1,9 @@
 """The subprocesses of `dragoman up`: a Ray head behind a token, MLflow, the endpoint."""
 
 import base64
-import contextlib
 import os
 import secrets
 import shutil
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -122,10 +120,3 @@ def endpoint(places: Places, words: Sequence[str], variables: Mapping[str, str])
     command.append(f"serve.port={places.endpoint}")
     passwords = {name: os.environ[name] for name in OF_DATABASES if name in os.environ}
     return Child("endpoint", command, {**variables, **passwords}, Path.cwd(), places.service / "endpoint.log")
-
-
-def answers(port: int) -> bool:
-    """Returns True if a program listens there."""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False

@@ -1,6 +1,8 @@
 """The processes beside the service, with real ones: what they started themselves ends with them."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from dragoman.model.ports import free_ports
 from dragoman.services.jobs.up import children
 from dragoman.services.jobs.up.children import Child, Children, end_left_behind, marked
 from dragoman.services.jobs.up.permissions import close_to_others
@@ -155,19 +158,32 @@ def _said(up: "subprocess.Popen[str]") -> tuple[str, Path]:
     return mark, Path(folder)
 
 
-def test_a_program_that_ends_for_the_same_reason_again_and_again_is_shown_with_its_last_lines(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_last_line_of_a_log_is_of_the_last_start(tmp_path: Path) -> None:
     child = Child("MLflow", [], {}, tmp_path, tmp_path / "mlflow.log")
+    assert children.last_line(child) == ""
     child.log.write_text("an older line\n")
-    for number in range(4):
-        child.logged = child.log.stat().st_size
-        with child.log.open("a") as log:
-            log.write(f"12:00:0{number} starts as {100 + number}\n\n12:00:0{number} table x already exists\n")
-        children._tell_same_reason(child, 1)
-        assert len(caplog.records) == (number >= 2)  # once, at the third end
-    assert caplog.messages[0].splitlines()[1:] == ["  12:00:02 starts as 102", "  12:00:02 table x already exists"]
+    child.logged = child.log.stat().st_size
+    assert children.last_line(child) == ""
     with child.log.open("a") as log:
-        log.write("another reason\n")
-    children._tell_same_reason(child, 1)
-    assert child.reasons == ["1 another reason"]
+        log.write("starts\n\n table x already exists\n\n")
+    assert children.last_line(child) == "table x already exists"
+
+
+def test_each_child_says_whether_it_starts_is_ready_or_has_trouble(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    of = Children(tmp_path / "children.json")
+    child = Child("Ray", [sys.executable, "-c", "import time; time.sleep(600)"], os.environ, tmp_path, tmp_path / "log")
+    try:
+        of.start(child)
+        assert of.states({"ray": port}) == {"ray": "starting"}
+        with socket.create_server(("127.0.0.1", port)):
+            assert of.states({"ray": port}) == {"ray": "ready"}
+            assert child.process is not None
+            child.process.send_signal(signal.SIGSTOP)
+            while of.states({"ray": port}) != {"ray": "trouble: its process is stopped"}:
+                time.sleep(0.01)
+            child.process.send_signal(signal.SIGCONT)
+        child.last = "no port is free"  # of the start before
+        assert of.states({"ray": port}) == {"ray": "trouble: it ended: no port is free"}
+    finally:
+        of.stop()

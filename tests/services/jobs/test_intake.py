@@ -174,6 +174,9 @@ def test_gpus_that_a_cluster_has_not_are_refused_with_numbers_and_auto_does_with
     with pytest.raises(UserError, match="and 6 GPUs; the cluster has 16 CPUs and 4 GPUs"):
         words = ["model=transformer_tiny", "loader.lanes=6", "cluster.device=cuda", "cluster.workers=6"]
         intake.plan("anna", "train", words, GPUS)
+    job = intake.ledger.submit("anna", "train", [*TRAIN, "cluster.device=cuda", "cluster.workers=2"])
+    intake.take(SMALL)  # a submitted job waits for nodes, which may be away
+    assert (intake.ledger.job(job.id).state, intake.ledger.job(job.id).choices) == (State.WAITING, [2])
     assert intake.plan("anna", "train", TRAIN, SMALL)["gpus"] == 0.0
     assert intake.plan("anna", "shard", ["corpus=phrasebook"], GPUS)["gpus"] == 0.0
 

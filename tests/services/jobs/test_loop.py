@@ -18,6 +18,7 @@ import pytest
 from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.ledger.tables import Job
 from dragoman.services.jobs.records import attempt_of
+from dragoman.services.jobs.scheduling.entries import Capacity
 from dragoman.services.jobs.service.forecaster import Forecaster
 from dragoman.services.jobs.service.loop import Loop
 from dragoman.services.jobs.service.operations import Operations
@@ -269,6 +270,28 @@ def test_what_vanishes_too_often_is_lost() -> None:
     assert judge_vanishing(job, "gone", 5).state == State.LOST
     assert judge_vanishing(Job(state=State.RUNNING, reason="", losses=4), "gone", 5).state == State.WAITING
     assert judge_vanishing(Job(state=State.STOPPING, reason="", losses=9), "gone", 5).state == State.STOPPED
+
+
+def test_a_cluster_without_a_node_yet_is_no_reason_that_a_job_never_starts(loop: Loop, home: Path) -> None:
+    job = submit(loop, home, "run", steps=1)
+    loop._take()
+    loop.capacity = Capacity((), 1)
+    operations = Operations(loop.ledger, loop, loop.config, Forecaster(loop))
+    why = operations.why(Person("root", "admin"), job.id)
+    assert (why.kind, why.text) == ("cluster", "the cluster does not answer: none of its nodes is there yet")
+    assert operations.forecaster._forecasts() == {}
+
+
+def test_a_cluster_that_fails_again_and_again_costs_a_job_nothing_and_signals_have_names() -> None:
+    job = Job(state=State.RUNNING, reason="", retries=0, failures=0, losses=5)
+    verdict = judge_exit(job, 137, False, 5)
+    assert (verdict.state, verdict.values) == (State.WAITING, {})
+    assert verdict.reason.startswith("the cluster went away under it (ended by SIGKILL, exit code 137)")
+    verdict = judge_vanishing(job, "it was not started in 600 s", 5, counts=False)
+    assert (verdict.state, verdict.values) == (State.WAITING, {})
+    assert judge_exit(job, 134, True, 5).reason == "ended by SIGABRT, exit code 134: see its log"
+    assert judge_exit(job, -11, True, 5).reason == "ended by SIGSEGV, exit code -11: see its log"
+    assert judge_exit(job, 1, True, 5).reason == "exit code 1: see its log"
 
 
 def test_a_job_runs_for_a_while_before_it_makes_room_and_its_start_up_is_on_the_bill(loop: Loop, home: Path) -> None:

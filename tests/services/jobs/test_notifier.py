@@ -4,9 +4,11 @@ import base64
 import json
 from collections.abc import Iterator
 from email import message_from_string
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from dragoman.model.errors import ServiceError, UserError
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -74,12 +76,14 @@ def test_each_kind_of_target_is_told_once_in_its_own_shape(
     notifier = Notifier(ledger, config, "http://pages:8300/")
     old = ended(ledger, started(ledger, f"{url}/old"))
     assert looked(notifier, clock) == 0  # what happened before there were notices is not told
-    refused = ledger.submit("anna", "train", [], notify=[f"{url}/refused"])
+    refused = ledger.submit("carl", "train", [], notify=[f"{url}/refused"])
     ledger.change(refused, State.FAILED, "planner", "no such key")
     job = ended(ledger, started(ledger, f"{url}/hook", f"slack:{url}/slack", f"teams:{url}/teams"))
-    assert [looked(notifier, clock), looked(notifier, clock), looked(Notifier(ledger, config, ""), clock)] == [4, 0, 0]
+    assert [looked(notifier, clock), looked(notifier, clock), looked(Notifier(ledger, config, ""), clock)] == [5, 0, 0]
+    texts = {path: json.loads(body)["data"]["text"] for path, _, body in received.posts if "data" in json.loads(body)}
+    assert texts.pop("/refused") == f"carl's train ({refused.id}) failed: no such key"
     posts = {path: (headers, json.loads(body)) for path, headers, body in received.posts}
-    assert sorted(posts) == ["/hook", "/slack", "/teams"]
+    assert sorted(posts) == ["/hook", "/refused", "/slack", "/teams"]
     text = f"anna's train demo ({job.id}) failed: exit code 1"
     headers, content = posts["/hook"]
     assert (content["type"], content["data"]["job"], content["data"]["attempt"]) == ("job.failed", job.id, 1)
@@ -92,10 +96,37 @@ def test_each_kind_of_target_is_told_once_in_its_own_shape(
     assert posts["/teams"][1]["attachments"][0]["content"]["body"][0]["text"] == text
     ((to, mail),) = received.mails
     assert to == "anna@example.org"
-    assert message_from_string(mail)["Subject"] == f"{job.id}: failed"
+    assert message_from_string(mail)["Subject"] == f"demo: failed ({job.id})"
+    assert parsedate_to_datetime(message_from_string(mail)["Date"]).year > 2025
     assert text in mail
     assert {one.target for one in ledger.notices(old.id)} == set()
     assert all(one.sent and one.tries == 1 and one.due is None for one in ledger.notices(job.id))
+
+
+def test_a_mail_says_the_score_and_a_job_without_a_plan_or_a_start_is_told_after_a_while(
+    ledger: Ledger, clock: Clock, received: Received, config: NotifyConfig, tmp_path: Path
+) -> None:
+    notifier = Notifier(ledger, config, "")
+    looked(notifier, clock)
+    (tmp_path / "release.json").write_text('{"bleu": "BLEU|nrefs:1|case:mixed = 31.2 60.1/35"}')
+    job = started(ledger, "mailto:anna@example.org")
+    with ledger.database.write() as session:
+        session.execute(update(Job).values(plan={"run_dir": str(tmp_path)}))
+    ended(ledger, ledger.job(job.id), State.SUCCEEDED, "succeeded")
+    unplanned = ledger.submit("anna", "train", [], notify=["mailto:anna@example.org"])
+    starting = ledger.submit("anna", "train", [], notify=["mailto:anna@example.org"])
+    starting = ledger.change(starting, State.PLANNED, "planner", "", run="run b", plan={})
+    starting = ledger.change(starting, State.WAITING, "planner", "")
+    with ledger.database.write() as session:
+        ledger.begin(session, starting, 1, "scheduler", "fits")
+    looked(notifier, clock)
+    looked(notifier, clock, config.stuck + CHECK_EVERY)
+    mails = [message_from_string(mail) for _, mail in received.mails]
+    assert sorted(mail["Subject"] for mail in mails) == sorted(
+        [f"demo: succeeded, BLEU 31.2 ({job.id})", f"train: stuck ({unplanned.id})", f"b: stuck ({starting.id})"]
+    )
+    bodies = " ".join(bytes(mail.get_payload(decode=True)).decode() for mail in mails)
+    assert "has waited for 4 h" in bodies and "for its plan" in bodies and "for the cluster to start it" in bodies
 
 
 def test_the_signature_is_that_of_standard_webhooks() -> None:

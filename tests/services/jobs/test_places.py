@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.conf import compose
 from dragoman.model.errors import UserError
 from dragoman.model.shards.manifest import MANIFEST
+from dragoman.pipelines.places import find_places
+from dragoman.pipelines.shard import samples_of
 from dragoman.services.jobs.ledger.access import Access
 from dragoman.services.jobs.ledger.database import Database
 from dragoman.services.jobs.ledger.ledger import Ledger
@@ -53,6 +56,14 @@ def test_a_folder_belongs_to_the_owner_of_its_job(ledger: Ledger, tmp_path: Path
             places.check("bert", [place(path, "all")])
     for name in ("mine-too", "min", "mine0", "other"):
         places.check("bert", [place(tmp_path / "shards" / name)])
+
+
+@pytest.mark.parametrize("corpus", ["everyday", "phrasebook", "webdataset"])
+def test_a_sharding_may_write_the_lines_that_its_corpus_becomes(corpus: str) -> None:
+    values = compose.values([f"corpus={corpus}"])
+    shards = Path(values["paths"]["shards"]).absolute()
+    written = {Path(one.path) for one in find_places("shard", values) if one.use == "write"}
+    assert {shards, samples_of(shards)} <= written
 
 
 def test_a_failed_job_that_left_nothing_frees_the_name(ledger: Ledger, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The planner's process and what it has planned before."""
 
 import dataclasses
+import errno
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -18,10 +20,13 @@ from dragoman.model.networks.architectures import ARCHITECTURES, any_network, mo
 from dragoman.pipelines.config import Config
 from dragoman.pipelines.tasks import lora
 from dragoman.pipelines.tasks.parts import freeze
+from dragoman.services.jobs.ledger.access import Person
 from dragoman.services.jobs.planning import work, worker
 from dragoman.services.jobs.planning.planner import Planner
 from dragoman.services.jobs.planning.stamps import stamp_of
 from dragoman.services.jobs.service import intake
+from dragoman.services.jobs.service.forecaster import Forecaster
+from dragoman.services.jobs.service.operations import Operations
 from dragoman.services.jobs.states import State
 from dragoman.services.subprocesses.worker import answer_or_refuse
 from tests.services.jobs.processes import REPOSITORY, make_loop, words
@@ -95,6 +100,60 @@ def test_a_plan_beyond_its_limit_is_refused_and_others_are_made_meanwhile(
     assert len([one for one in refused if "more than 0.2 s of a processor: its settings are too large" in one]) >= 2
     assert planner.plan("train", ["after"], owner="anna")["words"] == ["after"]
     planner.close()
+
+
+def test_a_busy_planner_keeps_its_process_and_its_job_waits_for_its_plan(tmp_path: Path) -> None:
+    """A stopped process is slow by the clock and computes nothing, as at a machine at a load of 46."""
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    planner = loop.intake.planner = Planner([tmp_path])
+    planner.pool.command = [sys.executable, "-c", STUB]
+    assert planner.plan("train", ["first"], owner="anna") == {"words": ["first"]}
+    (process,) = planner.pool._all
+    process._process.send_signal(signal.SIGSTOP)
+    planner.pool.patience = 0.1
+    job = loop.ledger.submit("anna", "train", ["second"])
+    operations = Operations(loop.ledger, loop, loop.config, Forecaster(loop))
+    loop.intake.take(None)
+    anna = Person("anna", "submitter")
+    assert loop.ledger.job(job.id).state == State.SUBMITTED
+    assert operations.why(anna, job.id).text == "it waits for its plan: no answer in 0.1 s: the machine is busy"
+    process._process.send_signal(signal.SIGCONT)
+    planner.pool.patience = 60.0
+    assert planner.plan("train", ["second"], owner="anna") == {"words": ["second"]}
+    assert planner.pool._all == {process}
+    planner.close()
+    loop.ledger.database.close()
+
+
+@pytest.mark.parametrize(
+    ("problem", "again"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (ServiceError("MLflow does not answer"), True),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), True),
+        (FileNotFoundError(errno.ENOENT, "No such file"), False),
+        (ValueError("a fault of the program"), False),
+    ],
+)
+def test_only_what_a_machine_may_get_over_is_tried_again(
+    problem: Exception, again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(worker, "make_plan", fail)
+    loop = make_loop(f"sqlite:///{tmp_path}/ledger.db", tmp_path)
+    loop.intake.planner = Planner([tmp_path])
+    question = json.dumps
+    monkeypatch.setattr(
+        loop.intake.planner.pool, "ask", lambda asked, _: question(answer_or_refuse(worker.answer, asked, worker.WHAT))
+    )
+    job = loop.ledger.submit("anna", "train", ["name=a"])
+    loop.intake.take(None)
+    assert loop.ledger.job(job.id).state == (State.SUBMITTED if again else State.FAILED)
+    assert (str(problem) in loop.intake.waits.get(job.id, "")) == again
+    assert loop.intake.take(None) == 0  # not at once
+    loop.ledger.database.close()
 
 
 def test_a_plan_that_takes_long_holds_up_nobody_elses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

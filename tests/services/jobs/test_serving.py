@@ -11,6 +11,7 @@ import pytest
 
 from dragoman.model.ports import free_ports
 from dragoman.services.jobs.up import serving
+from dragoman.services.jobs.up.children import answers
 from dragoman.services.jobs.up.mlflow_logins import keep_admitting, logins
 
 
@@ -32,7 +33,8 @@ def test_a_child_that_answers_late_is_told_and_waited_for(
         late = Late()
         serving.logger.addHandler(late)
         try:
-            serving._tell(where, {"mlflow": port}, threading.Event())
+            states = lambda: {"mlflow": "ready" if answers(port) else "starting"}  # noqa: E731
+            serving._tell(where, states, threading.Event())
         finally:
             serving.logger.removeHandler(late)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["mlflow"]

@@ -33,7 +33,11 @@ class NodeView(View):
 
 
 class StatusView(BaseModel):
-    """The service's health. `trouble` is the failure of the last look at the cluster."""
+    """The service's health. `trouble` is the failure of the last look at the cluster.
+
+    `children` are the processes beside the service: `starting`, `ready` or `trouble`, and where no token is needed the
+    last line of its log.
+    """
 
     status: Literal["ok", "degraded"]
     trouble: str | None
@@ -42,6 +46,7 @@ class StatusView(BaseModel):
     nodes: list[NodeView]
     pass_seconds: float
     keys: bool
+    children: dict[str, str] = {}
 
 
 class ModelView(View):
