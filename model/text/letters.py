@@ -81,6 +81,8 @@ def capitalise(text: str, language: str = "") -> str:
     base = base_language(language) if language else ""
     if base == "nl" and text[:2] == "ij":
         return f"IJ{text[2:]}"
+    if base == "lt":
+        text = _DOTTED.sub("", text[:2]) + text[2:]
     return ("İ" if base in DOTLESS and text[:1] == "i" else text[:1].title()) + text[1:]
 
 
@@ -145,6 +147,11 @@ def segment(words: Sequence[str], segmenter: Segmenter) -> list[str]:
             start = run.end()
         parts.append(word[start:])
     return [part for part in parts if part]
+
+
+def words_of(text: str) -> list[str]:
+    """Returns what stands between blanks, in scripts without blanks by ICU's dictionaries if they are installed."""
+    return segment(text.split(), "icu" if has_icu() else "none")
 
 
 def _dictionary_words(run: str) -> list[str]:

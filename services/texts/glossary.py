@@ -13,7 +13,7 @@ import regex
 
 from dragoman.model.errors import UserError
 from dragoman.model.languages import base_language
-from dragoman.model.text.letters import capitalise, fold_case, has_icu, is_blankless, segment, upper_case
+from dragoman.model.text.letters import capitalise, fold_case, is_blankless, upper_case, words_of
 from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.tbx import read_tbx
 
@@ -148,7 +148,7 @@ def _words(text: str) -> Iterator[Word]:
     """Yields the words of a text: by ICU's dictionaries where there are no blanks."""
     for match in WORD.finditer(text):
         place = match.start()
-        for part in segment([match.group()], "icu" if has_icu() else "none"):
+        for part in words_of(match.group()):
             yield Word(place, place + len(part), part)
             place += len(part)
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.errors import UserError
+from dragoman.services.texts.casing import calm, small_first
 from dragoman.services.texts.glossary import Glossary, read_glossary
 from dragoman.services.texts.lemmas import lemma
 from dragoman.services.texts.tbx import read_tbx
@@ -143,3 +144,10 @@ def test_the_report_says_in_which_form_a_term_stands_and_which_article_is_before
     assert rebuilt.text[terms["dogs"]["start"] : terms["dogs"]["end"]] == "loup"
     kept = translate("The man sees le dog.", glossary=Glossary({"dog": "loup"})).report["terms"]
     assert [one.get("article") for one in kept] == ["le"]
+
+
+def test_a_text_in_capitals_is_calmed_in_the_letters_of_its_language() -> None:
+    assert calm("IŞIK IŞIK", "tr") == "Işık ışık"
+    assert calm("Ο ΔΡΟΜΟΣ ΜΟΥ", "el") == "Ο δρομος μου"
+    assert calm("DIE STRAẞE", "de") == "Die straße"
+    assert (small_first("IJs", "nl"), small_first("Işık", "tr")) == ("ijs", "ışık")
